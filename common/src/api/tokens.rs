@@ -1,0 +1,61 @@
+//! `/tokens`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::{Timestamp, TokenId, token::TokenKind};
+
+/// A token, without its secret.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// Its id, for revoking it.
+    pub id: TokenId,
+    /// What it works against.
+    pub kind: TokenKind,
+    /// What its owner calls it.
+    pub label: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was revoked; null while it works.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// The creation answer: the record, and the secret this once.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedToken {
+    /// The record.
+    #[serde(flatten)]
+    pub record: Token,
+    /// The secret: `svc_` and 43 characters.
+    pub token: String,
+}
+
+/// Your tokens, newest first.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    /// The tokens.
+    pub tokens: Vec<Token>,
+    /// Where the next page starts; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Makes a token.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreateToken {
+    /// `cli` or `ai`.
+    pub kind: UserTokenKind,
+    /// At most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub label: Option<String>,
+}
+
+/// The kinds a user may own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UserTokenKind {
+    /// For the control plane.
+    Cli,
+    /// For the AI gateway.
+    Ai,
+}

@@ -1,0 +1,207 @@
+//! Reading the file and the environment, and judging the keys.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::Config;
+
+const ENV_PREFIX: &str = "SVC__";
+const FILE_ENV: &str = "SVC_CONFIG";
+const DEFAULT_FILE: &str = "svc.toml";
+
+/// Why the configuration cannot be used. Every message names the key, and the place it came from.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file named by `--config` or `SVC_CONFIG` cannot be read.
+    #[error("cannot read the configuration file {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("the configuration file {path} is not valid TOML: {reason}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        reason: String,
+    },
+    /// A key that does not exist.
+    #[error("unknown configuration key {key} (in {origin}); did you mean {nearest}?")]
+    UnknownKey {
+        /// As written.
+        key: String,
+        /// The file or variable it stands in.
+        origin: String,
+        /// The known key that looks most like it.
+        nearest: String,
+    },
+    /// A value of the wrong type or form.
+    #[error("configuration: {0}")]
+    Value(String),
+}
+
+impl Config {
+    /// Loads `file`, or the file `SVC_CONFIG` names, or `svc.toml` here if there is one; then the environment.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let named = file.map(Path::to_path_buf).or_else(|| std::env::var_os(FILE_ENV).map(PathBuf::from));
+        let path = named.clone().unwrap_or_else(|| DEFAULT_FILE.into());
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && named.is_none() => String::new(),
+            Err(source) => return Err(ConfigError::Read { path, source }),
+        };
+        Self::from_parts(&path, &text, std::env::vars())
+    }
+
+    /// The same from given text and variables.
+    pub fn from_parts(
+        path: &Path,
+        text: &str,
+        env: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let known = known_keys();
+        let mut given: Value = toml::from_str(text)
+            .map_err(|e: toml::de::Error| ConfigError::Syntax { path: path.into(), reason: e.to_string() })?;
+        check_keys(&given, &known, &path.display().to_string())?;
+        for (variable, value) in env {
+            if let Some(rest) = variable.strip_prefix(ENV_PREFIX) {
+                apply_variable(&mut given, &known, &variable, rest, &value)?;
+            }
+        }
+        serde_path_to_error(given)
+    }
+}
+
+fn serde_path_to_error(given: Value) -> Result<Config, ConfigError> {
+    // Section by section, so that the message can say which one.
+    if let Value::Object(sections) = &given {
+        for (name, section) in sections {
+            let alone = Value::Object(Map::from_iter([(name.clone(), section.clone())]));
+            serde_json::from_value::<Config>(alone)
+                .map_err(|e| ConfigError::Value(format!("section [{name}]: {e}")))?;
+        }
+    }
+    serde_json::from_value(given).map_err(|e| ConfigError::Value(e.to_string()))
+}
+
+/// The default configuration as a tree: it has every section and every key.
+fn known_keys() -> Map<String, Value> {
+    match serde_json::to_value(Config::default()) {
+        Ok(Value::Object(sections)) => sections,
+        _ => Map::new(),
+    }
+}
+
+fn check_keys(given: &Value, known: &Map<String, Value>, origin: &str) -> Result<(), ConfigError> {
+    let Value::Object(sections) = given else { return Ok(()) };
+    for (section, keys) in sections {
+        known_section(known, section, origin)?;
+        let Value::Object(keys) = keys else {
+            return Err(ConfigError::Value(format!("{section} must be a section: write [{section}]")));
+        };
+        for key in keys.keys() {
+            known_key(known, section, key, origin)?;
+        }
+    }
+    Ok(())
+}
+
+fn known_section<'k>(
+    known: &'k Map<String, Value>,
+    section: &str,
+    origin: &str,
+) -> Result<&'k Map<String, Value>, ConfigError> {
+    known.get(section).and_then(Value::as_object).ok_or_else(|| ConfigError::UnknownKey {
+        key: format!("[{section}]"),
+        origin: origin.to_owned(),
+        nearest: format!("[{}]", nearest(section, known.keys())),
+    })
+}
+
+fn known_key<'k>(
+    known: &'k Map<String, Value>,
+    section: &str,
+    key: &str,
+    origin: &str,
+) -> Result<&'k Value, ConfigError> {
+    let keys = known_section(known, section, origin)?;
+    keys.get(key).ok_or_else(|| ConfigError::UnknownKey {
+        key: format!("{section}.{key}"),
+        origin: origin.to_owned(),
+        nearest: format!("{section}.{}", nearest(key, keys.keys())),
+    })
+}
+
+fn nearest<'k>(wanted: &str, candidates: impl Iterator<Item = &'k String>) -> String {
+    let likeness = |candidate: &String| strsim::jaro_winkler(wanted, candidate);
+    candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).cloned().unwrap_or_default()
+}
+
+fn apply_variable(
+    given: &mut Value,
+    known: &Map<String, Value>,
+    variable: &str,
+    rest: &str,
+    text: &str,
+) -> Result<(), ConfigError> {
+    let lower = rest.to_ascii_lowercase();
+    let (section, key) = lower
+        .split_once("__")
+        .ok_or_else(|| ConfigError::Value(format!("{variable}: write {ENV_PREFIX}SECTION__KEY")))?;
+    let value = match known_key(known, section, key, variable)? {
+        Value::Number(_) | Value::Bool(_) => serde_json::from_str(text)
+            .map_err(|_| ConfigError::Value(format!("{variable}: `{text}` is not of the right type")))?,
+        Value::Array(_) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(Value::from).collect(),
+        Value::Object(_) => serde_json::from_str(text)
+            .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
+        Value::String(_) | Value::Null => Value::from(text),
+    };
+    if let Value::Object(sections) = given {
+        let slot = sections.entry(section).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(keys) = slot {
+            keys.insert(key.to_owned(), value);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Config::from_parts(Path::new("svc.toml"), text, env)
+    }
+
+    #[test]
+    fn environment_overrides_the_file() {
+        let text = "[postgres]\nurl = \"postgres://file\"\nmax_connections = 3\n";
+        let config =
+            load(text, &[("SVC__POSTGRES__URL", "postgres://env"), ("SVC__EDGE__TRUSTED_PROXIES", "10.0.0.0/8, ::1")])
+                .unwrap();
+        assert_eq!(config.postgres.url, "postgres://env");
+        assert_eq!(config.postgres.max_connections, 3);
+        assert_eq!(config.edge.trusted_proxies.len(), 2);
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_neighbour() {
+        let from_file = load("[postgres]\nulr = \"x\"\n", &[]).unwrap_err().to_string();
+        assert_eq!(from_file, "unknown configuration key postgres.ulr (in svc.toml); did you mean postgres.url?");
+        let from_env = load("", &[("SVC__POSTGRESS__URL", "x")]).unwrap_err().to_string();
+        assert!(from_env.ends_with("(in SVC__POSTGRESS__URL); did you mean [postgres]?"), "{from_env}");
+    }
+
+    #[test]
+    fn a_wrong_type_names_its_section_or_variable() {
+        let error = load("[postgres]\nmax_connections = \"many\"\n", &[]).unwrap_err().to_string();
+        assert!(error.contains("[postgres]"), "{error}");
+        let error = load("", &[("SVC__POSTGRES__MAX_CONNECTIONS", "many")]).unwrap_err().to_string();
+        assert!(error.contains("SVC__POSTGRES__MAX_CONNECTIONS"), "{error}");
+    }
+}

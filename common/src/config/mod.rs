@@ -1,0 +1,36 @@
+//! Configuration: one optional `svc.toml`, overridden by environment `SVC__SECTION__KEY`.
+//!
+//! Each section is a file of its own, where every key is documented. Unknown keys are errors that name the nearest
+//! known one. Both programs and both tools call [`Config::load`] once, at their start.
+
+mod load;
+mod sections;
+
+pub use load::ConfigError;
+pub use sections::{Admin, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Postgres, Redis, Secrets, Site, Store};
+
+use serde::{Deserialize, Serialize};
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Domains and public addresses.
+    pub site: Site,
+    /// The database.
+    pub postgres: Postgres,
+    /// The cache and message bus.
+    pub redis: Redis,
+    /// The object store for deployment packs.
+    pub store: Store,
+    /// The edge program.
+    pub edge: Edge,
+    /// The admin program.
+    pub admin: Admin,
+    /// Who people sign in with.
+    pub code_host: CodeHost,
+    /// Rate limits.
+    pub limits: Limits,
+    /// Keys.
+    pub secrets: Secrets,
+}

@@ -1,0 +1,229 @@
+//! The sections and their keys.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+#[expect(clippy::expect_used, reason = "only constants below are parsed")]
+fn url(text: &str) -> Url {
+    text.parse().expect("a constant URL")
+}
+
+#[expect(clippy::expect_used, reason = "only constants below are parsed")]
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("a constant address")
+}
+
+/// `[site]`: domains and public addresses.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Site {
+    /// Projects are its subdomains.
+    pub site_domain: String,
+    /// Shares are its subdomains.
+    pub share_domain: String,
+    /// The control plane's address. Its port is the port of every public URL.
+    pub base_url: Url,
+    /// The AI gateway's address, without `/v1`.
+    pub ai_url: Url,
+    /// The console's address.
+    pub console_url: Url,
+    /// What custom domains point their CNAME at.
+    pub dns_target: String,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            site_domain: "svc.localhost".into(),
+            share_domain: "share.localhost".into(),
+            base_url: url("https://api.svc.localhost:8443"),
+            ai_url: url("https://ai.svc.localhost:8443"),
+            console_url: url("https://app.svc.localhost:8443"),
+            dns_target: "edge.svc.localhost".into(),
+        }
+    }
+}
+
+/// `[postgres]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Postgres {
+    /// `postgres://user:password@host:port/database`.
+    pub url: String,
+    /// Connections of one process, at most.
+    pub max_connections: u32,
+    /// A read replica for the edges' look-ups; the primary when absent.
+    pub replica_url: Option<String>,
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Self { url: "postgres://localhost/svc".into(), max_connections: 16, replica_url: None }
+    }
+}
+
+/// `[redis]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Redis {
+    /// `redis://host:port`, `rediss://…`, or `redis+cluster://host:port,host:port`.
+    pub url: String,
+}
+
+impl Default for Redis {
+    fn default() -> Self {
+        Self { url: "redis://127.0.0.1:6379".into() }
+    }
+}
+
+/// `[store]`: where deployment packs are kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Store {
+    /// `file:///folder` or `s3://bucket/prefix`.
+    pub url: Url,
+    /// The S3 server's address; AWS when absent.
+    pub endpoint: Option<String>,
+    /// The S3 region.
+    pub region: Option<String>,
+    /// The S3 access key.
+    pub access_key: Option<String>,
+    /// The S3 secret key.
+    pub secret_key: Option<String>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: url("file:///var/lib/svc/store"), endpoint: None, region: None, access_key: None, secret_key: None }
+    }
+}
+
+/// `[edge]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Edge {
+    /// Where plain HTTP is accepted.
+    pub listen_http: SocketAddr,
+    /// Where HTTPS is accepted.
+    pub listen_https: SocketAddr,
+    /// The admins, as `host:port`.
+    pub admin_upstreams: Vec<String>,
+    /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
+    pub trusted_proxies: Vec<String>,
+    /// What plain HTTP does.
+    pub http_mode: HttpMode,
+    /// Worker threads; one a core when 0.
+    pub threads: usize,
+}
+
+impl Default for Edge {
+    fn default() -> Self {
+        Self {
+            listen_http: address("127.0.0.1:8080"),
+            listen_https: address("127.0.0.1:8443"),
+            admin_upstreams: vec!["127.0.0.1:8081".into()],
+            trusted_proxies: Vec::new(),
+            http_mode: HttpMode::Redirect,
+            threads: 0,
+        }
+    }
+}
+
+/// What plain HTTP does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HttpMode {
+    /// 308 to HTTPS.
+    Redirect,
+    /// Serves sites as HTTPS does; for machines without certificates. Gated sites still redirect.
+    Serve,
+}
+
+/// `[admin]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Admin {
+    /// Where the control plane is accepted, in plain HTTP: for the edges, not for the internet.
+    pub listen: SocketAddr,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self { listen: address("127.0.0.1:8081") }
+    }
+}
+
+/// `[code_host]`: who people sign in with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CodeHost {
+    /// `github` or `local`.
+    pub kind: CodeHostKind,
+    /// The code host's pages.
+    pub web_url: Url,
+    /// The code host's REST API.
+    pub api_url: Url,
+    /// Our application there.
+    pub client_id: String,
+    /// Its secret. For `local`: the operator's secret, which the sign-in page asks for.
+    pub client_secret: String,
+    /// What push webhooks are signed with.
+    pub webhook_secret: String,
+}
+
+impl Default for CodeHost {
+    fn default() -> Self {
+        Self {
+            kind: CodeHostKind::Github,
+            web_url: url("https://github.com"),
+            api_url: url("https://api.github.com"),
+            client_id: String::new(),
+            client_secret: String::new(),
+            webhook_secret: String::new(),
+        }
+    }
+}
+
+/// Which code host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CodeHostKind {
+    /// GitHub, or a server that speaks its REST API.
+    Github,
+    /// None: a page of admin asks for a login and the operator's secret. For trying svc out.
+    Local,
+}
+
+/// `[limits]`: rates.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// `POST /auth/device`, per IP address.
+    pub auth_device_per_10_min: u32,
+    /// `POST /auth/device/poll`, per IP address.
+    pub auth_poll_per_10_min: u32,
+    /// The control plane outside `/auth`, per token.
+    pub api_per_min: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { auth_device_per_10_min: 10, auth_poll_per_10_min: 180, api_per_min: 600 }
+    }
+}
+
+/// `[secrets]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Secrets {
+    /// The file of the master key; `certs master-key` makes one.
+    pub master_key_file: PathBuf,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        Self { master_key_file: "/etc/svc/master.key".into() }
+    }
+}

@@ -1,0 +1,39 @@
+//! Every limit of the contract, in one place, under one name.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+/// A megabyte as the contract counts it.
+pub const MB: u64 = 1024 * 1024;
+
+/// Largest upload, compressed.
+pub const UPLOAD_BYTES: u64 = 100 * MB;
+/// Largest single file, extracted.
+pub const FILE_BYTES: u64 = 25 * MB;
+/// Largest deployment, extracted.
+pub const DEPLOYMENT_BYTES: u64 = 250 * MB;
+/// Regular files in an archive.
+pub const ARCHIVE_FILES: RangeInclusive<usize> = 1..=10_000;
+/// Characters of a token's label.
+pub const TOKEN_LABEL_CHARS: usize = 200;
+/// Characters of a site's password.
+pub const PASSWORD_CHARS: RangeInclusive<usize> = 4..=128;
+/// Days a share may live.
+pub const SHARE_TTL_DAYS: RangeInclusive<u32> = 1..=30;
+/// Days a share lives when nothing is said.
+pub const SHARE_TTL_DEFAULT_DAYS: u32 = 7;
+/// Deployments shown in a project's detail.
+pub const DETAIL_DEPLOYMENTS: i64 = 20;
+/// Rows of a page, at most and by default.
+pub const PAGE_ROWS: i64 = 100;
+/// Largest JSON body the control plane reads.
+pub const JSON_BODY_BYTES: usize = 256 * 1024;
+/// How long an `Idempotency-Key` is remembered.
+pub const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
+/// How long a device code can be used.
+pub const DEVICE_CODE_LIFETIME: Duration = Duration::from_mins(15);
+/// How long the API waits for the edges to acknowledge a change. Below the promised 2 s, so that the answer is not late.
+pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_millis(1_500);
+/// Deployments whose fingerprinted assets stay reachable for tabs that are still open.
+pub const RECENT_DEPLOYMENTS: i64 = 10;
+/// How long those assets stay reachable after their deployment was replaced.
+pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);

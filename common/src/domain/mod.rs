@@ -1,0 +1,17 @@
+//! The rules of the service, without IO: names, ids, states, limits, time.
+//!
+//! A value of one of these types is known to be valid; the constructors say what is wrong with the others.
+//! Start with [`ids`] and [`names`].
+
+pub mod access;
+pub mod clock;
+pub mod deployment;
+pub mod ids;
+pub mod limits;
+pub mod names;
+pub mod role;
+pub mod token;
+
+pub use clock::{Clock, Timestamp};
+pub use ids::{DeploymentId, OrgId, ProjectId, TokenId, UserId};
+pub use names::{OrgName, ProjectName, ShareName};

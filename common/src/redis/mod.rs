@@ -1,0 +1,5 @@
+//! Redis: the connection that reconnects by itself, and the scripts that run there.
+
+pub mod connection;
+
+pub use connection::Redis;
