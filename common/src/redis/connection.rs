@@ -41,6 +41,11 @@ impl Redis {
         self.client.get_async_pubsub().await
     }
 
+    /// Hands `message` to whoever listens on `channel` now.
+    pub async fn publish(&self, channel: &str, message: &str) -> Result<(), RedisError> {
+        redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<i64>(&mut self.commands()).await.map(drop)
+    }
+
     /// Whether Redis answers.
     pub async fn ping(&self) -> Result<(), RedisError> {
         redis::cmd("PING").query_async::<String>(&mut self.commands()).await.map(drop)

@@ -2,4 +2,5 @@
 
 pub mod connection;
 
+pub use ::redis::RedisError;
 pub use connection::Redis;
