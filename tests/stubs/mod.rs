@@ -1,0 +1,3 @@
+//! Stand-ins for servers on the internet that the platform calls.
+
+pub mod codehost;

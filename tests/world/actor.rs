@@ -1,0 +1,118 @@
+//! Someone who speaks to the API.
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use super::{
+    answer::{Answer, id},
+    request::Request,
+    site::Site,
+};
+
+/// A caller of the API: a person, a program, or nobody in particular.
+#[derive(Clone)]
+pub struct Actor {
+    pub(super) client: Client,
+    pub(super) base: String,
+    /// What it shows as `Authorization: Bearer`.
+    pub token: Option<String>,
+}
+
+/// What an upload answered.
+#[derive(Debug, Clone)]
+pub struct Uploaded {
+    pub id: String,
+    pub url: String,
+    /// `X-Svc-Propagation`.
+    pub propagation: String,
+    pub body: Value,
+}
+
+impl Actor {
+    /// The same caller with another token.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> Request {
+        let request = Request::new(&self.client, method, &format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer(token),
+            None => request,
+        }
+    }
+
+    pub fn get(&self, path: &str) -> Request {
+        self.request(Method::GET, path)
+    }
+
+    pub fn post(&self, path: &str) -> Request {
+        self.request(Method::POST, path)
+    }
+
+    pub fn put(&self, path: &str) -> Request {
+        self.request(Method::PUT, path)
+    }
+
+    pub fn delete(&self, path: &str) -> Request {
+        self.request(Method::DELETE, path)
+    }
+
+    /// Makes a project.
+    pub async fn create_project(&self, name: &str) -> Value {
+        self.post("/projects").json(&json!({ "name": name })).await.created()
+    }
+
+    /// Uploads `site` to a project.
+    pub fn upload(&self, project: &str, site: &Site) -> Request {
+        self.post(&format!("/projects/{project}/deployments")).upload(site.tarball())
+    }
+
+    /// Uploads `site` to a project, successfully.
+    pub async fn deploy(&self, project: &str, site: &Site) -> Uploaded {
+        Uploaded::from(self.upload(project, site).await)
+    }
+
+    /// Makes a project that serves `site`.
+    pub async fn publish(&self, project: &str, site: &Site) -> Uploaded {
+        self.create_project(project).await;
+        self.deploy(project, site).await
+    }
+
+    /// Shares `site` for so many days.
+    pub async fn share(&self, site: &Site, ttl_days: u32) -> Uploaded {
+        Uploaded::from(self.post(&format!("/shares?ttl={ttl_days}")).upload(site.tarball()).await)
+    }
+
+    /// Points the project at one of its deployments.
+    pub fn activate(&self, project: &str, deployment: &str) -> Request {
+        self.post(&format!("/projects/{project}/deployments/{deployment}/activate"))
+    }
+
+    /// A project's detail.
+    pub async fn project(&self, name: &str) -> Value {
+        self.get(&format!("/projects/{name}")).await.ok()
+    }
+}
+
+impl From<Answer> for Uploaded {
+    #[track_caller]
+    fn from(answer: Answer) -> Self {
+        let propagation = answer.find_header("x-svc-propagation").unwrap_or_default().to_owned();
+        let body = answer.created();
+        let url = body["url"].as_str().unwrap().to_owned();
+        Self { id: id(&body["deployment_id"], "dep_"), url, propagation, body }
+    }
+}
+
+impl Uploaded {
+    /// The deployment's own permanent address.
+    pub fn permanent_url(&self) -> String {
+        self.url.replacen("https://", &format!("https://{}--", self.id.trim_start_matches("dep_")), 1)
+    }
+
+    /// The three words of a share's address.
+    pub fn share_name(&self) -> String {
+        self.url.trim_start_matches("https://").split('.').next().unwrap().to_owned()
+    }
+}

@@ -1,0 +1,142 @@
+//! An answer, and what is asserted of it.
+
+use bytes::Bytes;
+use reqwest::{StatusCode, Version, header::HeaderMap};
+use serde_json::Value;
+
+/// A whole answer. `what` names the request in messages.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub what: String,
+    pub status: StatusCode,
+    pub version: Version,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Reads an answer to its end.
+    pub async fn read(what: String, response: reqwest::Response) -> Self {
+        let (status, version, headers) = (response.status(), response.version(), response.headers().clone());
+        let body = response.bytes().await.unwrap_or_else(|e| panic!("{what}: the answer broke off: {e:?}"));
+        Self { what, status, version, headers, body }
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header that must be there.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> &str {
+        self.find_header(name).unwrap_or_else(|| panic!("{}: no {name} in {:?}", self.what, self.headers))
+    }
+
+    /// A header that may be there.
+    pub fn find_header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The status is this.
+    #[track_caller]
+    pub fn assert_status(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
+        self
+    }
+
+    /// A success with a JSON body: the body.
+    #[track_caller]
+    pub fn json(self, status: u16) -> Value {
+        let answer = self.assert_status(status);
+        assert!(answer.header("content-type").starts_with("application/json"), "{}", answer.what);
+        answer.assert_request_id();
+        serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("{}: {e}: {}", answer.what, answer.text()))
+    }
+
+    /// 200 with a JSON body: the body.
+    #[track_caller]
+    pub fn ok(self) -> Value {
+        self.json(200)
+    }
+
+    /// 201 with a JSON body: the body.
+    #[track_caller]
+    pub fn created(self) -> Value {
+        self.json(201)
+    }
+
+    /// The error envelope, whole and nothing beside it, with this status and code. Gives the message.
+    #[track_caller]
+    pub fn assert_error(self, status: u16, code: &str) -> String {
+        let what = self.what.clone();
+        let body = self.json(status);
+        keys(&body, "error");
+        keys(&body["error"], "code message");
+        assert_eq!(body["error"]["code"], code, "{what}: {body}");
+        let message = body["error"]["message"].as_str().unwrap().to_owned();
+        assert!(!message.is_empty(), "{what}: an error without a sentence");
+        message
+    }
+
+    /// The site's own answer: this status and exactly this body.
+    #[track_caller]
+    pub fn assert_body(self, status: u16, body: impl AsRef<[u8]>) -> Self {
+        let answer = self.assert_status(status);
+        let body = body.as_ref();
+        assert!(answer.body == body, "{}: {} instead of {}", answer.what, answer.text(), String::from_utf8_lossy(body));
+        answer
+    }
+
+    /// A redirect to `location`.
+    #[track_caller]
+    pub fn assert_redirect(self, status: u16, location: &str) -> Self {
+        let answer = self.assert_status(status);
+        assert_eq!(answer.header("location"), location, "{}", answer.what);
+        answer
+    }
+
+    #[track_caller]
+    fn assert_request_id(&self) {
+        assert!(!self.header("x-request-id").is_empty());
+    }
+}
+
+/// `value` is an object with exactly these keys.
+#[track_caller]
+pub fn keys(value: &Value, wanted: &str) {
+    let mut wanted: Vec<_> = wanted.split_whitespace().collect();
+    wanted.sort_unstable();
+    let mut found: Vec<_> = value.as_object().unwrap_or_else(|| panic!("not an object: {value}")).keys().collect();
+    found.sort_unstable();
+    assert_eq!(found, wanted, "{value}");
+}
+
+/// `value` is an id of this kind.
+#[track_caller]
+pub fn id(value: &Value, prefix: &str) -> String {
+    let text = value.as_str().unwrap_or_else(|| panic!("not an id: {value}"));
+    let body = text.strip_prefix(prefix).unwrap_or_else(|| panic!("{text} does not begin with {prefix}"));
+    assert_eq!(body.len(), 20, "{text}");
+    assert!(body.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{text}");
+    text.to_owned()
+}
+
+/// `value` is a time in UTC as RFC 3339 writes it, with `Z`: in seconds since 1970.
+#[track_caller]
+pub fn timestamp(value: &Value) -> i64 {
+    let text = value.as_str().unwrap_or_else(|| panic!("not a timestamp: {value}"));
+    assert!(text.ends_with('Z'), "{text} is not in UTC");
+    let format = &time::format_description::well_known::Rfc3339;
+    time::OffsetDateTime::parse(text, format).unwrap_or_else(|e| panic!("{text}: {e}")).unix_timestamp()
+}
+
+/// `value` is a secret of ours.
+#[track_caller]
+pub fn secret(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_else(|| panic!("not a secret: {value}"));
+    let tail = text.strip_prefix("svc_").unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(tail.len(), 43);
+    assert!(tail.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+    text.to_owned()
+}

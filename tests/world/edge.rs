@@ -1,0 +1,52 @@
+//! One edge process, and the clients that visit sites there.
+
+use reqwest::{Client, Method};
+use url::Url;
+
+use super::{process::Process, request::Request};
+
+/// An edge. A site's URL names the first edge's port; a visit goes to this edge's.
+pub struct Edge {
+    pub process: Process,
+    pub http_port: u16,
+    pub https_port: u16,
+    pub(super) browser: Client,
+    pub(super) old_browser: Client,
+}
+
+impl Edge {
+    /// `url` at this edge.
+    pub fn address(&self, url: &str) -> Url {
+        let mut url: Url = url.parse().unwrap_or_else(|e| panic!("{url}: {e}"));
+        let port = if url.scheme() == "https" { self.https_port } else { self.http_port };
+        url.set_port(Some(port)).unwrap();
+        url
+    }
+
+    /// A request over HTTP/2 (over HTTP/1.1 when not over TLS).
+    pub fn request(&self, method: Method, url: &str) -> Request {
+        Request::new(&self.browser, method, self.address(url).as_str())
+    }
+
+    pub fn get(&self, url: &str) -> Request {
+        self.request(Method::GET, url)
+    }
+
+    pub fn head(&self, url: &str) -> Request {
+        self.request(Method::HEAD, url)
+    }
+
+    pub fn post(&self, url: &str) -> Request {
+        self.request(Method::POST, url)
+    }
+
+    /// The same over HTTP/1.1.
+    pub fn get_http1(&self, url: &str) -> Request {
+        Request::new(&self.old_browser, Method::GET, self.address(url).as_str())
+    }
+
+    /// A navigation, as a browser makes one.
+    pub fn navigate(&self, url: &str) -> Request {
+        self.get(url).header("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+    }
+}

@@ -1,0 +1,336 @@
+//! A world of its own for a test: a real Postgres database, a real Redis, a real admin and real edges, with their own
+//! folder store, certificate and master key. It ends with the test.
+//!
+//! Start with [`World::start`]. How many worlds there are at once is up to `--test-threads`: one a core by default.
+
+pub mod actor;
+pub mod answer;
+pub mod edge;
+pub mod ports;
+pub mod process;
+pub mod request;
+pub mod site;
+pub mod socket;
+mod template;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use reqwest::Client;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tempfile::TempDir;
+use url::Url;
+
+pub use self::{actor::Actor, edge::Edge, site::Site};
+use self::{
+    process::{Process, program, run},
+    template::Template,
+};
+
+/// What the local code host's sign-in page asks for.
+pub const OPERATOR_SECRET: &str = "operator-secret-of-the-tests";
+/// How long a program may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+static WORLDS: AtomicU32 = AtomicU32::new(0);
+
+/// Everything a test acts upon.
+pub struct World {
+    pub admin: Process,
+    pub edges: Vec<Edge>,
+    pub redis: Process,
+    pub redis_port: u16,
+    pub admin_port: u16,
+    /// The database's URL.
+    pub database: Url,
+    database_name: String,
+    template: &'static Template,
+    env: Vec<(String, String)>,
+    client: Client,
+    folder: TempDir,
+}
+
+/// How a world differs from the usual one.
+pub struct Builder {
+    edges: usize,
+    env: Vec<(String, String)>,
+}
+
+impl Builder {
+    /// So many edges; one otherwise.
+    pub fn edges(mut self, count: usize) -> Self {
+        self.edges = count;
+        self
+    }
+
+    /// A configuration key, as its environment variable has it.
+    pub fn set(mut self, variable: &str, value: impl ToString) -> Self {
+        self.env.push((format!("SVC__{variable}"), value.to_string()));
+        self
+    }
+
+    /// The world, ready.
+    pub async fn start(self) -> World {
+        let template = Template::shared().await;
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        let (database_name, database) = template.database(number).await;
+        let folder = TempDir::with_prefix_in(format!("{number}-"), &template.folder).unwrap();
+        std::fs::create_dir(folder.path().join("store")).unwrap();
+
+        let (redis_port, admin_port) = (ports::free(), ports::free());
+        let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
+        let public_port = listeners.first().map_or(8443, |(_, https)| *https);
+        let here = |port: u16| format!("127.0.0.1:{port}");
+        let mut env: Vec<(String, String)> = [
+            ("POSTGRES__URL", database.to_string()),
+            // Many worlds share one server.
+            ("POSTGRES__MAX_CONNECTIONS", "6".to_owned()),
+            ("REDIS__URL", format!("redis://{}", here(redis_port))),
+            ("STORE__URL", Url::from_directory_path(folder.path().join("store")).unwrap().to_string()),
+            ("ADMIN__LISTEN", here(admin_port)),
+            ("EDGE__ADMIN_UPSTREAMS", here(admin_port)),
+            ("EDGE__THREADS", "1".to_owned()),
+            ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
+            ("SITE__CONSOLE_URL", format!("https://app.svc.localhost:{public_port}")),
+            ("SITE__AI_URL", format!("https://ai.svc.localhost:{public_port}")),
+            ("CODE_HOST__KIND", "local".to_owned()),
+            ("CODE_HOST__CLIENT_SECRET", OPERATOR_SECRET.to_owned()),
+            ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),
+            // Tests of one limit must not run into another.
+            ("LIMITS__API_PER_MIN", "1000000".to_owned()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (format!("SVC__{key}"), value))
+        .collect();
+        env.extend(self.env);
+
+        let redis = start_redis(redis_port, folder.path());
+        let admin = Process::start("admin", folder.path(), Command::new(program("admin")).envs(env.iter().cloned()));
+        let client = request::client().build().unwrap();
+        let mut world = World {
+            admin,
+            edges: Vec::new(),
+            redis,
+            redis_port,
+            admin_port,
+            database,
+            database_name,
+            template,
+            env,
+            client,
+            folder,
+        };
+        for (http_port, https_port) in listeners {
+            let edge = world.start_edge(http_port, https_port);
+            world.edges.push(edge);
+        }
+        world.wait_until_ready().await;
+        world
+    }
+}
+
+impl World {
+    /// A world with one edge and the usual configuration.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A world to be described.
+    pub fn builder() -> Builder {
+        Builder { edges: 1, env: Vec::new() }
+    }
+
+    /// Someone without a token, at the API.
+    pub fn nobody(&self) -> Actor {
+        let base = format!("http://api.svc.localhost:{}", self.admin_port);
+        Actor { client: self.client.clone(), base, token: None }
+    }
+
+    /// A person with a `cli` token of theirs.
+    pub async fn user(&self, login: &str) -> Actor {
+        let token = self.tool("admin", &["issue-token", "--login", login]);
+        self.nobody().with_token(token.trim())
+    }
+
+    /// The first edge.
+    pub fn edge(&self) -> &Edge {
+        &self.edges[0]
+    }
+
+    /// Runs one of our tools with this world's configuration; what it printed.
+    pub fn tool(&self, name: &str, args: &[&str]) -> String {
+        run(Command::new(program(name)).args(args).envs(self.env.iter().cloned()))
+    }
+
+    /// The port that public URLs carry.
+    pub fn public_port(&self) -> u16 {
+        self.edges[0].https_port
+    }
+
+    /// A project's address.
+    pub fn site_url(&self, project: &str) -> String {
+        format!("https://{project}.svc.localhost:{}", self.public_port())
+    }
+
+    /// The local CA's certificate.
+    pub fn ca(&self) -> &Path {
+        &self.template.ca
+    }
+
+    /// A folder of this world's own.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Every file of the store, sorted.
+    pub fn stored_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.folder.path().join("store")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// Runs SQL behind the program's back: what time, an operator or a later part would have done.
+    pub async fn sql(&self, sql: &str) {
+        let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    /// The number a query gives.
+    pub async fn sql_number(&self, sql: &str) -> i64 {
+        let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+
+    /// A Redis command.
+    pub async fn redis_command(&self, name: &str) {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        redis::cmd(name).query_async::<redis::Value>(&mut connection).await.unwrap();
+    }
+
+    /// Starts Redis again after it was killed, empty.
+    pub fn restart_redis(&mut self) {
+        self.redis = start_redis(self.redis_port, self.folder.path());
+    }
+
+    /// Takes Postgres away: no connection to this world's database is possible any more.
+    pub async fn stop_postgres(&self) {
+        self.server_sql(&format!(
+            "ALTER DATABASE {0} ALLOW_CONNECTIONS false; \
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{0}'",
+            self.database_name
+        ))
+        .await;
+    }
+
+    /// Gives it back.
+    pub async fn start_postgres(&self) {
+        self.server_sql(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.database_name)).await;
+    }
+
+    async fn server_sql(&self, sql: &str) {
+        self.template.server_sql(sql).await;
+    }
+
+    fn start_edge(&self, http_port: u16, https_port: u16) -> Edge {
+        let mut command = Command::new(program("edge"));
+        command
+            .envs(self.env.iter().cloned())
+            .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
+            .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{https_port}"));
+        let name = format!("edge-{}", self.edges.len());
+        let ca = reqwest::Certificate::from_pem(&std::fs::read(self.ca()).unwrap()).unwrap();
+        let browser = || request::client().tls_certs_only([ca.clone()]);
+        Edge {
+            process: Process::start(&name, self.folder.path(), &command),
+            http_port,
+            https_port,
+            browser: browser().build().unwrap(),
+            old_browser: browser().http1_only().build().unwrap(),
+        }
+    }
+
+    /// Starts an edge again that was killed, at the same ports.
+    pub async fn restart_edge(&mut self, index: usize) {
+        let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);
+        self.edges[index] = self.start_edge(http_port, https_port);
+        self.wait_until_ready().await;
+    }
+
+    /// Until admin answers, and answers through every edge.
+    pub async fn wait_until_ready(&mut self) {
+        let api = self.nobody();
+        eventually(READY_WITHIN, "admin is ready", async || {
+            api.get("/health").attempt().await.is_ok_and(|answer| answer.status == 200)
+        })
+        .await;
+        for edge in &self.edges {
+            eventually(READY_WITHIN, "an edge is ready", async || {
+                let visit = edge.get("https://api.svc.localhost/health").attempt().await;
+                visit.is_ok_and(|answer| answer.status == 200)
+            })
+            .await;
+        }
+    }
+}
+
+/// Waits for what happens by itself in the background; `within` bounds a hang, it asserts no speed.
+#[track_caller]
+pub fn eventually(within: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    let what = what.to_owned();
+    let caller = std::panic::Location::caller();
+    async move {
+        let waiting = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(within, waiting).await.is_err() {
+            panic!("{caller}: not within {within:?}: {what}");
+        }
+    }
+}
+
+fn start_redis(port: u16, folder: &Path) -> Process {
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"]).arg(port.to_string());
+    Process::start("redis", folder, &command)
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let programs = || std::iter::once(&self.admin).chain(self.edges.iter().map(|edge| &edge.process));
+        let failed = std::thread::panicking();
+        let panics: Vec<_> = programs().filter(|program| program.log().contains("panicked at")).collect();
+        if failed || !panics.is_empty() {
+            let logs: String = programs().map(Process::log_tail).collect();
+            print_logs(&logs);
+        }
+        let panicked = !panics.is_empty();
+        self.admin.kill();
+        self.edges.clear();
+        let (template, database) = (self.template, self.database_name.clone());
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(template.drop_database(&database));
+        });
+        let _ = dropping.join();
+        assert!(failed || !panicked, "a program panicked; its log is above");
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the logs of a failed test belong into its output")]
+fn print_logs(logs: &str) {
+    eprintln!("{logs}");
+}

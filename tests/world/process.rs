@@ -1,0 +1,103 @@
+//! A child process whose output is kept, and which never outlives its test.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+/// A running program.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`; what it prints goes to `<folder>/<name>.log`, appended.
+    pub fn start(name: &str, folder: &Path, command: &Command) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        // setpriv: the kernel kills the child when the test's thread is gone, however it went.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {name}: {e}"));
+        Self { name: name.to_owned(), child, log }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// SIGKILL, as a crash would have it.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn stop(&mut self) -> std::process::ExitStatus {
+        Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        self.child.wait().unwrap()
+    }
+
+    /// Everything it has printed.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The end of what it printed, under its name.
+    pub fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(60)..].join("\n");
+        format!("--- {} ---\n{tail}\n", self.name)
+    }
+
+    /// A figure of `/proc/<pid>/status` in bytes, such as `VmHWM`.
+    pub fn memory(&self, figure: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(figure)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Where cargo put the programs under test: beside this test's own executable.
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(program.exists(), "{} is missing: build it with `cargo build --workspace --bins`", program.display());
+    program
+}
+
+/// Runs a tool to its end and gives what it printed on standard output.
+pub fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}:\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}

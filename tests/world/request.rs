@@ -1,0 +1,92 @@
+//! A request on its way: built by chaining, sent by `.await`.
+
+use std::{future::IntoFuture, net::SocketAddr, pin::Pin, sync::Arc};
+
+use reqwest::{
+    Client, ClientBuilder, Method, RequestBuilder,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect::Policy,
+};
+use serde_json::Value;
+
+use super::answer::Answer;
+
+/// A request; awaiting it gives the whole answer.
+#[must_use]
+pub struct Request {
+    what: String,
+    builder: RequestBuilder,
+}
+
+impl Request {
+    /// `method url` through `client`.
+    pub fn new(client: &Client, method: Method, url: &str) -> Self {
+        Self { what: format!("{method} {url}"), builder: client.request(method, url) }
+    }
+
+    /// With a header.
+    pub fn header(mut self, name: &str, value: impl AsRef<str>) -> Self {
+        self.builder = self.builder.header(name, value.as_ref());
+        self
+    }
+
+    /// With a bearer token.
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("authorization", format!("Bearer {token}"))
+    }
+
+    /// With a JSON body.
+    pub fn json(mut self, body: &Value) -> Self {
+        self.builder = self.builder.json(body);
+        self
+    }
+
+    /// With a form.
+    pub fn form(mut self, fields: &[(&str, &str)]) -> Self {
+        self.builder = self.builder.form(fields);
+        self
+    }
+
+    /// With a body as it stands.
+    pub fn body(mut self, body: impl Into<reqwest::Body>) -> Self {
+        self.builder = self.builder.body(body);
+        self
+    }
+
+    /// With an upload: a gzipped tarball.
+    pub fn upload(self, tarball: impl Into<reqwest::Body>) -> Self {
+        self.header("content-type", "application/gzip").body(tarball)
+    }
+
+    /// The answer, or why there is none.
+    pub async fn attempt(self) -> Result<Answer, reqwest::Error> {
+        let response = self.builder.send().await?;
+        Ok(Answer::read(self.what, response).await)
+    }
+}
+
+impl IntoFuture for Request {
+    type Output = Answer;
+    type IntoFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let what = self.what.clone();
+            self.attempt().await.unwrap_or_else(|e| panic!("{what}: no answer: {e:?}"))
+        })
+    }
+}
+
+/// A client for which every name is this machine, and a redirect is an answer.
+pub fn client() -> ClientBuilder {
+    Client::builder().no_proxy().redirect(Policy::none()).dns_resolver(Arc::new(Loopback))
+}
+
+struct Loopback;
+
+impl Resolve for Loopback {
+    fn resolve(&self, _name: Name) -> Resolving {
+        let here: Addrs = Box::new(std::iter::once(SocketAddr::from(([127, 0, 0, 1], 0))));
+        Box::pin(std::future::ready(Ok(here)))
+    }
+}

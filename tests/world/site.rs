@@ -1,0 +1,53 @@
+//! Sites to publish: a few files, as the tarball that is uploaded.
+
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
+
+/// Files of a site, by path.
+#[derive(Debug, Clone, Default)]
+pub struct Site(Vec<(String, Vec<u8>)>);
+
+impl Site {
+    /// Without files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One page that says `text`.
+    pub fn page(text: &str) -> Self {
+        Self::new().file("index.html", text)
+    }
+
+    /// With this file too.
+    pub fn file(mut self, path: &str, body: impl AsRef<[u8]>) -> Self {
+        self.0.push((path.to_owned(), body.as_ref().to_vec()));
+        self
+    }
+
+    /// As a gzipped tarball.
+    pub fn tarball(&self) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, body) in &self.0 {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(body.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, path, body.as_slice()).unwrap();
+        }
+        gzip(&tar.into_inner().unwrap())
+    }
+}
+
+/// `bytes`, gzipped fast.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// So many bytes that do not compress.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    rand::RngExt::fill(&mut rand::rng(), bytes.as_mut_slice());
+    bytes
+}

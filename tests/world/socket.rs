@@ -1,0 +1,60 @@
+//! Bare connections, for what no decent client would send.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, crypto::aws_lc_rs};
+use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// Longer than any of the server's own timeouts: it is the server that must end the connection.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// TLS as a client wants it, trusting the world's CA alone.
+pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(ca).unwrap() {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config
+}
+
+/// A TLS connection to a port of this machine that asks for `host`.
+pub async fn connect_tls(port: u16, host: &str, config: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
+    let tcp = TcpStream::connect(("127.0.0.1", port)).await?;
+    TlsConnector::from(config).connect(ServerName::try_from(host.to_owned()).unwrap(), tcp).await
+}
+
+/// Sends `bytes` and reads until the server closes. A reset counts as closing.
+pub async fn converse<S>(stream: &mut S, bytes: &[u8]) -> Vec<u8>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    // The server may refuse before it has read everything.
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.flush().await;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 16 * 1024];
+    loop {
+        match timeout(PATIENCE, stream.read(&mut chunk)).await.expect("the server never closed the connection") {
+            Ok(0) | Err(_) => return answer,
+            Ok(read) => answer.extend_from_slice(&chunk[..read]),
+        }
+    }
+}
+
+/// The status of every HTTP/1.1 answer in `bytes`; the bodies asked for must not contain a status line.
+pub fn statuses(bytes: &[u8]) -> Vec<u16> {
+    let text = String::from_utf8_lossy(bytes);
+    text.match_indices("HTTP/1.").filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok()).collect()
+}
