@@ -1,0 +1,1 @@
+//! The gate before a site that is not public: who may pass.

@@ -1,0 +1,74 @@
+//! Where packs come from: the store, or a test's memory.
+
+use std::{future::Future, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use common::{
+    domain::{DeploymentId, ProjectId},
+    store::{Manifest, PackStore, StoreError},
+};
+
+use crate::limits::STORE_WAIT;
+
+/// Reads packs. [`common::store::PackStore`], or a test's memory.
+#[async_trait]
+pub trait Packs: Send + Sync + 'static {
+    /// The manifest of a pack.
+    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError>;
+    /// Exactly `len` bytes of a pack's data from `offset` on.
+    async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError>;
+}
+
+/// Tells which deployments a project had lately, newest first, for tabs that are still open.
+#[async_trait]
+pub trait RecentDeployments: Send + Sync + 'static {
+    /// Only such as were published under the project's present access.
+    async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]>;
+}
+
+/// Why a pack could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PackError {
+    /// There is no such pack: its deployment was deleted.
+    #[error("there is no such pack")]
+    Missing,
+    /// The store does not answer, or what it gave is damaged.
+    #[error("the store failed: {0}")]
+    Unavailable(Arc<str>),
+}
+
+impl PackError {
+    /// From whatever the store says.
+    pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
+        Self::Unavailable(why.to_string().into())
+    }
+}
+
+#[async_trait]
+impl Packs for PackStore {
+    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError> {
+        Ok(self.manifest(id).await?)
+    }
+
+    async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError> {
+        Ok(self.read(id, offset, len).await?)
+    }
+}
+
+impl From<StoreError> for PackError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound => Self::Missing,
+            other => Self::unavailable(other),
+        }
+    }
+}
+
+/// A read that takes no longer than [`STORE_WAIT`].
+pub(crate) async fn in_time<T>(read: impl Future<Output = Result<T, PackError>>) -> Result<T, PackError> {
+    match tokio::time::timeout(STORE_WAIT, read).await {
+        Ok(read) => read,
+        Err(_) => Err(PackError::unavailable("no answer in time")),
+    }
+}
