@@ -29,4 +29,10 @@ pub struct Account {
 pub struct Health {
     /// Whether Postgres and Redis answer.
     pub ok: bool,
+    /// When not all is well: whether Postgres answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<bool>,
+    /// When not all is well: whether Redis answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<bool>,
 }

@@ -4,6 +4,8 @@
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
 pub mod route_changes;
+pub mod tokens;
+pub mod users;
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ pub mod deployment;
 pub mod ids;
 pub mod limits;
 pub mod names;
+pub mod networks;
 pub mod role;
 pub mod token;
 

@@ -1,0 +1,33 @@
+//! `GET /me`.
+
+use common::{api::account::Account, domain::token::TokenKind};
+
+use crate::{auth::Caller, extract::Json};
+
+/// The account the token speaks for.
+#[utoipa::path(
+    get, path = "/me", tag = "Health and identity",
+    responses((status = 200, description = "The account", body = Account)),
+)]
+pub async fn me(caller: Caller) -> Json<Account> {
+    Json(match caller {
+        Caller::User(caller) => Account {
+            id: caller.user.id.to_string(),
+            vcs_id: Some(caller.user.vcs_id),
+            vcs_login: Some(caller.user.vcs_login),
+            email: caller.user.email,
+            token_kind: TokenKind::Cli,
+            org: None,
+            created_at: caller.user.created_at,
+        },
+        Caller::Deploy(caller) => Account {
+            id: caller.org.to_string(),
+            vcs_id: None,
+            vcs_login: None,
+            email: None,
+            token_kind: TokenKind::Deploy,
+            org: Some(caller.org_name),
+            created_at: caller.org_created_at,
+        },
+    })
+}

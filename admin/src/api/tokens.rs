@@ -1,0 +1,102 @@
+//! `/tokens`: a person's own.
+
+use axum::{extract::State, http::StatusCode};
+use common::{
+    api::{
+        Done, Page,
+        tokens::{CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
+    },
+    db,
+    domain::{TokenId, limits::TOKEN_LABEL_CHARS, token::TokenKind},
+    secrets::tokens::TokenSecret,
+};
+
+use crate::{
+    app::App,
+    auth::CliUser,
+    error::ApiError,
+    extract::{Json, Paged, Path},
+};
+
+/// Your tokens, newest first, revoked ones included.
+#[utoipa::path(
+    get, path = "/tokens", tag = "Tokens", params(Page),
+    responses((status = 200, description = "The tokens", body = TokenList)),
+)]
+pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>) -> Result<Json<TokenList>, ApiError> {
+    let mut tokens = db::tokens::list_of_user(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
+    Ok(Json(TokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Makes a token. Its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/tokens", tag = "Tokens", request_body = CreateToken,
+    responses((status = 201, description = "The token, with its secret", body = CreatedToken)),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<CreateToken>,
+) -> Result<(StatusCode, Json<CreatedToken>), ApiError> {
+    let label = body.label.as_deref().map(checked_label).transpose()?.flatten();
+    let kind = match body.kind {
+        UserTokenKind::Cli => TokenKind::Cli,
+        UserTokenKind::Ai => TokenKind::Ai,
+    };
+    let secret = TokenSecret::generate();
+    let mut db = app.db.acquire().await?;
+    let now = app.clock.now();
+    let token = db::tokens::create_for_user(&mut db, &caller.user.id, kind, label, &secret.hash(), now).await?;
+    Ok((StatusCode::CREATED, Json(CreatedToken { record: view(token), token: secret.expose().to_owned() })))
+}
+
+/// Revokes a token of yours. It stops working at once.
+#[utoipa::path(
+    delete, path = "/tokens/{id}", tag = "Tokens", params(("id" = String, Path, description = "The token's id")),
+    responses((status = 200, description = "Revoked", body = Done)),
+)]
+pub async fn revoke(State(app): State<App>, caller: CliUser, Path(id): Path<TokenId>) -> Result<Json<Done>, ApiError> {
+    if db::tokens::revoke_of_user(&app.db, &caller.user.id, &id, app.clock.now()).await? {
+        Ok(Json(Done::OK))
+    } else {
+        Err(ApiError::not_found("token"))
+    }
+}
+
+/// The label without surrounding white space; none when nothing is left.
+fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
+    let label = label.trim();
+    if label.chars().count() > TOKEN_LABEL_CHARS {
+        return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));
+    }
+    if label.chars().any(char::is_control) {
+        return Err(ApiError::invalid("`label` must be one line of text without control characters."));
+    }
+    Ok(Some(label).filter(|label| !label.is_empty()))
+}
+
+fn view(token: db::tokens::Token) -> Token {
+    Token {
+        id: token.id,
+        kind: token.kind,
+        label: token.label,
+        created_at: token.created_at,
+        revoked_at: token.revoked_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_counted_in_characters_and_hold_no_controls() {
+        assert_eq!(checked_label("  my laptop ").unwrap(), Some("my laptop"));
+        assert_eq!(checked_label("   ").unwrap(), None);
+        assert!(checked_label(&"é".repeat(200)).is_ok());
+        assert!(checked_label(&"é".repeat(201)).is_err());
+        assert!(checked_label("a\nb").is_err());
+        assert!(checked_label("a\0b").is_err());
+    }
+}

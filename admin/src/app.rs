@@ -1,0 +1,45 @@
+//! What every handler may use.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use common::{config::Config, db, domain::Clock, redis::Redis, routes::Addresses, secrets::MasterKey};
+use sqlx::PgPool;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The program's shared parts. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The truth.
+    pub db: PgPool,
+    /// Limits and messages to the edges.
+    pub redis: Redis,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The platform's public addresses.
+    pub addresses: Addresses,
+    /// What sealed rows are opened with.
+    pub master_key: MasterKey,
+    /// Work that outlives its request; the stop waits for it.
+    pub tasks: TaskTracker,
+    /// Cancelled when the program stops.
+    pub stopping: CancellationToken,
+}
+
+impl App {
+    /// Prepares every part. Connections are made when first needed, so this fails only when the configuration is wrong.
+    pub fn new(config: Arc<Config>) -> anyhow::Result<Self> {
+        Ok(Self {
+            db: db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?,
+            redis: Redis::connect(&config.redis.url).context("redis.url")?,
+            clock: Clock::system(),
+            addresses: Addresses::new(&config.site),
+            master_key: MasterKey::load(&config.secrets.master_key_file)?,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            config,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! `Authorization: Bearer …`: parsed and looked up, once a request.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use common::{
+    db::tokens::{self, Bearer, Owner},
+    domain::token::TokenKind,
+    secrets::tokens::TokenSecret,
+};
+
+use super::{Caller, CliUser, DeployToken};
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// What the request's token turned out to be. In the request's extensions.
+#[derive(Debug, Clone)]
+pub enum Authentication {
+    /// There was none.
+    Absent,
+    /// It does not work here.
+    Refused(Refusal),
+    /// It speaks for this caller.
+    Known(Arc<Caller>),
+}
+
+/// Why a token does not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The header is not `Bearer svc_…`.
+    Malformed,
+    /// Nobody's.
+    Unknown,
+    /// Not any more.
+    Revoked,
+    /// For the gateway only.
+    WrongKind,
+}
+
+impl Refusal {
+    /// The answer: always 401.
+    pub fn to_error(self) -> ApiError {
+        let message = match self {
+            Self::Malformed => {
+                "The Authorization header must be `Bearer svc_…` with a whole token. `svc login` gets one."
+            }
+            Self::Unknown => "The token is not known; run `svc login`.",
+            Self::Revoked => "The token was revoked; run `svc login`.",
+            Self::WrongKind => "An ai token works against the AI gateway only; use a cli token here.",
+        };
+        ApiError::new(Code::Unauthorized, message)
+    }
+}
+
+/// Middleware: finds out who is asking, and leaves [`Authentication`] in the request's extensions.
+pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match identify(&app, request.headers()).await {
+        Ok(authentication) => {
+            request.extensions_mut().insert(authentication);
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn identify(app: &App, headers: &HeaderMap) -> Result<Authentication, ApiError> {
+    let secret = match parse(headers) {
+        Ok(Some(secret)) => secret,
+        Ok(None) => return Ok(Authentication::Absent),
+        Err(refusal) => return Ok(Authentication::Refused(refusal)),
+    };
+    let bearer = tokens::find_bearer(&app.db, &secret.hash()).await?;
+    Ok(match bearer.ok_or(Refusal::Unknown).and_then(admit) {
+        Ok(caller) => Authentication::Known(Arc::new(caller)),
+        Err(refusal) => Authentication::Refused(refusal),
+    })
+}
+
+/// The secret in the header, if there is a header.
+fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, Refusal> {
+    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::Malformed);
+    }
+    let (scheme, secret) = value.to_str().ok().and_then(|v| v.split_once(' ')).ok_or(Refusal::Malformed)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Refusal::Malformed);
+    }
+    TokenSecret::parse(secret.trim()).map(Some).ok_or(Refusal::Malformed)
+}
+
+fn admit(bearer: Bearer) -> Result<Caller, Refusal> {
+    let Bearer { token, owner } = bearer;
+    if token.revoked_at.is_some() {
+        return Err(Refusal::Revoked);
+    }
+    match (token.kind, owner) {
+        (TokenKind::Cli, Owner::User(user)) => Ok(Caller::User(CliUser { token: token.id, user })),
+        (TokenKind::Deploy, Owner::Org { id, name, created_at }) => {
+            Ok(Caller::Deploy(DeployToken { token, org: id, org_name: name, org_created_at: created_at }))
+        }
+        _ => Err(Refusal::WrongKind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn header(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
+    }
+
+    #[test]
+    fn only_a_whole_bearer_token_is_read() {
+        let secret = TokenSecret::generate();
+        let parsed = parse(&header(&format!("bEaReR {}", secret.expose()))).unwrap().unwrap();
+        assert_eq!(parsed.hash(), secret.hash());
+        assert!(parse(&HeaderMap::new()).unwrap().is_none());
+        for bad in ["", "Bearer", "Bearer ", "Basic abc", "Bearer svc_short", secret.expose()] {
+            assert_eq!(parse(&header(bad)).err(), Some(Refusal::Malformed), "{bad}");
+        }
+        let mut twice = header(&format!("Bearer {}", secret.expose()));
+        twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        assert_eq!(parse(&twice).err(), Some(Refusal::Malformed));
+    }
+}

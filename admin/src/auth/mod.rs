@@ -1,0 +1,11 @@
+//! Who is asking. [`authenticate`] looks the token up once a request; the extractors prove what kind it is.
+//!
+//! A handler that takes [`CliUser`] is a person's alone; one that takes [`Caller`] is open to deploy tokens too.
+//! Which endpoints those are is the contract's: `GET /me`, `GET /projects`, `GET /projects/:name`, upload, activate.
+//! Nothing of a token is remembered between requests, so a revoked one stops working at once, on every admin.
+
+mod bearer;
+mod principal;
+
+pub use bearer::{Authentication, authenticate};
+pub use principal::{Caller, CliUser, DeployToken};

@@ -1,0 +1,103 @@
+//! Principals as types, and the extractors that make them.
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    http::request::Parts,
+};
+use common::{
+    db::{tokens::Token, users::User},
+    domain::{OrgId, OrgName, Timestamp, TokenId},
+};
+
+use super::Authentication;
+use crate::error::{ApiError, Code};
+
+/// A person, by a `cli` token.
+#[derive(Debug, Clone)]
+pub struct CliUser {
+    /// The token presented.
+    pub token: TokenId,
+    /// Whose it is.
+    pub user: User,
+}
+
+/// An organization, by one of its `deploy` tokens.
+#[derive(Debug, Clone)]
+pub struct DeployToken {
+    /// The token presented.
+    pub token: Token,
+    /// The organization's id.
+    pub org: OrgId,
+    /// The organization's name.
+    pub org_name: OrgName,
+    /// When the organization was made.
+    pub org_created_at: Timestamp,
+}
+
+/// Whoever may use the deploy surface.
+#[derive(Debug, Clone)]
+pub enum Caller {
+    /// A person.
+    User(CliUser),
+    /// An organization's deploy token.
+    Deploy(DeployToken),
+}
+
+impl Caller {
+    /// What `deployments.created_by` keeps: the login, or the deploy token's label.
+    pub fn display_name(&self) -> String {
+        match self {
+            Self::User(caller) => caller.user.vcs_login.clone(),
+            Self::Deploy(caller) => caller.token.label.clone().unwrap_or_else(|| "deploy token".to_owned()),
+        }
+    }
+
+    /// The token presented.
+    pub fn token(&self) -> &TokenId {
+        match self {
+            Self::User(caller) => &caller.token,
+            Self::Deploy(caller) => &caller.token.id,
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        match parts.extensions.get::<Authentication>() {
+            Some(Authentication::Known(caller)) => Ok(Caller::clone(caller)),
+            Some(Authentication::Refused(refusal)) => Err(refusal.to_error()),
+            Some(Authentication::Absent) | None => Err(ApiError::new(
+                Code::Unauthorized,
+                "This needs a token: send `Authorization: Bearer svc_…`. `svc login` gets one.",
+            )),
+        }
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    /// None only without a token: one that does not work is refused, so that nobody goes on as somebody else.
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, ApiError> {
+        match parts.extensions.get::<Authentication>() {
+            Some(Authentication::Absent) | None => Ok(None),
+            Some(_) => <Self as FromRequestParts<S>>::from_request_parts(parts, state).await.map(Some),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CliUser {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match <Caller as FromRequestParts<S>>::from_request_parts(parts, state).await? {
+            Caller::User(user) => Ok(user),
+            Caller::Deploy(_) => Err(ApiError::new(
+                Code::Unauthorized,
+                "A deploy token can only deploy; use a cli token here. `svc login` gets one.",
+            )),
+        }
+    }
+}

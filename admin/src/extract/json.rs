@@ -1,0 +1,144 @@
+//! JSON bodies. `Content-Type` is not looked at: the body must be JSON, whatever it is called.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequest, Request},
+    response::{IntoResponse, Response},
+};
+use common::domain::limits::JSON_BODY_BYTES;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{ApiError, Code};
+
+/// How long a client may take to send a JSON body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A JSON body, in a request or an answer. Fields that `T` does not have are ignored.
+#[derive(Debug, Clone, Copy)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        let body = read_body(request.into_body()).await?;
+        parse(&body).map(Self).map_err(ApiError::invalid)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+/// Reads a body of at most [`JSON_BODY_BYTES`].
+pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
+    let limited = Limited::new(body, JSON_BODY_BYTES);
+    let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
+        .await
+        .map_err(|_| ApiError::invalid("The body did not arrive in time."))?;
+    collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.downcast_ref::<LengthLimitError>().is_some() {
+            let kib = JSON_BODY_BYTES / 1024;
+            ApiError::new(Code::PayloadTooLarge, format!("The body is larger than {kib} KB."))
+        } else {
+            ApiError::invalid("The body ended before it was complete.")
+        }
+    })
+}
+
+/// The body as a `T`, or one sentence that names the field and the rule.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    if body.trim_ascii().is_empty() {
+        return Err("The body is empty; send a JSON object.".to_owned());
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        describe(&path, error.inner())
+    })?;
+    deserializer.end().map_err(|error| describe(".", &error))?;
+    Ok(value)
+}
+
+fn describe(path: &str, error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let text = error.to_string();
+    let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
+    match error.classify() {
+        Category::Data => describe_field(path, reason),
+        Category::Eof => "The body is not complete JSON.".to_owned(),
+        Category::Syntax | Category::Io => {
+            format!("The body is not valid JSON: {reason} (line {}, column {}).", error.line(), error.column())
+        }
+    }
+}
+
+/// Serde's words about a field, said so that a person can act on them. Values are never repeated: they may be secret.
+fn describe_field(path: &str, reason: &str) -> String {
+    let field = if matches!(path, "." | "" | "?") { "The body".to_owned() } else { format!("`{path}`") };
+    if let Some(missing) = reason.strip_prefix("missing field ") {
+        return format!("{missing} is missing.");
+    }
+    if let Some(twice) = reason.strip_prefix("duplicate field ") {
+        return format!("{twice} is given twice.");
+    }
+    if let Some((_, expected)) = reason.split_once(", expected ") {
+        let expected = expected.strip_prefix("one of ").map_or(expected.to_owned(), |list| format!("one of {list}"));
+        let expected = if expected.starts_with("struct ") { "a JSON object" } else { &expected };
+        return format!("{field} must be {expected}.");
+    }
+    // The domain types' own sentences begin with the field's name.
+    let own = path.rsplit('.').next().is_some_and(|name| reason.starts_with(&format!("{name} ")));
+    if own { format!("{reason}.") } else { format!("{field}: {reason}.") }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::api::{access::SetPassword, projects::CreateProject, tokens::CreateToken};
+
+    use super::*;
+
+    fn refusal<T: DeserializeOwned>(body: &str) -> String {
+        parse::<T>(body.as_bytes()).err().unwrap()
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_the_rule() {
+        assert_eq!(refusal::<CreateProject>("{}"), "`name` is missing.");
+        assert_eq!(refusal::<CreateProject>(r#"{"name": 7}"#), "`name` must be a string.");
+        assert_eq!(refusal::<CreateProject>(r#"{"name": null}"#), "`name` must be a string.");
+        assert_eq!(refusal::<CreateProject>(r#"{"name": "a"}"#), "name must be 3 to 40 characters of a-z, 0-9 and -.");
+        assert_eq!(refusal::<CreateProject>(r#"{"name":"abc","name":"abd"}"#), "`name` is given twice.");
+        assert_eq!(refusal::<CreateToken>(r#"{"kind":"deploy"}"#), "`kind` must be `cli` or `ai`.");
+        assert_eq!(refusal::<SetPassword>(r#"{"password":"abc"}"#), "password must be 4 to 128 characters.");
+        assert_eq!(refusal::<CreateToken>("7"), "The body must be a JSON object.");
+    }
+
+    #[test]
+    fn refusals_never_repeat_a_value() {
+        assert!(!refusal::<CreateProject>(r#"{"name":"abc","org":["hunter2"]}"#).contains("hunter2"));
+        assert!(!refusal::<CreateToken>(r#"{"kind":"hunter2"}"#).contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused() {
+        assert_eq!(refusal::<CreateToken>("  "), "The body is empty; send a JSON object.");
+        assert_eq!(refusal::<CreateToken>(r#"{"kind":"#), "The body is not complete JSON.");
+        for body in ["{kind: 1}", r#"{"kind":"cli"} x"#, r#"{"x": 1e999, "kind": "cli"}"#, "\u{feff}{}"] {
+            assert!(refusal::<CreateToken>(body).starts_with("The body is not valid JSON"), "{body}");
+        }
+        let deep = format!(r#"{{"kind":"cli","x":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        assert!(parse::<CreateToken>(deep.as_bytes()).is_err());
+        assert!(parse::<CreateToken>(b"{\"kind\":\"cli\",\"label\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored() {
+        assert!(parse::<CreateToken>(br#"{"kind":"cli","colour":{"deep":[1]}}"#).is_ok());
+    }
+}

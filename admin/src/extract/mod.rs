@@ -1,0 +1,13 @@
+//! Extractors for what a request carries: their rejections are the API's own errors.
+//!
+//! [`Json`] bodies, [`Path`] parameters, [`Query`] parameters, [`Paged`] lists. Who is asking is in [`crate::auth`].
+
+mod json;
+mod page;
+mod path;
+mod query;
+
+pub use json::{Json, read_body};
+pub use page::Paged;
+pub use path::Path;
+pub use query::Query;

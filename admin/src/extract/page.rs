@@ -1,0 +1,85 @@
+//! `?limit=` and `?cursor=`: a page of a list that is sorted by id, newest first. The cursor is the last id of the
+//! page before.
+
+use std::str::FromStr;
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use common::{api::Page, domain::limits::PAGE_ROWS};
+
+use super::Query;
+use crate::error::ApiError;
+
+/// Which rows of a list are wanted. Document it with `params(common::api::Page)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paged<Id> {
+    /// Rows wanted.
+    limit: i64,
+    /// Only rows before this one.
+    pub before: Option<Id>,
+}
+
+impl<Id: FromStr> Paged<Id> {
+    fn new(page: Page) -> Result<Self, ApiError> {
+        let limit = page.limit.map_or(PAGE_ROWS, i64::from);
+        if !(1..=PAGE_ROWS).contains(&limit) {
+            return Err(ApiError::invalid(format!("`limit` must be 1 to {PAGE_ROWS}.")));
+        }
+        let before = page.cursor.as_deref().map(str::parse).transpose();
+        let before = before
+            .map_err(|_| ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged."))?;
+        Ok(Self { limit, before })
+    }
+}
+
+impl<Id> Paged<Id> {
+    /// Rows to read: one more than wanted, which tells whether there is a next page.
+    pub fn rows(&self) -> i64 {
+        self.limit + 1
+    }
+
+    /// Cuts what was read to the page, and makes the cursor of the next one.
+    pub fn cut<Row>(&self, rows: &mut Vec<Row>, id: impl Fn(&Row) -> String) -> Option<String> {
+        let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let more = rows.len() > wanted;
+        rows.truncate(wanted);
+        rows.last().filter(|_| more).map(id)
+    }
+}
+
+impl<Id: FromStr, S: Send + Sync> FromRequestParts<S> for Paged<Id> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Query(page) = Query::<Page>::from_request_parts(parts, state).await?;
+        Self::new(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::domain::TokenId;
+
+    use super::*;
+
+    fn page(limit: Option<u8>, cursor: Option<&str>) -> Result<Paged<TokenId>, ApiError> {
+        Paged::new(Page { limit, cursor: cursor.map(ToOwned::to_owned) })
+    }
+
+    #[test]
+    fn limits_and_cursors_are_checked() {
+        assert_eq!(page(None, None).unwrap().rows(), 101);
+        assert!(page(Some(0), None).is_err());
+        assert!(page(Some(101), None).is_err());
+        assert!(page(None, Some("tok_short")).is_err());
+        assert!(page(Some(1), Some("tok_00000000000000000000")).unwrap().before.is_some());
+    }
+
+    #[test]
+    fn the_cursor_is_there_only_when_rows_are_left() {
+        let page = page(Some(2), None).unwrap();
+        let mut rows = vec![3, 2, 1];
+        assert_eq!(page.cut(&mut rows, ToString::to_string).as_deref(), Some("2"));
+        assert_eq!(rows, [3, 2]);
+        assert_eq!(page.cut(&mut rows, ToString::to_string), None);
+    }
+}

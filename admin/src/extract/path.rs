@@ -1,0 +1,21 @@
+//! Path parameters. What cannot be an id or a name names nothing: 404.
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// The parameters of the path.
+#[derive(Debug, Clone)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        axum::extract::Path::from_request_parts(parts, state)
+            .await
+            .map(|axum::extract::Path(parameters)| Self(parameters))
+            .map_err(|_| ApiError::not_found("thing"))
+    }
+}

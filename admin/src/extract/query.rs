@@ -1,0 +1,40 @@
+//! Query parameters. Unknown ones are ignored.
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// The parameters of the query.
+#[derive(Debug, Clone)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        parse(parts.uri.query().unwrap_or_default()).map(Self).map_err(ApiError::invalid)
+    }
+}
+
+fn parse<T: DeserializeOwned>(query: &str) -> Result<T, String> {
+    let pairs = serde_urlencoded::Deserializer::new(url::form_urlencoded::parse(query.as_bytes()));
+    serde_path_to_error::deserialize(pairs).map_err(|error| match error.path().to_string().as_str() {
+        "." | "?" => format!("The query is not valid: {}.", error.inner()),
+        parameter => format!("The query parameter `{parameter}` is not valid: {}.", error.inner()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use common::api::Page;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_parameter() {
+        assert_eq!(parse::<Page>("limit=7&colour=red").unwrap().limit, Some(7));
+        let refusal = parse::<Page>("limit=many").unwrap_err();
+        assert!(refusal.starts_with("The query parameter `limit` is not valid"), "{refusal}");
+    }
+}

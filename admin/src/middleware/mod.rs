@@ -1,0 +1,6 @@
+//! What happens around every handler. The order, outermost first, and its reasons: `router.rs`.
+
+pub mod client;
+pub mod panics;
+pub mod request_id;
+pub mod trace;

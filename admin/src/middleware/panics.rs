@@ -1,0 +1,14 @@
+//! A panic in a handler is one request's 500, not the program's end.
+
+use std::any::Any;
+
+use axum::response::{IntoResponse as _, Response};
+
+use crate::error::ApiError;
+
+/// The answer to a request whose handler panicked.
+#[expect(clippy::needless_pass_by_value, reason = "the signature CatchPanicLayer asks for")]
+pub fn answer(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    ApiError::internal(anyhow::anyhow!("panic: {}", text.unwrap_or("without a message"))).into_response()
+}

@@ -1,0 +1,63 @@
+//! `X-Request-Id`: on every answer and every log line.
+
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue},
+    middleware::Next,
+    response::Response,
+};
+use rand::RngExt as _;
+
+/// The header's name.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// An id from outside is taken over only up to this length.
+const MAX_LEN: usize = 128;
+
+/// The request's id. In its extensions.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub HeaderValue);
+
+impl RequestId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
+/// Middleware: takes over the id an edge gave, or makes one, and puts it on the answer.
+pub async fn assign(mut request: Request, next: Next) -> Response {
+    let id = given(request.headers()).unwrap_or_else(made_up);
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(X_REQUEST_ID, id);
+    response
+}
+
+/// An incoming id, if it is harmless in logs and headers.
+fn given(headers: &HeaderMap) -> Option<HeaderValue> {
+    let harmless = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    headers
+        .get(X_REQUEST_ID)
+        .filter(|id| (8..=MAX_LEN).contains(&id.len()) && id.as_bytes().iter().all(|&b| harmless(b)))
+        .cloned()
+}
+
+fn made_up() -> HeaderValue {
+    let bytes: [u8; 12] = rand::rng().random();
+    HeaderValue::from_str(&format!("req_{}", hex::encode(bytes))).unwrap_or(HeaderValue::from_static("req_unknown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_ids_are_taken_over() {
+        let headers = |id: &str| HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(id).unwrap())]);
+        assert!(given(&headers("0123-abcd_EF.9")).is_some());
+        for bad in ["short", "has a space in it", "<script>alert(1)</script>", &"x".repeat(129)] {
+            assert!(given(&headers(bad)).is_none(), "{bad}");
+        }
+        assert_ne!(made_up(), made_up());
+    }
+}

@@ -1,0 +1,34 @@
+//! One span and one line a request. Never in it: tokens, codes, passwords, queries, bodies.
+
+use std::time::Instant;
+
+use axum::{
+    extract::{MatchedPath, Request},
+    middleware::Next,
+    response::Response,
+};
+use tracing::Instrument as _;
+
+use super::request_id::RequestId;
+
+/// Middleware: logs method, path template, status and duration under the request's id.
+pub async fn record(request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request.extensions().get::<RequestId>().cloned();
+    // The template, not the path: paths hold names, and later secrets of invitations.
+    let path = request.extensions().get::<MatchedPath>().map_or("(unknown)", MatchedPath::as_str).to_owned();
+    let span = tracing::info_span!(
+        "request",
+        id = id.as_ref().map_or("", RequestId::as_str),
+        method = %request.method(),
+        path,
+    );
+    async move {
+        let response = next.run(request).await;
+        let millis = started.elapsed().as_secs_f64() * 1_000.0;
+        tracing::info!(status = response.status().as_u16(), ms = format_args!("{millis:.1}"), "answered");
+        response
+    }
+    .instrument(span)
+    .await
+}

@@ -1,0 +1,59 @@
+//! The index of every route. The OpenAPI document is made from it: a handler cannot be served without being described.
+
+use std::sync::Arc;
+
+use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
+use common::domain::networks::Networks;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    api,
+    app::App,
+    auth,
+    error::{ApiError, Code},
+    middleware::{client, panics, request_id, trace},
+};
+
+/// Open to everybody.
+fn public() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::health::health)).routes(routes!(api::docs::openapi))
+}
+
+/// For callers with a token, with bodies that are small: `Idempotency-Key` is seen to by middleware.
+fn control_plane() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(api::me::me))
+        .routes(routes!(api::tokens::list, api::tokens::create))
+        .routes(routes!(api::tokens::revoke))
+}
+
+/// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
+/// the body's hash.
+fn uploads() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+}
+
+/// Every route, and the document that describes them.
+fn index(app: &App) -> (Router<App>, OpenApi) {
+    let authenticated = control_plane().merge(uploads()).layer(from_fn_with_state(app.clone(), auth::authenticate));
+    public().merge(authenticated).split_for_parts()
+}
+
+/// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
+/// covers everything; panics, inside both; the client's address, which limits are kept by.
+pub fn router(app: &App, trusted_proxies: Networks) -> Router {
+    let (routes, document) = index(app);
+    routes
+        .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(Code::MethodNotAllowed, "This path does not have this method; see the Allow header.")
+        })
+        .layer(Extension(Arc::new(document)))
+        .layer(from_fn_with_state(Arc::new(trusted_proxies), client::find))
+        .layer(CatchPanicLayer::custom(panics::answer))
+        .layer(from_fn(trace::record))
+        .layer(from_fn(request_id::assign))
+        .with_state(app.clone())
+}

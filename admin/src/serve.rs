@@ -1,0 +1,50 @@
+//! The server: from its start to a clean stop.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::Context as _;
+use common::domain::networks::Networks;
+use tokio::{net::TcpListener, signal::unix::SignalKind};
+
+use crate::{app::App, router};
+
+/// How long requests and tasks under way may take to end once the program was told to stop.
+const STOP_WAIT: Duration = Duration::from_secs(20);
+
+/// Serves until SIGTERM or SIGINT, then lets what is under way end.
+pub async fn serve(app: App) -> anyhow::Result<()> {
+    common::db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    let listen = app.config.admin.listen;
+    let listener =
+        TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
+    let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
+    let service = router::router(&app, trusted).into_make_service_with_connect_info::<SocketAddr>();
+    tracing::info!(address = %listen, "serving the control plane");
+
+    let stopping = app.stopping.clone();
+    let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
+    let mut server = tokio::spawn(server.into_future());
+    tokio::select! {
+        ended = &mut server => ended?.context("the server ended by itself")?,
+        signal = stop_signal() => tracing::info!("stopping on {}", signal?),
+    }
+    app.stopping.cancel();
+    app.tasks.close();
+    let finished = tokio::time::timeout(STOP_WAIT, async {
+        let _ = server.await;
+        app.tasks.wait().await;
+    });
+    if finished.await.is_err() {
+        tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
+    }
+    Ok(())
+}
+
+async fn stop_signal() -> std::io::Result<&'static str> {
+    let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
+    let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}
