@@ -1,5 +1,10 @@
-//! The edge: TLS, hosts, sites, gates.
+//! The edge: TLS, hosts, the memory of routes, sites, gates, and the way to admin.
+//!
+//! [`listen`] accepts connections and speaks TLS; [`front`] reads a request's host and chooses who answers: [`sites`],
+//! or [`platform`], which hands on to admin. [`route`] remembers which site a host is. A warm request touches memory
+//! only: no query, no lock that another request holds across a wait.
 
 pub mod gate;
 mod limits;
+pub mod route;
 pub mod sites;

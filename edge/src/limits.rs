@@ -1,6 +1,125 @@
-//! Every bound of the edge, in one place.
+//! Every bound of the edge, in one place. A bound that is not here does not exist.
 
 use std::time::Duration;
+
+// ---- Connections
+
+/// Connections at once, if the process may open as many files; beyond it new ones wait in the kernel's queue.
+pub(crate) const CONNECTIONS: usize = 20_000;
+/// Files kept back from connections: for the database, the store, the upstreams, the logs.
+pub(crate) const SPARE_FILES: usize = 128;
+/// The kernel's queue of connections that wait to be accepted.
+pub(crate) const ACCEPT_QUEUE: u32 = 4_096;
+/// Pause after the system refused to accept, so that the loop does not spin while files are short.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// From the accepted connection to the finished TLS handshake.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// For the whole head of a request; also how long a connection may idle before it.
+pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
+/// For the whole body of a request to a site: only the password form has one, of a few bytes.
+pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
+/// How long a visitor may take nothing of an answer before the connection is cut.
+pub(crate) const WRITE_STALL: Duration = Duration::from_secs(30);
+/// An HTTP/2 connection that made no request within this is asked to end.
+pub(crate) const H2_IDLE: Duration = Duration::from_mins(2);
+/// How often an HTTP/2 visitor is asked whether it is still there.
+pub(crate) const H2_PING_EVERY: Duration = Duration::from_secs(30);
+/// How long it may take to say so.
+pub(crate) const H2_PING_WAIT: Duration = Duration::from_secs(15);
+/// After this a connection is asked to end, so that none lives for ever.
+pub(crate) const CONNECTION_AGE: Duration = Duration::from_hours(1);
+/// How long a connection that was asked to end may go on with what it has begun.
+pub(crate) const CONNECTION_END: Duration = Duration::from_mins(10);
+/// At shutdown: how long requests in flight may go on.
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+
+// ---- Requests
+
+/// Bytes of a request's head over HTTP/1.1.
+pub(crate) const HEAD_BYTES: usize = 32 * 1024;
+/// Fields of a request's head.
+pub(crate) const HEAD_FIELDS: usize = 100;
+/// The same over HTTP/2, decompressed.
+pub(crate) const H2_HEAD_BYTES: u32 = 32 * 1024;
+/// Requests at once on an HTTP/2 connection.
+pub(crate) const H2_STREAMS: u32 = 128;
+/// Bytes a visitor may send on one stream before we read them.
+pub(crate) const H2_STREAM_WINDOW: u32 = 64 * 1024;
+/// The same for the connection.
+pub(crate) const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Bytes of a frame that we accept.
+pub(crate) const H2_FRAME_BYTES: u32 = 16 * 1024;
+/// Bytes of an answer that wait in one stream.
+pub(crate) const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Streams that a visitor may reset before we took them up (rapid reset), and that it may make us reset.
+pub(crate) const H2_RESETS: usize = 32;
+/// Longest host name (RFC 1035).
+pub(crate) const HOST_BYTES: usize = 253;
+
+// ---- Routes
+
+/// Hosts remembered with their site.
+pub(crate) const REMEMBERED_SITES: u64 = 250_000;
+/// Hosts remembered to have none; apart from the sites, so that a flood of made-up hosts evicts none of them.
+pub(crate) const REMEMBERED_ABSENCES: u64 = 20_000;
+/// Projects whose recent deployments are remembered.
+pub(crate) const REMEMBERED_RECENTS: u64 = 10_000;
+/// How long those are: they also lapse by time alone.
+pub(crate) const RECENTS_LIFE: Duration = Duration::from_mins(5);
+/// Routes read from Postgres at once.
+pub(crate) const ROUTE_READS: usize = 64;
+/// Longest wait for a route: for its turn and its read.
+pub(crate) const ROUTE_WAIT: Duration = Duration::from_secs(5);
+/// After a failed read, how long those behind it are refused without another try.
+pub(crate) const ROUTE_RETRY_AFTER: Duration = Duration::from_millis(500);
+/// Reads of one route that may each be overtaken by a change before the visitor is asked to come again.
+pub(crate) const ROUTE_READ_TRIES: usize = 5;
+/// Changes read at once when some were missed; with more than this, everything is forgotten.
+pub(crate) const MISSED_CHANGES: i64 = 1_000;
+/// How often Postgres is asked for missed changes while Redis tells us of them.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same while Redis is away.
+pub(crate) const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
+/// How long routes are served that neither Postgres nor Redis could confirm.
+pub(crate) const STALE: Duration = Duration::from_hours(24);
+
+// ---- Certificates
+
+/// Names remembered with their certificate.
+pub(crate) const REMEMBERED_CERTIFICATES: u64 = 100_000;
+/// Names remembered to have none.
+pub(crate) const REMEMBERED_NO_CERTIFICATES: u64 = 20_000;
+/// How long they are.
+pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(30);
+/// Certificates read from Postgres at once; a handshake beyond it is refused.
+pub(crate) const CERTIFICATE_READS: usize = 8;
+/// How often replaced certificates are looked for.
+pub(crate) const CERTIFICATES_EVERY: Duration = Duration::from_secs(30);
+/// How far the clocks of this machine and of the one that stored a certificate may differ.
+pub(crate) const CLOCK_SKEW: Duration = Duration::from_mins(10);
+/// Hours for which a session ticket resumes.
+pub(crate) const TICKET_HOURS: u64 = 6;
+
+// ---- The way to admin
+
+/// For connecting to an admin.
+pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
+/// For an admin's next bytes: an upload is judged and unpacked before its answer begins.
+pub(crate) const ADMIN_READ: Duration = Duration::from_mins(5);
+/// For an admin to take bytes.
+pub(crate) const ADMIN_WRITE: Duration = Duration::from_secs(60);
+/// How long an idle connection to an admin is kept.
+pub(crate) const ADMIN_IDLE: Duration = Duration::from_secs(60);
+/// For a client's next bytes of a request, and to take those of an answer.
+pub(crate) const CLIENT_STALL: Duration = Duration::from_secs(60);
+/// How often an admin's health is looked at.
+pub(crate) const HEALTH_EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to answer.
+pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
+/// Bytes between the two halves of a request that came over plain HTTP to the proxy.
+pub(crate) const HANDOVER_BYTES: usize = 64 * 1024;
+
+// ---- Sites
 
 /// Longest path and query of a request to a site.
 pub(crate) const TARGET_BYTES: usize = 8 * 1024;
@@ -18,6 +137,8 @@ pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const RANGES: usize = 16;
 /// Work of matching one request against the `_redirects` or `_headers` of a site, in steps; no rule matches beyond it.
 pub(crate) const RULE_STEPS: u32 = 100_000;
+
+// ---- Gates
 
 /// Largest body of the password form.
 pub(crate) const GATE_FORM_BYTES: usize = 4 * 1024;

@@ -3,7 +3,9 @@
 //! The shape of every function: connection first, then the proof of access or the plain data; the tenant is in the
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
+pub mod certificates;
 pub mod route_changes;
+pub mod routes;
 pub mod tokens;
 pub mod users;
 

@@ -112,6 +112,10 @@ id!(
     /// A user: `usr_…`.
     UserId, "usr_", "^usr_[a-z0-9]{20}$"
 );
+id!(
+    /// A stored certificate: `crt_…`.
+    CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
+);
 
 #[cfg(test)]
 mod tests {

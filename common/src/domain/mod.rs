@@ -14,5 +14,5 @@ pub mod role;
 pub mod token;
 
 pub use clock::{Clock, Timestamp};
-pub use ids::{DeploymentId, OrgId, ProjectId, TokenId, UserId};
+pub use ids::{CertificateId, DeploymentId, OrgId, ProjectId, TokenId, UserId};
 pub use names::{OrgName, ProjectName, ShareName};

@@ -1,0 +1,140 @@
+//! What an edge may remember of a host: one query a kind of host, each with the snapshot's place in the order of
+//! changes, so that the edge can tell whether it has already applied a newer one.
+
+use sqlx::PgPool;
+
+use crate::{
+    domain::{DeploymentId, OrgId, ProjectId, Timestamp, access::AccessMode, limits},
+    routes::{Gate, HostKey, Site, SiteKind},
+};
+
+/// Something read, and the last change the reading snapshot held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsOf<T> {
+    /// What was read.
+    pub value: T,
+    /// The `seq` of the newest change that this reading includes.
+    pub seq: i64,
+}
+
+/// The columns of a [`Site`]; all null when no project is there.
+struct Row {
+    seq: i64,
+    project: Option<ProjectId>,
+    deployment: Option<DeploymentId>,
+    access_mode: Option<AccessMode>,
+    password_hash: Option<String>,
+    org: Option<OrgId>,
+    access_version: Option<i64>,
+    expires_at: Option<Timestamp>,
+    suspended: bool,
+}
+
+/// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
+pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sqlx::Error> {
+    let (row, kind) = match key {
+        HostKey::Project(name) => (live_site(pool, name.as_str()).await?, SiteKind::Live),
+        HostKey::Deployment(id, name) => (deployment_site(pool, id, name.as_str()).await?, SiteKind::Deployment),
+        HostKey::Share(name) => (share_site(pool, name.as_str()).await?, SiteKind::Share),
+    };
+    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
+}
+
+// A project behind a share answers at its share's address only, hence `share_name IS NULL`.
+async fn live_site(pool: &PgPool, name: &str) -> Result<Row, sqlx::Error> {
+    sqlx::query_as!(
+        Row,
+        r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
+                  p.active_deployment_id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
+                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
+                  p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
+           FROM route_counter c LEFT JOIN projects p ON p.name = $1 AND p.share_name IS NULL"#,
+        name
+    )
+    .fetch_one(pool)
+    .await
+}
+
+async fn deployment_site(pool: &PgPool, id: &DeploymentId, name: &str) -> Result<Row, sqlx::Error> {
+    sqlx::query_as!(
+        Row,
+        r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
+                  d.id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
+                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
+                  p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
+           FROM route_counter c
+           LEFT JOIN (deployments d JOIN projects p ON p.id = d.project_id)
+             ON d.id = $1 AND d.status IN ('live', 'superseded') AND p.name = $2 AND p.share_name IS NULL"#,
+        id.as_str(),
+        name
+    )
+    .fetch_one(pool)
+    .await
+}
+
+async fn share_site(pool: &PgPool, name: &str) -> Result<Row, sqlx::Error> {
+    sqlx::query_as!(
+        Row,
+        r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
+                  p.active_deployment_id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
+                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
+                  p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
+           FROM route_counter c LEFT JOIN projects p ON p.share_name = $1"#,
+        name
+    )
+    .fetch_one(pool)
+    .await
+}
+
+impl Row {
+    fn into_site(self, kind: SiteKind) -> Option<Site> {
+        let gate = match self.access_mode? {
+            AccessMode::Public => Gate::Public,
+            // The table's CHECK keeps a hash beside this mode; without one nobody could know the password anyway.
+            AccessMode::Password => Gate::Password(self.password_hash.unwrap_or_default().into()),
+            AccessMode::Org => Gate::Org(self.org?),
+        };
+        Some(Site {
+            project: self.project?,
+            deployment: self.deployment,
+            kind,
+            gate,
+            access_version: self.access_version?,
+            expires_at: self.expires_at,
+            suspended: self.suspended,
+        })
+    }
+}
+
+/// Deployments whose fingerprinted assets are lent to tabs that are still open, the one replaced last first: never
+/// those that went live under another gate than today's.
+pub async fn recent(
+    pool: &PgPool,
+    project: &ProjectId,
+    now: Timestamp,
+) -> Result<AsOf<Vec<DeploymentId>>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT c.last_seq AS seq, ARRAY(
+               SELECT d.id FROM (
+                   SELECT id, access_version, superseded_at FROM deployments
+                   WHERE project_id = $1 AND status = 'superseded'
+                   ORDER BY superseded_at DESC NULLS LAST LIMIT $2
+               ) d, projects p
+               WHERE p.id = $1 AND d.access_version = p.access_version AND d.superseded_at > $3
+               ORDER BY d.superseded_at DESC
+           ) AS "ids!"
+           FROM route_counter c"#,
+        project.as_str(),
+        limits::RECENT_DEPLOYMENTS,
+        (now - limits::RECENT_DEPLOYMENTS_AGE).as_datetime(),
+    )
+    .fetch_one(pool)
+    .await?;
+    let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
+    Ok(AsOf { value: ids, seq: row.seq })
+}
+
+/// The `seq` of the newest committed change.
+pub async fn last_seq(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!("SELECT last_seq FROM route_counter").fetch_one(pool).await
+}

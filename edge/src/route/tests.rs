@@ -1,0 +1,200 @@
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex as StdMutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use common::{
+    db::routes::AsOf,
+    domain::Timestamp,
+    routes::{Gate, RouteChange, SiteKind},
+};
+
+use super::*;
+
+const HOST: &str = "blog.svc.localhost";
+
+fn key() -> HostKey {
+    HostKey::Project("blog".parse().unwrap())
+}
+
+fn project() -> ProjectId {
+    "prj_0000000000000000blog".parse().unwrap()
+}
+
+fn site(access_version: i64) -> Site {
+    Site {
+        project: project(),
+        deployment: None,
+        kind: SiteKind::Live,
+        gate: Gate::Public,
+        access_version,
+        expires_at: None,
+        suspended: false,
+    }
+}
+
+fn change(seq: i64, hosts: &[&str]) -> RouteChange {
+    RouteChange { seq, project: project(), hosts: hosts.iter().map(|&host| host.to_owned()).collect() }
+}
+
+type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RouteError> + Send>;
+
+/// Gives the prepared answers, one a read; an answer may do something first, as if it happened during the read.
+#[derive(Default)]
+struct Script {
+    answers: StdMutex<VecDeque<Answer>>,
+    reads: AtomicUsize,
+}
+
+impl Source for Arc<Script> {
+    async fn site(&self, _: &HostKey) -> Result<AsOf<Option<Site>>, RouteError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        // Lets the others come up to the door.
+        tokio::task::yield_now().await;
+        let answer = self.answers.lock().unwrap().pop_front().expect("a read that the test did not foresee");
+        answer()
+    }
+
+    async fn recent(&self, _: &ProjectId, _: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RouteError> {
+        Err(RouteError::Unsettled)
+    }
+}
+
+struct World {
+    routes: Routes<Arc<Script>>,
+    memory: Arc<Memory>,
+    script: Arc<Script>,
+}
+
+impl World {
+    fn new() -> Self {
+        let memory = Arc::new(Memory::default());
+        let script = Arc::new(Script::default());
+        let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
+        Self { routes: Routes::new(memory.clone(), script.clone(), clock), memory, script }
+    }
+
+    fn answer(&self, seq: i64, value: Option<Site>) {
+        self.answer_after(seq, value, || {});
+    }
+
+    fn answer_after(&self, seq: i64, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
+        let answer: Answer = Box::new(move || {
+            first();
+            Ok(AsOf { value, seq })
+        });
+        self.script.answers.lock().unwrap().push_back(answer);
+    }
+
+    async fn version(&self) -> Option<i64> {
+        self.routes.site(HOST, &key()).await.unwrap().map(|site| site.access_version)
+    }
+
+    fn reads(&self) -> usize {
+        self.script.reads.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn a_host_is_read_once_however_many_ask() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    let asked: Vec<_> = (0..50).map(|_| world.version()).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
+    assert_eq!(world.reads(), 1);
+}
+
+#[tokio::test]
+async fn an_applied_change_is_read_anew() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    world.answer(2, Some(site(2)));
+    assert_eq!(world.version().await, Some(1));
+    world.memory.apply(&change(2, &[]));
+    assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_reading_that_a_change_overtook_is_never_served() {
+    let world = World::new();
+    let memory = world.memory.clone();
+    world.answer_after(1, Some(site(1)), move || memory.apply(&change(2, &[])));
+    world.answer(2, Some(site(2)));
+    assert_eq!(world.version().await, Some(2));
+}
+
+#[tokio::test]
+async fn a_host_that_begins_to_exist_is_no_longer_absent() {
+    let world = World::new();
+    world.answer(1, None);
+    world.answer(2, Some(site(1)));
+    assert_eq!(world.version().await, None);
+    assert_eq!(world.version().await, None);
+    world.memory.apply(&change(2, &["blog"]));
+    assert_eq!(world.version().await, Some(1));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_another_project_took_over_is_read_anew() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    world.answer(2, Some(site(9)));
+    assert_eq!(world.version().await, Some(1));
+    let other = "prj_000000000000000other".parse().unwrap();
+    world.memory.apply(&RouteChange { seq: 2, project: other, hosts: vec!["blog".into()] });
+    assert_eq!(world.version().await, Some(9));
+}
+
+#[tokio::test]
+async fn a_share_ends_by_the_clock_without_a_change() {
+    let world = World::new();
+    let now = Timestamp::from_unix_millis(1_000_000);
+    world.answer(1, Some(Site { expires_at: Some(now), ..site(1) }));
+    assert_eq!(world.version().await, None);
+    assert_eq!(world.routes.remembered(HOST), Recollection::Nothing);
+}
+
+#[tokio::test]
+async fn a_failed_read_is_not_repeated_for_everybody_who_waits() {
+    let world = World::new();
+    world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RouteError::Unreadable("away".into()))));
+    let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static())).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
+    assert_eq!(world.reads(), 1);
+}
+
+fn key_static() -> &'static HostKey {
+    static KEY: std::sync::LazyLock<HostKey> = std::sync::LazyLock::new(key);
+    &KEY
+}
+
+#[tokio::test]
+async fn absences_do_not_push_sites_out() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+    for number in 0..limits::REMEMBERED_ABSENCES * 3 {
+        world.memory.remember_site(&format!("none{number}.svc.localhost"), &key(), None, 1);
+    }
+    assert_eq!(world.version().await, Some(1));
+    assert_eq!(world.reads(), 1);
+}
+
+#[test]
+fn another_database_empties_the_memory() {
+    let memory = Memory::default();
+    memory.apply(&change(900, &[]));
+    memory.start_over();
+    assert!(memory.remember_site(HOST, &key(), Some(Arc::new(site(1))), 3));
+    assert_eq!(memory.site(HOST), Recollection::Site(Arc::new(site(1))));
+    memory.forget_before(4);
+    assert_eq!(memory.site(HOST), Recollection::Unknown);
+    memory.set_lapsed(true);
+    assert_eq!(memory.site(HOST), Recollection::Unknown);
+}
