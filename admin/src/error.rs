@@ -135,12 +135,14 @@ impl ApiError {
     }
 
     /// Keeps the cause for the log.
+    #[must_use]
     pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self
     }
 
     /// Says when to try again.
+    #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self

@@ -13,7 +13,7 @@ use crate::{
     app::App,
     auth,
     error::{ApiError, Code},
-    middleware::{client, panics, request_id, trace},
+    middleware::{client, idempotency, panics, request_id, trace},
 };
 
 /// Open to everybody.
@@ -37,7 +37,10 @@ fn uploads() -> OpenApiRouter<App> {
 
 /// Every route, and the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
-    let authenticated = control_plane().merge(uploads()).layer(from_fn_with_state(app.clone(), auth::authenticate));
+    let authenticated = control_plane()
+        .layer(from_fn_with_state(app.clone(), idempotency::replay))
+        .merge(uploads())
+        .layer(from_fn_with_state(app.clone(), auth::authenticate));
     public().merge(authenticated).split_for_parts()
 }
 

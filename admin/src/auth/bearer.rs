@@ -83,6 +83,11 @@ async fn identify(app: &App, headers: &HeaderMap) -> Result<Authentication, ApiE
     })
 }
 
+/// The secret that came with the request, for deriving keys from.
+pub fn presented_secret(headers: &HeaderMap) -> Option<String> {
+    parse(headers).ok().flatten().map(|secret| secret.expose().to_owned())
+}
+
 /// The secret in the header, if there is a header.
 fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, Refusal> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();

@@ -7,5 +7,5 @@
 mod bearer;
 mod principal;
 
-pub use bearer::{Authentication, authenticate};
+pub use bearer::{Authentication, authenticate, presented_secret};
 pub use principal::{Caller, CliUser, DeployToken};

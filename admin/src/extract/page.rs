@@ -19,7 +19,7 @@ pub struct Paged<Id> {
 }
 
 impl<Id: FromStr> Paged<Id> {
-    fn new(page: Page) -> Result<Self, ApiError> {
+    fn new(page: &Page) -> Result<Self, ApiError> {
         let limit = page.limit.map_or(PAGE_ROWS, i64::from);
         if !(1..=PAGE_ROWS).contains(&limit) {
             return Err(ApiError::invalid(format!("`limit` must be 1 to {PAGE_ROWS}.")));
@@ -51,7 +51,7 @@ impl<Id: FromStr, S: Send + Sync> FromRequestParts<S> for Paged<Id> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Query(page) = Query::<Page>::from_request_parts(parts, state).await?;
-        Self::new(page)
+        Self::new(&page)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn page(limit: Option<u8>, cursor: Option<&str>) -> Result<Paged<TokenId>, ApiError> {
-        Paged::new(Page { limit, cursor: cursor.map(ToOwned::to_owned) })
+        Paged::new(&Page { limit, cursor: cursor.map(ToOwned::to_owned) })
     }
 
     #[test]

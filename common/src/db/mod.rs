@@ -4,6 +4,8 @@
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
 pub mod certificates;
+pub mod device_grants;
+pub mod idempotency;
 pub mod route_changes;
 pub mod routes;
 pub mod tokens;

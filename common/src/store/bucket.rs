@@ -48,8 +48,8 @@ impl Bucket {
             builder = builder.with_access_key_id(access).with_secret_access_key(secret);
         }
         let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
-        let prefix =
-            Path::from_url_path(config.url.path()).map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
+        let prefix = Path::from_url_path(config.url.path())
+            .map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
         Ok(Self { s3: Arc::new(s3), deployments: prefix.join("deployments") })
     }
 

@@ -96,7 +96,9 @@ impl PackStore {
             "file" => Place::Folder(Folder::open(config)?),
             "s3" => Place::Bucket(Bucket::open(config)?),
             other => {
-                return Err(StoreError::Config(format!("`{other}:` is neither `file:///folder` nor `s3://bucket/prefix`")));
+                return Err(StoreError::Config(format!(
+                    "`{other}:` is neither `file:///folder` nor `s3://bucket/prefix`"
+                )));
             }
         };
         Ok(Self { place, publishes: Arc::new(Semaphore::new(PUBLISHES_AT_ONCE)) })

@@ -1,0 +1,281 @@
+//! `Idempotency-Key`: the same POST twice is done once, and answered twice.
+//!
+//! Small bodies are seen to by the middleware [`replay`]. A handler with a streamed body takes [`Idempotency`] itself
+//! and runs its work through it, once it knows the body's hash:
+//!
+//! ```ignore
+//! async fn upload(State(app): State<App>, access: …, idempotency: Idempotency, body: Body) -> Result<Response, ApiError> {
+//!     let spooled = spool(body).await?;
+//!     let sha256 = spooled.sha256;
+//!     idempotency.run(&app.clone(), sha256, async move { publish(app, access, spooled).await }).await
+//! }
+//! ```
+//!
+//! Keys belong to the token that came with them; without a token, to the client's address, so that nobody is answered
+//! with what was said to somebody else. Answers are sealed with a key that only the request itself holds.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use common::{
+    db::idempotency::{self, Claim, Horizon},
+    domain::{Timestamp, limits::IDEMPOTENCY_WINDOW},
+    secrets::master_key,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
+
+use super::client::ClientAddress;
+use crate::{
+    app::App,
+    auth::{self, Authentication},
+    error::{ApiError, Code},
+    extract::read_body,
+};
+
+/// The request header.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// On answers that were given before.
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const KEY_MAX_LEN: usize = 255;
+/// A request under way for longer has died with its process; its key may be taken over.
+const ABANDONED_AFTER: Duration = Duration::from_mins(3);
+/// How long a duplicate waits for the first request's answer.
+const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
+const DUPLICATE_POLL: Duration = Duration::from_millis(100);
+/// Larger answers are not remembered. No handler gives one.
+const ANSWER_MAX: usize = 1024 * 1024;
+
+/// What the request's `Idempotency-Key`, if it has one, asks for.
+#[derive(Debug)]
+#[must_use = "work done outside of `run` is not remembered"]
+pub struct Idempotency(Option<Keyed>);
+
+struct Keyed {
+    /// Whose key it is, hashed.
+    scope: [u8; 32],
+    /// Seals the answer, together with the body's hash; never stored.
+    secret: Vec<u8>,
+    /// Method, path and query.
+    target: String,
+}
+
+impl std::fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keyed({})", self.target)
+    }
+}
+
+impl FromRequestParts<App> for Idempotency {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        let Some(key) = given_key(&parts.headers)? else { return Ok(Self(None)) };
+        let owner = match parts.extensions.get::<Authentication>() {
+            // The handler refuses the request; there is nothing to remember.
+            Some(Authentication::Refused(_)) => return Ok(Self(None)),
+            Some(Authentication::Known(_)) => auth::presented_secret(&parts.headers).unwrap_or_default(),
+            Some(Authentication::Absent) | None => {
+                let client = parts.extensions.get::<ClientAddress>();
+                client.map(|ClientAddress(address)| address.to_string()).unwrap_or_default()
+            }
+        };
+        let secret = [owner.as_bytes(), b"\0", key.as_bytes()].concat();
+        let scope = Sha256::new().chain_update(b"idempotency scope\0").chain_update(&secret).finalize().into();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self(Some(Keyed { scope, secret, target: format!("{} {path}", parts.method) })))
+    }
+}
+
+fn given_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let bytes = value.as_bytes();
+    let visible = bytes.iter().all(u8::is_ascii_graphic);
+    if values.next().is_some() || !visible || !(1..=KEY_MAX_LEN).contains(&bytes.len()) {
+        let rule = format!("Idempotency-Key must be one value of 1 to {KEY_MAX_LEN} visible ASCII characters.");
+        return Err(ApiError::invalid(rule));
+    }
+    Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Middleware for routes with small bodies.
+pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
+        return next.run(request).await;
+    }
+    let answered = async {
+        let (mut parts, body) = request.into_parts();
+        let idempotency = Idempotency::from_request_parts(&mut parts, &app).await?;
+        let body = read_body(body).await?;
+        let hash = Sha256::digest(&body).into();
+        let request = Request::from_parts(parts, Body::from(body));
+        idempotency.run(&app, hash, async move { Ok(next.run(request).await) }).await
+    };
+    answered.await.unwrap_or_else(ApiError::into_response)
+}
+
+impl Idempotency {
+    /// Does `work`, or answers as before when it was done under the same key. `body` is the SHA-256 of the request's
+    /// body. Under a key, `work` runs to its end even when the client leaves: its retry gets the answer.
+    pub async fn run<Work>(self, app: &App, body: [u8; 32], work: Work) -> Result<Response, ApiError>
+    where
+        Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
+    {
+        let Some(keyed) = self.0 else { return work.await };
+        let request = Sha256::new().chain_update(keyed.target.as_bytes()).chain_update(b"\0").chain_update(body);
+        let request: [u8; 32] = request.finalize().into();
+        let seal = Seal { key: master_key::derive(&keyed.secret, "idempotent answer", &body), scope: keyed.scope };
+
+        let deadline = tokio::time::Instant::now() + DUPLICATE_WAIT;
+        loop {
+            let now = app.clock.now();
+            let horizon = Horizon { answered: now - IDEMPOTENCY_WINDOW, running: now - ABANDONED_AFTER };
+            match idempotency::claim(&app.db, &keyed.scope, &request, now, horizon).await? {
+                Claim::Fresh => return do_once(app.clone(), seal, now, work).await,
+                Claim::Answered { request: before, .. } | Claim::Running { request: before } if before != request => {
+                    return Err(ApiError::new(
+                        Code::IdempotencyConflict,
+                        "This Idempotency-Key was used for another request; use a new key for a new request.",
+                    ));
+                }
+                Claim::Answered { status, sealed_answer, .. } => return seal.open(status, &sealed_answer),
+                Claim::Running { .. } | Claim::Released if tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(DUPLICATE_POLL).await;
+                }
+                Claim::Running { .. } | Claim::Released => {
+                    return Err(ApiError::new(
+                        Code::IdempotencyConflict,
+                        "The first request with this Idempotency-Key is still being worked on; try again in a moment.",
+                    )
+                    .retry_after(Duration::from_secs(1)));
+                }
+            }
+        }
+    }
+}
+
+async fn do_once<Work>(app: App, seal: Seal, claimed_at: Timestamp, work: Work) -> Result<Response, ApiError>
+where
+    Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
+{
+    let db = app.db.clone();
+    let task = async move {
+        // A task of its own, so that a panic too gives the key back.
+        let worked = tokio::spawn(work.in_current_span()).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
+        let response = worked.unwrap_or_else(ApiError::into_response);
+        let (response, answer) = seal.close(response).await?;
+        let kept = match answer {
+            Some(sealed) => {
+                let status = i16::try_from(response.status().as_u16()).unwrap_or_default();
+                idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed).await
+            }
+            None => idempotency::release(&db, &seal.scope, claimed_at).await,
+        };
+        // The work is done, whether or not that can be written down.
+        if let Err(error) = kept {
+            tracing::error!("an answer could not be remembered under its Idempotency-Key: {error}");
+        }
+        Ok(response)
+    };
+    app.tasks.spawn(task.in_current_span()).await.map_err(ApiError::internal)?
+}
+
+/// Only what a retry cannot mend is remembered.
+fn is_final(status: StatusCode) -> bool {
+    !status.is_server_error() && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// An answer but for its status, as it is sealed.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+struct Seal {
+    key: [u8; 32],
+    scope: [u8; 32],
+}
+
+impl Seal {
+    /// The response, and its sealed copy when it is to be remembered.
+    async fn close(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
+        if !is_final(response.status()) {
+            return Ok((response, None));
+        }
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, ANSWER_MAX).await.map_err(ApiError::internal)?;
+        let text = |value: &HeaderValue| value.to_str().map(ToOwned::to_owned).ok();
+        let headers = parts.headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
+        let answer = Answer { headers: headers.collect(), body: STANDARD_NO_PAD.encode(&body) };
+        let plain = serde_json::to_vec(&answer).map_err(ApiError::internal)?;
+        let sealed = master_key::seal(&self.key, &self.scope, &plain);
+        Ok((Response::from_parts(parts, Body::from(body)), Some(sealed)))
+    }
+
+    fn open(&self, status: i16, sealed: &[u8]) -> Result<Response, ApiError> {
+        let plain = master_key::open(&self.key, &self.scope, sealed).map_err(ApiError::internal)?;
+        let answer: Answer = serde_json::from_slice(&plain).map_err(ApiError::internal)?;
+        let body = STANDARD_NO_PAD.decode(answer.body).map_err(ApiError::internal)?;
+        let status = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        let mut response = (status.unwrap_or(StatusCode::OK), Body::from(body)).into_response();
+        for (name, value) in answer.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_visible_ascii_of_bounded_length() {
+        let key =
+            |value: &str| given_key(&HeaderMap::from_iter([(IDEMPOTENCY_KEY, HeaderValue::from_str(value).unwrap())]));
+        assert_eq!(given_key(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(key("a-1").unwrap().as_deref(), Some("a-1"));
+        assert!(key(&"k".repeat(255)).is_ok());
+        for bad in ["", "two words", "tab\t", &"k".repeat(256)] {
+            assert!(key(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_back_as_it_was_and_only_for_the_same_request() {
+        let seal = Seal { key: [1; 32], scope: [2; 32] };
+        let created =
+            (StatusCode::CREATED, [("x-svc-propagation", "3/3; 9ms")], "{\"token\":\"svc_x\"}").into_response();
+        let (_, sealed) = seal.close(created).await.unwrap();
+        let sealed = sealed.unwrap();
+        let replayed = seal.open(201, &sealed).unwrap();
+        assert_eq!(replayed.status(), StatusCode::CREATED);
+        assert_eq!(replayed.headers()["x-svc-propagation"], "3/3; 9ms");
+        assert_eq!(replayed.headers()[IDEMPOTENCY_REPLAYED], "true");
+        assert_eq!(axum::body::to_bytes(replayed.into_body(), 99).await.unwrap(), "{\"token\":\"svc_x\"}");
+        assert!(Seal { key: [9; 32], scope: [2; 32] }.open(201, &sealed).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_a_retry_may_mend_is_not_remembered() {
+        let seal = Seal { key: [1; 32], scope: [2; 32] };
+        for (status, remembered) in [(500, false), (503, false), (401, false), (429, false), (400, true), (409, true)] {
+            let response = StatusCode::from_u16(status).unwrap().into_response();
+            assert_eq!(seal.close(response).await.unwrap().1.is_some(), remembered, "{status}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Counters that expire: what limits are kept with.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redis::{RedisError, Script};
+
+use super::Redis;
+
+/// Counts one more in a window that begins with its first event. One step, so that no counter is left without an end.
+static COUNT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local count = redis.call('INCR', KEYS[1])
+         local left = redis.call('PTTL', KEYS[1])
+         if left < 0 then
+           redis.call('PEXPIRE', KEYS[1], ARGV[1])
+           left = tonumber(ARGV[1])
+         end
+         return {count, left}",
+    )
+});
+
+/// Takes one back, if the window is still the same.
+static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new("if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then redis.call('DECR', KEYS[1]) end")
+});
+
+/// How much was counted in the window that is open now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Events, this one included.
+    pub events: u64,
+    /// Until the window ends and counting begins anew.
+    pub resets_in: Duration,
+}
+
+impl Redis {
+    /// Counts an event of `subject` in the counter `name`.
+    pub async fn count(&self, name: &str, subject: &str, window: Duration) -> Result<Count, RedisError> {
+        let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        let (events, left): (u64, u64) =
+            COUNT.key(key(name, subject)).arg(millis).invoke_async(&mut self.commands()).await?;
+        Ok(Count { events, resets_in: Duration::from_millis(left) })
+    }
+
+    /// Takes an event back.
+    pub async fn uncount(&self, name: &str, subject: &str) -> Result<(), RedisError> {
+        UNCOUNT.key(key(name, subject)).invoke_async(&mut self.commands()).await
+    }
+}
+
+/// Hash-tagged by subject: in a cluster all counters of one subject live together.
+fn key(name: &str, subject: &str) -> String {
+    format!("svc:count:{name}:{{{subject}}}")
+}
