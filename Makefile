@@ -1,0 +1,22 @@
+# The commands of the README. Each is a script of its own, so that it can be read and run without make.
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench sqlx
+
+help: ## What can be done here
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
+	@deploy/up
+
+test: ## Every check and every test, unattended
+	@.ci/test
+
+check: ## Format, lints, licences: quick, before a commit
+	@.ci/check
+
+bench: ## Measure against nginx, Caddy and h2o; rewrites the tables of bench/README.md
+	@bench/run
+
+sqlx: ## Refresh the offline data of the SQL macros (.sqlx) after a query or a migration changed
+	@.ci/sqlx --write

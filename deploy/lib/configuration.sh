@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# What this instance is: its ports, its svc.toml, its up.json.
+
+# The value of a configuration key: the environment's, which the programs obey as well, else the one given.
+setting() {
+  local variable="SVC__${1^^}"
+  variable=${variable//./__}
+  printf '%s' "${!variable:-$2}"
+}
+
+# Ports stay the same from run to run while they are free, so that addresses and bookmarks stay true.
+choose_ports() {
+  local https=8443 http=8080 admin=8081 postgres=5442 redis=6389
+  # shellcheck source=/dev/null
+  [[ ! -f $STATE/ports ]] || . "$STATE/ports"
+  if [[ -n ${SVC__EDGE__LISTEN_HTTPS:-} ]]; then
+    HTTPS_PORT=${SVC__EDGE__LISTEN_HTTPS##*:}
+  else
+    choose_port "$https" && HTTPS_PORT=$PORT
+  fi
+  if [[ -n ${SVC__EDGE__LISTEN_HTTP:-} ]]; then
+    HTTP_PORT=${SVC__EDGE__LISTEN_HTTP##*:}
+  else
+    choose_port "$http" && HTTP_PORT=$PORT
+  fi
+  choose_port "$admin" && ADMIN_PORT=$PORT
+  choose_port "$postgres" && POSTGRES_PORT=$PORT
+  choose_port "$redis" && REDIS_PORT=$PORT
+  printf '%s=%s\n' https "$HTTPS_PORT" http "$HTTP_PORT" admin "$ADMIN_PORT" postgres "$POSTGRES_PORT" \
+    redis "$REDIS_PORT" >"$STATE/ports"
+}
+
+write_configuration() {
+  SITE_DOMAIN=$(setting site.site_domain svc.localhost)
+  SHARE_DOMAIN=$(setting site.share_domain share.localhost)
+  BASE_URL=$(setting site.base_url "https://api.$SITE_DOMAIN:$HTTPS_PORT")
+  AI_URL=$(setting site.ai_url "https://ai.$SITE_DOMAIN:$HTTPS_PORT")
+  CONSOLE_URL=$(setting site.console_url "https://app.$SITE_DOMAIN:$HTTPS_PORT")
+  ADMIN_LISTEN=$(setting admin.listen "127.0.0.1:$ADMIN_PORT")
+  CONFIG_FILE=$STATE/svc.toml
+  write_secret "$CONFIG_FILE" <<TOML
+# Written by \`make up\` at every start. To change a key, set SVC__SECTION__KEY in the environment.
+[site]
+site_domain = "$SITE_DOMAIN"
+share_domain = "$SHARE_DOMAIN"
+base_url = "$BASE_URL"
+ai_url = "$AI_URL"
+console_url = "$CONSOLE_URL"
+dns_target = "edge.$SITE_DOMAIN"
+
+[postgres]
+url = "$POSTGRES_URL"
+
+[redis]
+url = "$REDIS_URL"
+
+[store]
+url = "file://$STATE/store"
+
+[edge]
+listen_http = "127.0.0.1:$HTTP_PORT"
+listen_https = "127.0.0.1:$HTTPS_PORT"
+admin_upstreams = ["$ADMIN_LISTEN"]
+http_mode = "serve"
+
+[admin]
+listen = "$ADMIN_LISTEN"
+
+[code_host]
+kind = "local"
+client_secret = "$OPERATOR_SECRET"
+
+[secrets]
+master_key_file = "$STATE/master.key"
+TOML
+}
+
+# Written last: who finds it finds everything ready.
+write_up_json() {
+  write_secret "$STATE/up.json" <<JSON
+{
+  "base_url": $(quote "$BASE_URL"),
+  "ai_url": $(quote "$AI_URL"),
+  "console_url": $(quote "$CONSOLE_URL"),
+  "site_domain": $(quote "$SITE_DOMAIN"),
+  "share_domain": $(quote "$SHARE_DOMAIN"),
+  "http_port": $HTTP_PORT,
+  "https_port": $HTTPS_PORT,
+  "ca_file": $(quote "$CA_FILE"),
+  "token": $(quote "$TOKEN"),
+  "login": $(quote "$LOGIN"),
+  "postgres_url": $(quote "$POSTGRES_URL"),
+  "redis_url": $(quote "$REDIS_URL"),
+  "config_file": $(quote "$CONFIG_FILE"),
+  "pids": { "edge": $EDGE_PID, "admin": $ADMIN_PID },
+  "operator_secret": $(quote "$OPERATOR_SECRET")
+}
+JSON
+}

@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# What the machine must have: Rust, and a few Debian packages, which are installed when they are missing.
+
+# A checkout is what we run from; cargo is the one thing that is not ours to install.
+require_rust() {
+  command -v cargo >/dev/null || die "cargo is not on the PATH." \
+    "Install Rust from https://rustup.rs (or Debian's rustup), open a new shell, and try again."
+}
+
+# require_commands COMMAND=PACKAGE…: installs the packages whose command is not there.
+# `postgres` stands for the server's programs, which Debian keeps out of the PATH.
+require_commands() {
+  local pair missing=()
+  for pair in "$@"; do
+    has_command "${pair%%=*}" || missing+=("${pair#*=}")
+  done
+  [[ ${#missing[@]} -eq 0 ]] && return
+  install_packages "${missing[@]}"
+  for pair in "$@"; do
+    has_command "${pair%%=*}" || die "${pair#*=} is installed, yet ${pair%%=*} is not to be found."
+  done
+}
+
+has_command() {
+  if [[ $1 == postgres ]]; then
+    [[ -n $(postgres_bin) ]]
+  else
+    # A service user's PATH may lack the folders of the administrator, where servers are installed.
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null
+  fi
+}
+
+# The folder of the newest PostgreSQL server's programs; empty when there is none.
+postgres_bin() {
+  local postgres
+  postgres=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | sort -V | tail -n 1)
+  if [[ -x $postgres ]]; then
+    dirname "$postgres"
+  elif postgres=$(command -v postgres); then
+    dirname "$postgres"
+  fi
+}
+
+install_packages() {
+  command -v apt-get >/dev/null || die "these are missing, and this machine has no apt-get to install them: $*." \
+    "Install them with the system's own package manager and try again."
+  local as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    command -v sudo >/dev/null || die "these packages are missing: $*." \
+      "As root, run:  apt-get update && apt-get install --yes $*" "and try again."
+    as_root=(sudo)
+  fi
+  say "installing $*"
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --yes --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    die "these packages could not be installed: $*." "The reason is above; the command was: apt-get install $*"
+  fi
+  rm -f "$log"
+}
