@@ -4,10 +4,17 @@
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
 pub mod certificates;
+pub mod deployments;
 pub mod device_grants;
 pub mod idempotency;
+pub mod job_leases;
+pub mod orgs;
+pub mod pack_removals;
+pub mod projects;
+pub mod route_changes;
 pub mod route_changes;
 pub mod routes;
+pub mod shares;
 pub mod tokens;
 pub mod users;
 

@@ -1,0 +1,341 @@
+//! Projects, and the proof that somebody may act on one.
+
+use std::{marker::PhantomData, ops::Deref};
+
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{pack_removals, route_changes};
+use crate::{
+    domain::{
+        DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
+        names::NewProjectName, page::PageOf, role::Role,
+    },
+    routes::{HostKey, RouteChange},
+};
+
+/// A project's row, with its org's name.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its subdomain.
+    pub name: ProjectName,
+    /// The owning org.
+    pub org_id: Option<OrgId>,
+    /// The owning org's name.
+    pub org: Option<OrgName>,
+    /// What it serves.
+    pub active_deployment_id: Option<DeploymentId>,
+    /// Who may see it.
+    pub access_mode: AccessMode,
+    /// The three words, when a share is behind it.
+    pub share_name: Option<ShareName>,
+    /// When it goes away.
+    pub expires_at: Option<Timestamp>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl Project {
+    /// The address under which its active deployment is served.
+    pub fn host(&self) -> HostKey {
+        self.share_name.clone().map_or_else(|| HostKey::Project(self.name.clone()), HostKey::Share)
+    }
+
+    /// The address of one of its deployments; a share has none but its own.
+    pub fn deployment_host(&self, id: &DeploymentId) -> Option<HostKey> {
+        self.share_name.is_none().then(|| HostKey::Deployment(id.clone(), self.name.clone()))
+    }
+}
+
+/// A user or an org: who acts, and who owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Party {
+    /// A signed-in user, who owns personal projects.
+    User(UserId),
+    /// An org, which acts by its deploy tokens.
+    Org(OrgId),
+}
+
+impl Party {
+    fn columns(&self) -> (Option<&str>, Option<&str>) {
+        match self {
+            Self::User(user) => (Some(user.as_str()), None),
+            Self::Org(org) => (None, Some(org.as_str())),
+        }
+    }
+}
+
+/// Look and publish: what a deploy token may do as well.
+#[derive(Debug)]
+pub enum Deploy {}
+/// Work on the project: any member of the org, the owner of a personal project.
+#[derive(Debug)]
+pub enum Edit {}
+/// Delete the project: an org's admins, the owner of a personal project.
+#[derive(Debug)]
+pub enum Administer {}
+
+/// A level of permission.
+pub trait Level: Send + Sync + 'static {
+    /// The role it takes in the owning org.
+    const ROLE: Role;
+    /// Whether an org's deploy token has it.
+    const DEPLOY_TOKENS: bool = false;
+}
+
+impl Level for Deploy {
+    const ROLE: Role = Role::Member;
+    const DEPLOY_TOKENS: bool = true;
+}
+impl Level for Edit {
+    const ROLE: Role = Role::Member;
+}
+impl Level for Administer {
+    const ROLE: Role = Role::Admin;
+}
+
+/// `A: AtLeast<B>`: who was permitted `A` was permitted `B`.
+pub trait AtLeast<L> {}
+impl<L: Level> AtLeast<L> for L {}
+impl AtLeast<Deploy> for Edit {}
+impl AtLeast<Deploy> for Administer {}
+impl AtLeast<Edit> for Administer {}
+
+/// Proof that the actor may act on this project at level `L`, with its row. Only [`permit`] makes one.
+#[derive(Debug)]
+pub struct Permit<L> {
+    project: Project,
+    level: PhantomData<L>,
+}
+
+impl<L> Deref for Permit<L> {
+    type Target = Project;
+    fn deref(&self) -> &Project {
+        &self.project
+    }
+}
+
+/// Why there is no permit.
+#[derive(Debug, thiserror::Error)]
+pub enum PermitError {
+    /// No such project, or none that the actor may know of.
+    #[error("no such project")]
+    NotFound,
+    /// A member of the org whose role does not suffice.
+    #[error("the role in the organization does not suffice")]
+    Role,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Permits `actor` to act on the project called `name`. What has expired is gone.
+pub async fn permit<L: Level>(
+    db: impl PgExecutor<'_>,
+    actor: &Party,
+    name: &str,
+    now: Timestamp,
+) -> Result<Permit<L>, PermitError> {
+    let (user, org) = actor.columns();
+    let row = sqlx::query!(
+        r#"SELECT p.id AS "id: ProjectId", p.name AS "name: ProjectName", p.org_id AS "org_id: OrgId",
+                  o.name AS "org?: OrgName", p.active_deployment_id AS "active_deployment_id: DeploymentId",
+                  p.access_mode AS "access_mode: AccessMode", p.share_name AS "share_name: ShareName",
+                  p.expires_at AS "expires_at: Timestamp", p.created_at AS "created_at: Timestamp",
+                  m.role AS "role?: Role"
+           FROM projects p
+           LEFT JOIN orgs o ON o.id = p.org_id
+           LEFT JOIN org_members m ON m.org_id = p.org_id AND m.user_id = $2
+           WHERE p.name = $1 AND (p.expires_at IS NULL OR p.expires_at > $4)
+             AND (p.user_id = $2 OR m.user_id IS NOT NULL OR p.org_id = $3)"#,
+        name,
+        user,
+        org,
+        now as Timestamp,
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or(PermitError::NotFound)?;
+    let allowed = match actor {
+        Party::User(_) => row.role.is_none_or(|role| role >= L::ROLE),
+        Party::Org(_) => L::DEPLOY_TOKENS,
+    };
+    if !allowed {
+        return Err(PermitError::Role);
+    }
+    let project = Project {
+        id: row.id,
+        name: row.name,
+        org_id: row.org_id,
+        org: row.org,
+        active_deployment_id: row.active_deployment_id,
+        access_mode: row.access_mode,
+        share_name: row.share_name,
+        expires_at: row.expires_at,
+        created_at: row.created_at,
+    };
+    Ok(Permit { project, level: PhantomData })
+}
+
+/// The owner's projects, newest first, one row more than the page; shares are not among them.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    owner: &Party,
+    page: &PageOf<ProjectId>,
+) -> Result<Vec<Project>, sqlx::Error> {
+    let (user, org) = owner.columns();
+    sqlx::query_as!(
+        Project,
+        r#"SELECT p.id AS "id: ProjectId", p.name AS "name: ProjectName", p.org_id AS "org_id: OrgId",
+                  o.name AS "org?: OrgName", p.active_deployment_id AS "active_deployment_id: DeploymentId",
+                  p.access_mode AS "access_mode: AccessMode", p.share_name AS "share_name: ShareName",
+                  p.expires_at AS "expires_at: Timestamp", p.created_at AS "created_at: Timestamp"
+           FROM projects p LEFT JOIN orgs o ON o.id = p.org_id
+           WHERE (p.user_id = $1 OR p.org_id = $2) AND p.share_name IS NULL AND ($3::text IS NULL OR p.id < $3)
+           ORDER BY p.id DESC LIMIT $4"#,
+        user,
+        org,
+        page.before.as_ref().map(ProjectId::as_str),
+        page.rows(),
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Why a project was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// Somebody has the name.
+    #[error("the name is taken")]
+    NameTaken,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Makes a project that serves nothing yet.
+pub async fn create(
+    conn: &mut PgConnection,
+    owner: &Party,
+    name: NewProjectName,
+    now: Timestamp,
+) -> Result<Project, CreateError> {
+    let (user, org) = owner.columns();
+    let name = ProjectName::from(name);
+    let id = ProjectId::new(now);
+    sqlx::query_as!(
+        Project,
+        r#"INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
+           ON CONFLICT (name) DO NOTHING
+           RETURNING id AS "id: ProjectId", name AS "name: ProjectName", org_id AS "org_id: OrgId",
+                  (SELECT o.name FROM orgs o WHERE o.id = org_id) AS "org: OrgName",
+                  active_deployment_id AS "active_deployment_id: DeploymentId",
+                  access_mode AS "access_mode: AccessMode", share_name AS "share_name: ShareName",
+                  expires_at AS "expires_at: Timestamp", created_at AS "created_at: Timestamp""#,
+        id.as_str(),
+        name.as_str(),
+        user,
+        org,
+        now as Timestamp,
+    )
+    .fetch_optional(conn)
+    .await?
+    .ok_or(CreateError::NameTaken)
+}
+
+/// Who is to see a site from now on.
+#[derive(Debug, Clone)]
+pub enum NewAccess {
+    /// Everybody; a stored password is kept for later.
+    Public,
+    /// Everybody, and the stored password is forgotten. An org's gate stays closed.
+    WithoutPassword,
+    /// Who knows the password: this one's hash, or the stored one.
+    Password(Option<String>),
+    /// The members of the owning org.
+    Org,
+}
+
+/// Why the access mode stays as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum SetAccessError {
+    /// The project was deleted meanwhile.
+    #[error("the project is gone")]
+    Gone,
+    /// No password was given, and none is stored.
+    #[error("there is no password")]
+    NoPassword,
+    /// A personal project has no members.
+    #[error("the project belongs to no organization")]
+    Personal,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Changes who may see the site. Every change ends the visits that a gate has let in.
+pub async fn set_access(
+    conn: &mut PgConnection,
+    project: &Permit<impl AtLeast<Edit>>,
+    access: NewAccess,
+    now: Timestamp,
+) -> Result<(AccessMode, RouteChange), SetAccessError> {
+    // Locked, because the new state depends on the stored one.
+    let stored = sqlx::query!(
+        r#"SELECT access_mode AS "access_mode: AccessMode", password_hash, org_id FROM projects
+           WHERE id = $1 FOR UPDATE"#,
+        project.id.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(SetAccessError::Gone)?;
+    let (mode, password_hash) = match access {
+        NewAccess::Public => (AccessMode::Public, stored.password_hash),
+        NewAccess::WithoutPassword if stored.access_mode == AccessMode::Org => (AccessMode::Org, None),
+        NewAccess::WithoutPassword => (AccessMode::Public, None),
+        NewAccess::Password(hash) => {
+            let hash = hash.or(stored.password_hash).ok_or(SetAccessError::NoPassword)?;
+            (AccessMode::Password, Some(hash))
+        }
+        NewAccess::Org if stored.org_id.is_none() => return Err(SetAccessError::Personal),
+        NewAccess::Org => (AccessMode::Org, stored.password_hash),
+    };
+    sqlx::query!(
+        "UPDATE projects SET access_mode = $2, password_hash = $3, access_version = access_version + 1 WHERE id = $1",
+        project.id.as_str(),
+        mode as AccessMode,
+        password_hash,
+    )
+    .execute(&mut *conn)
+    .await?;
+    Ok((mode, route_changes::record(conn, &project.id, &[], now).await?))
+}
+
+/// Deletes the project and all it owns; its packs are queued for removal. None when it is gone already.
+pub async fn delete(
+    conn: &mut PgConnection,
+    project: &Permit<impl AtLeast<Administer>>,
+    now: Timestamp,
+) -> Result<Option<RouteChange>, sqlx::Error> {
+    remove(conn, &project.id, &project.host(), now).await
+}
+
+/// What [`delete`] does, for those who need no permit: the reaper of expired shares.
+pub(super) async fn remove(
+    conn: &mut PgConnection,
+    id: &ProjectId,
+    host: &HostKey,
+    now: Timestamp,
+) -> Result<Option<RouteChange>, sqlx::Error> {
+    // Locked first: an upload that goes live waits here, then finds nothing to go live in.
+    let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
+    if found.is_none() {
+        return Ok(None);
+    }
+    pack_removals::queue_project(conn, id, now).await?;
+    sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
+    route_changes::record(conn, id, std::slice::from_ref(host), now).await.map(Some)
+}
