@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use common::{config::Config, db, domain::Clock, redis::Redis, routes::Addresses, secrets::MasterKey};
+use common::{
+    config::Config, db, domain::Clock, redis::Redis, routes::Addresses, secrets::MasterKey, store::PackStore,
+};
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::edges::{Edges, EdgesTasks};
 
 /// The program's shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -14,6 +18,10 @@ pub struct App {
     pub db: PgPool,
     /// Limits and messages to the edges.
     pub redis: Redis,
+    /// Deployment packs.
+    pub store: PackStore,
+    /// Who has to learn of changes.
+    pub edges: Edges,
     /// Where the time comes from.
     pub clock: Clock,
     /// The configuration.
@@ -29,17 +37,25 @@ pub struct App {
 }
 
 impl App {
-    /// Prepares every part. Connections are made when first needed, so this fails only when the configuration is wrong.
-    pub fn new(config: Arc<Config>) -> anyhow::Result<Self> {
-        Ok(Self {
-            db: db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?,
-            redis: Redis::connect(&config.redis.url).context("redis.url")?,
-            clock: Clock::system(),
+    /// Prepares every part, and the tasks that tell the edges of changes. Connections are made when first needed, so
+    /// this fails only when the configuration is wrong.
+    pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, EdgesTasks)> {
+        let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+        let redis = Redis::connect(&config.redis.url).context("redis.url")?;
+        let clock = Clock::system();
+        let (edges, edges_tasks) = Edges::new(redis.clone(), db.clone(), clock.clone());
+        let app = Self {
+            db,
+            redis,
+            store: PackStore::open(&config.store)?,
+            edges,
+            clock,
             addresses: Addresses::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             config,
-        })
+        };
+        Ok((app, edges_tasks))
     }
 }

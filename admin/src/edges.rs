@@ -17,7 +17,9 @@ use common::{
     redis::{Redis, RedisError},
     routes::{
         RouteChange,
-        changes::{ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, FORGOTTEN_AFTER, HEARTBEAT_EVERY, PRESUMED_DEAD_AFTER},
+        changes::{
+            ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, FORGOTTEN_AFTER, HEARTBEAT_EVERY, PRESUMED_DEAD_AFTER,
+        },
     },
 };
 use futures_util::StreamExt as _;
@@ -182,7 +184,12 @@ impl Table {
                 return Some(trusted_from);
             }
             let presumed_dead_at = |heard: &&&Heard| heard.at + PRESUMED_DEAD_AFTER;
-            known.iter().filter(|heard| heard.seq < seq).map(|heard| presumed_dead_at(&heard)).filter(|&at| at > now).min()
+            known
+                .iter()
+                .filter(|heard| heard.seq < seq)
+                .map(|heard| presumed_dead_at(&heard))
+                .filter(|&at| at > now)
+                .min()
         });
         Tally { acknowledged, known: known.len(), look_again }
     }
@@ -193,7 +200,8 @@ impl EdgesTasks {
     pub async fn run(self, stop: CancellationToken) {
         let Self { shared, inbox, redis, db, clock } = self;
         let (sent, to_note) = mpsc::channel(PUBLISH_QUEUE);
-        let forever = async { tokio::join!(send(inbox, sent, &redis), note(to_note, &db, &clock), listen(&shared, &redis)) };
+        let forever =
+            async { tokio::join!(send(inbox, sent, &redis), note(to_note, &db, &clock), listen(&shared, &redis)) };
         stop.run_until_cancelled(forever).await;
     }
 }

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod edges;
 pub mod error;
 pub mod extract;
 pub mod middleware;

@@ -50,7 +50,10 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command.unwrap_or(Command::Serve) {
-            Command::Serve => serve::serve(App::new(config)?).await,
+            Command::Serve => {
+                let (app, edges) = App::new(config)?;
+                serve::serve(app, edges).await
+            }
             Command::Migrate => migrate(&config).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
         }

@@ -5,14 +5,15 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::Context as _;
 use common::domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, router};
+use crate::{app::App, edges::EdgesTasks, router};
 
 /// How long requests and tasks under way may take to end once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// Serves until SIGTERM or SIGINT, then lets what is under way end.
-pub async fn serve(app: App) -> anyhow::Result<()> {
+pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     common::db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     let listen = app.config.admin.listen;
     let listener =
@@ -21,6 +22,9 @@ pub async fn serve(app: App) -> anyhow::Result<()> {
     let service = router::router(&app, trusted).into_make_service_with_connect_info::<SocketAddr>();
     tracing::info!(address = %listen, "serving the control plane");
 
+    // Stopped after the last request, which still waits for the edges.
+    let edges_stopping = CancellationToken::new();
+    let edges = tokio::spawn(edges.run(edges_stopping.clone()));
     let stopping = app.stopping.clone();
     let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
     let mut server = tokio::spawn(server.into_future());
@@ -37,7 +41,8 @@ pub async fn serve(app: App) -> anyhow::Result<()> {
     if finished.await.is_err() {
         tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
     }
-    Ok(())
+    edges_stopping.cancel();
+    Ok(edges.await?)
 }
 
 async fn stop_signal() -> std::io::Result<&'static str> {

@@ -9,7 +9,7 @@ use super::{
     route_changes,
 };
 use crate::{
-    domain::{DeploymentId, ProjectId, Timestamp, deployment::DeploymentStatus, page::PageOf},
+    domain::{DeploymentId, ProjectId, Timestamp, deployment::DeploymentStatus},
     routes::RouteChange,
 };
 
@@ -62,11 +62,12 @@ impl Content {
     }
 }
 
-/// The project's deployments, newest first, one row more than the page.
+/// The project's deployments, newest first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     project: &Permit<impl AtLeast<Deploy>>,
-    page: &PageOf<DeploymentId>,
+    before: Option<&DeploymentId>,
+    rows: i64,
 ) -> Result<Vec<Deployment>, sqlx::Error> {
     sqlx::query_as!(
         Deployment,
@@ -74,8 +75,8 @@ pub async fn page(
                   created_by, failure, created_at AS "created_at: Timestamp"
            FROM deployments WHERE project_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
         project.id.as_str(),
-        page.before.as_ref().map(DeploymentId::as_str),
-        page.rows(),
+        before.map(DeploymentId::as_str),
+        rows,
     )
     .fetch_all(db)
     .await

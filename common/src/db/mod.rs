@@ -12,7 +12,6 @@ pub mod orgs;
 pub mod pack_removals;
 pub mod projects;
 pub mod route_changes;
-pub mod route_changes;
 pub mod routes;
 pub mod shares;
 pub mod tokens;

@@ -8,7 +8,7 @@ use super::{pack_removals, route_changes};
 use crate::{
     domain::{
         DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
-        names::NewProjectName, page::PageOf, role::Role,
+        names::NewProjectName, role::Role,
     },
     routes::{HostKey, RouteChange},
 };
@@ -178,11 +178,12 @@ pub async fn permit<L: Level>(
     Ok(Permit { project, level: PhantomData })
 }
 
-/// The owner's projects, newest first, one row more than the page; shares are not among them.
+/// The owner's projects, newest first: at most `rows`, older than `before`; shares are not among them.
 pub async fn page(
     db: impl PgExecutor<'_>,
     owner: &Party,
-    page: &PageOf<ProjectId>,
+    before: Option<&ProjectId>,
+    rows: i64,
 ) -> Result<Vec<Project>, sqlx::Error> {
     let (user, org) = owner.columns();
     sqlx::query_as!(
@@ -196,8 +197,8 @@ pub async fn page(
            ORDER BY p.id DESC LIMIT $4"#,
         user,
         org,
-        page.before.as_ref().map(ProjectId::as_str),
-        page.rows(),
+        before.map(ProjectId::as_str),
+        rows,
     )
     .fetch_all(db)
     .await

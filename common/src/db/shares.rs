@@ -7,7 +7,7 @@ use super::{
     projects, route_changes,
 };
 use crate::{
-    domain::{DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, page::PageOf},
+    domain::{DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId},
     routes::{HostKey, RouteChange},
 };
 
@@ -104,11 +104,12 @@ pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) 
     Ok(route_changes::record(conn, &id, &[HostKey::Share(new.name.clone())], now).await?)
 }
 
-/// The user's shares that have not expired, newest first, one row more than the page.
+/// The user's shares that have not expired, newest first: at most `rows`, older than `before`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     user: &UserId,
-    page: &PageOf<ProjectId>,
+    before: Option<&ProjectId>,
+    rows: i64,
     now: Timestamp,
 ) -> Result<Vec<Share>, sqlx::Error> {
     sqlx::query_as!(
@@ -122,8 +123,8 @@ pub async fn page(
            ORDER BY p.id DESC LIMIT $4"#,
         user.as_str(),
         now as Timestamp,
-        page.before.as_ref().map(ProjectId::as_str),
-        page.rows(),
+        before.map(ProjectId::as_str),
+        rows,
     )
     .fetch_all(db)
     .await

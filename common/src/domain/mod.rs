@@ -10,7 +10,6 @@ pub mod ids;
 pub mod limits;
 pub mod names;
 pub mod networks;
-pub mod page;
 pub mod role;
 pub mod token;
 
