@@ -9,6 +9,7 @@ pub mod archive;
 mod bucket;
 mod folder;
 pub mod manifest;
+pub mod rules;
 
 use std::{fs::File, sync::Arc};
 
