@@ -131,6 +131,8 @@ pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const MANIFEST_CACHE_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of one read of a body that is read while it is sent.
 pub(crate) const READ_BYTES: u64 = 256 * 1024;
+/// Reads of manifests and bodies into memory at once: together no more than the memory for bodies.
+pub(crate) const LOADS_AT_ONCE: usize = 64;
 /// Longest wait for one read from the store.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Parts that a request may ask for; beyond it the whole file is sent.

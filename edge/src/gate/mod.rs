@@ -1,1 +1,213 @@
-//! The gate before a site that is not public: who may pass.
+//! The gate before a site that is not public: who passes, and what the others get.
+//!
+//! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::turned_away`]; [`cookie`] is
+//! what a visitor keeps, [`guesses`] bounds what a stranger may try.
+
+mod cookie;
+mod credentials;
+mod form;
+mod guesses;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use common::{
+    domain::Clock,
+    routes::{Gate, Site},
+    secrets::{MasterKey, Purpose, passwords},
+};
+use http::{
+    HeaderValue, Method, Response, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
+    request::Parts,
+};
+use http_body::Body;
+use tokio::sync::Semaphore;
+
+use self::{
+    cookie::Cookies,
+    credentials::Verified,
+    form::{Note, Submitted},
+    guesses::Guesses,
+};
+use crate::{
+    limits::{HASH_WAIT, HASHES_AT_ONCE},
+    sites::{SiteBody, Visit, pages},
+};
+
+/// Where the password form goes, on the site's own host.
+pub const FORM_PATH: &str = "/.svc/gate";
+
+/// Decides who passes.
+pub(crate) struct Gatekeeper {
+    cookies: Cookies,
+    verified: Verified,
+    guesses: Guesses,
+    hashing: Arc<Semaphore>,
+    clock: Clock,
+}
+
+/// What a guess at a password comes to.
+enum Guess {
+    Right,
+    Wrong,
+    /// This client has guessed too often; seconds to wait.
+    TooMany(u64),
+    /// Too many guesses are being checked at once.
+    Busy,
+}
+
+impl Gatekeeper {
+    /// With nobody verified yet.
+    pub(crate) fn new(master_key: &MasterKey, clock: Clock) -> Self {
+        let key = master_key.derive(Purpose::GateCookies, b"");
+        Self {
+            cookies: Cookies::new(&key),
+            verified: Verified::new(&key),
+            guesses: Guesses::new(),
+            hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
+            clock,
+        }
+    }
+
+    /// The answer for a visitor who may not pass; none for one who may.
+    pub(crate) async fn turned_away<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        visit: &Visit,
+        site: &Site,
+    ) -> Option<Response<SiteBody>>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let hash = match &site.gate {
+            Gate::Public => return None,
+            Gate::Password(hash) => hash,
+            Gate::Org(_) => return Some(members_only()),
+        };
+        // Passwords and cookies do not travel in the clear.
+        if !visit.tls {
+            return Some(to_https(head, visit));
+        }
+        let is_form = head.uri.path() == FORM_PATH;
+        if is_form && head.method == Method::POST {
+            return Some(self.form_answer(head, body, visit, site, hash).await);
+        }
+        if self.cookies.admit(&head.headers, site, self.clock.now()) {
+            return is_form.then(|| see_other("/"));
+        }
+        self.judge_credentials(head, visit, site, hash).await
+    }
+
+    async fn form_answer<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        visit: &Visit,
+        site: &Site,
+        hash: &Arc<str>,
+    ) -> Response<SiteBody>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Submitted { password, return_to } = match Submitted::read(&head.headers, body).await {
+            Ok(submitted) => submitted,
+            Err(answer) => return *answer,
+        };
+        match self.guess(visit, site, hash, password).await {
+            Guess::Right => {
+                let now = self.clock.now();
+                pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, now))
+            }
+            Guess::Wrong => form::page(StatusCode::UNAUTHORIZED, &return_to, Note::Wrong),
+            Guess::TooMany(seconds) => too_many(seconds),
+            Guess::Busy => pages::unavailable(),
+        }
+    }
+
+    /// `Authorization: Basic`, for scripts. Who sends none is shown the form, or asked for it.
+    async fn judge_credentials(
+        &self,
+        head: &Parts,
+        visit: &Visit,
+        site: &Site,
+        hash: &Arc<str>,
+    ) -> Option<Response<SiteBody>> {
+        let Some(authorization) = head.headers.get(AUTHORIZATION) else {
+            let navigates = (head.method == Method::GET || head.method == Method::HEAD)
+                && head.headers.get_all(ACCEPT).iter().any(|line| line.to_str().is_ok_and(|l| l.contains("text/html")));
+            let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
+            return Some(if navigates {
+                form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None)
+            } else {
+                challenge()
+            });
+        };
+        let Some(password) = credentials::basic_password(authorization) else { return Some(challenge()) };
+        if self.verified.knows(site, &password) {
+            return None;
+        }
+        match self.guess(visit, site, hash, password.clone()).await {
+            Guess::Right => {
+                self.verified.remember(site, &password);
+                None
+            }
+            Guess::Wrong => Some(challenge()),
+            Guess::TooMany(seconds) => Some(too_many(seconds)),
+            Guess::Busy => Some(pages::unavailable()),
+        }
+    }
+
+    async fn guess(&self, visit: &Visit, site: &Site, hash: &Arc<str>, password: String) -> Guess {
+        if let Err(seconds) = self.guesses.count(&site.project, visit.client) {
+            return Guess::TooMany(seconds);
+        }
+        let turn = tokio::time::timeout(HASH_WAIT, self.hashing.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Guess::Busy };
+        let hash = hash.clone();
+        // The turn goes along: it ends with the hash, even when the visitor leaves before.
+        let verify = move || {
+            let right = passwords::verify(&hash, &password);
+            drop(turn);
+            right
+        };
+        match tokio::task::spawn_blocking(verify).await {
+            Ok(true) => Guess::Right,
+            Ok(false) => Guess::Wrong,
+            Err(_) => Guess::Busy,
+        }
+    }
+}
+
+fn see_other(location: &str) -> Response<SiteBody> {
+    pages::redirect(StatusCode::SEE_OTHER, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/")))
+}
+
+fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
+    let port = visit.public_port.map(|port| format!(":{port}")).unwrap_or_default();
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    match HeaderValue::try_from(format!("https://{}{port}{target}", visit.host)) {
+        Ok(location) => pages::redirect(StatusCode::PERMANENT_REDIRECT, location),
+        Err(_) => pages::bad_request(),
+    }
+}
+
+/// 401 for scripts, which know `Basic` from it. Browsers that navigate get the form instead of their own dialogue.
+fn challenge() -> Response<SiteBody> {
+    let page = pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.", "");
+    pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
+}
+
+fn members_only() -> Response<SiteBody> {
+    let text = "Only members of the organization behind this site may see it.";
+    pages::page(StatusCode::FORBIDDEN, "Members only", text, "")
+}
+
+fn too_many(seconds: u64) -> Response<SiteBody> {
+    let text = "That were too many passwords in a short time. Wait a minute, then try again.";
+    let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text, "");
+    pages::with(page, RETRY_AFTER, seconds.into())
+}

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{
-        ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
-        RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+        ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+        REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
     },
 };
 use sha2::{Digest as _, Sha256};
@@ -126,6 +126,20 @@ pub fn method_not_allowed() -> Response<SiteBody> {
         page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.", "");
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
+}
+
+/// 412: the file is not the one that the request is about.
+pub(crate) fn precondition_failed() -> Response<SiteBody> {
+    page(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The file has changed since it was last read.", "")
+}
+
+/// 416: the file, of `len` bytes, ends before the part asked for.
+pub(crate) fn range_not_satisfiable(len: u64) -> Response<SiteBody> {
+    let response = plain(StatusCode::RANGE_NOT_SATISFIABLE);
+    match HeaderValue::try_from(format!("bytes */{len}")) {
+        Ok(range) => with(with(response, CONTENT_RANGE, range), CONTENT_LENGTH, HeaderValue::from_static("0")),
+        Err(_) => response,
+    }
 }
 
 /// 421: this connection was made for another application; on a fresh one the request will do.

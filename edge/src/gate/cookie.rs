@@ -1,0 +1,125 @@
+//! The cookie of a visitor who gave the password: an expiry and a MAC over it, the project and its access version.
+//!
+//! Nothing is stored, and a change of the password is a new version, which no old cookie carries.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use common::{domain::Timestamp, routes::Site};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::{HeaderMap, HeaderValue, header::COOKIE};
+use sha2::Sha256;
+
+use crate::limits::GATE_COOKIE_LIFE;
+
+/// Host-only by its name's prefix: browsers refuse it with a domain, without `Secure`, or from plain HTTP.
+const NAME: &str = "__Host-svc-gate";
+const EXPIRY_LEN: usize = 8;
+
+/// Makes and checks gate cookies.
+pub(super) struct Cookies {
+    mac: Hmac<Sha256>,
+}
+
+/// A MAC under the gate's key, for one purpose of it.
+pub(super) fn keyed(key: &[u8; 32], purpose: &[u8]) -> Hmac<Sha256> {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key");
+    mac.update(purpose);
+    mac
+}
+
+/// The MAC bound to a site as it is protected now.
+pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site) -> Hmac<Sha256> {
+    let mut mac = mac.clone();
+    // Ids have one length, so that no two inputs run together.
+    mac.update(site.project.as_str().as_bytes());
+    mac.update(&site.access_version.to_be_bytes());
+    mac
+}
+
+impl Cookies {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        Self { mac: keyed(key, b"cookie\0") }
+    }
+
+    /// `Set-Cookie` for a visitor who gave the password.
+    pub(super) fn issue(&self, site: &Site, now: Timestamp) -> HeaderValue {
+        let expiry = (now + GATE_COOKIE_LIFE).unix_seconds().to_be_bytes();
+        let mut mac = bound(&self.mac, site);
+        mac.update(&expiry);
+        let value = URL_SAFE_NO_PAD.encode([expiry.as_slice(), &mac.finalize().into_bytes()].concat());
+        let life = GATE_COOKIE_LIFE.as_secs();
+        let cookie = format!("{NAME}={value}; Path=/; Max-Age={life}; Secure; HttpOnly; SameSite=Lax");
+        HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// Whether the request carries a cookie that is good for `site` now.
+    pub(super) fn admit(&self, headers: &HeaderMap, site: &Site, now: Timestamp) -> bool {
+        let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        // A browser sends one; whoever sends more gets one try.
+        let value = pairs.filter(|(name, _)| *name == NAME).map(|(_, value)| value).next();
+        value.is_some_and(|value| self.is_good(value, site, now))
+    }
+
+    fn is_good(&self, value: &str, site: &Site, now: Timestamp) -> bool {
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(value) else { return false };
+        let Some((expiry, tag)) = bytes.split_first_chunk::<EXPIRY_LEN>() else { return false };
+        let mut mac = bound(&self.mac, site);
+        mac.update(expiry);
+        mac.verify_slice(tag).is_ok() && i64::from_be_bytes(*expiry) > now.unix_seconds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use common::{
+        domain::ProjectId,
+        routes::{Gate, SiteKind},
+    };
+
+    use super::*;
+
+    fn site(project: &ProjectId, access_version: i64) -> Site {
+        Site {
+            project: project.clone(),
+            deployment: None,
+            kind: SiteKind::Live,
+            gate: Gate::Password("".into()),
+            access_version,
+            expires_at: None,
+            suspended: false,
+        }
+    }
+
+    fn sent(set_cookie: &HeaderValue) -> HeaderMap {
+        let pair = set_cookie.to_str().unwrap().split(';').next().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, format!("theme=dark; {pair}; x=y").parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_its_site_its_version_and_its_time() {
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let cookies = Cookies::new(&[7; 32]);
+        let (one, other) = (ProjectId::new(now), ProjectId::new(now));
+        let set_cookie = cookies.issue(&site(&one, 3), now);
+        let text = set_cookie.to_str().unwrap();
+        assert!(text.starts_with("__Host-svc-gate=") && text.ends_with("; Secure; HttpOnly; SameSite=Lax"), "{text}");
+        assert!(text.contains("; Path=/;") && !text.contains("Domain"), "{text}");
+        let headers = sent(&set_cookie);
+        assert!(cookies.admit(&headers, &site(&one, 3), now));
+        assert!(cookies.admit(&headers, &site(&one, 3), now + GATE_COOKIE_LIFE - Duration::from_secs(1)));
+        assert!(!cookies.admit(&headers, &site(&one, 3), now + GATE_COOKIE_LIFE));
+        assert!(!cookies.admit(&headers, &site(&one, 4), now));
+        assert!(!cookies.admit(&headers, &site(&other, 3), now));
+        assert!(!Cookies::new(&[8; 32]).admit(&headers, &site(&one, 3), now));
+        assert!(!cookies.admit(&HeaderMap::new(), &site(&one, 3), now));
+        for forged in ["", "AAAA", "%%%", "AAAAAAAAAAAAAAA", &"f".repeat(5000)] {
+            let forged = HeaderValue::try_from(format!("__Host-svc-gate={forged}")).unwrap();
+            assert!(!cookies.admit(&sent(&forged), &site(&one, 3), now));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `Authorization: Basic`: any user name, the site's password. Right ones are remembered for a while, as a keyed hash,
+//! so that a script does not cost a password hash a request.
+
+use base64::{
+    Engine as _,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use common::routes::Site;
+use hmac::{Hmac, Mac as _};
+use http::HeaderValue;
+use moka::sync::Cache;
+use sha2::Sha256;
+
+use super::cookie::{bound, keyed};
+use crate::limits::{CREDENTIALS_BYTES, VERIFIED_CREDENTIALS, VERIFIED_LIFE};
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Credentials that were right a moment ago.
+pub(super) struct Verified {
+    mac: Hmac<Sha256>,
+    known: Cache<[u8; 32], ()>,
+}
+
+/// The password in an `Authorization: Basic`; none when it is anything else.
+pub(super) fn basic_password(authorization: &HeaderValue) -> Option<String> {
+    let text = authorization.to_str().ok().filter(|text| text.len() <= CREDENTIALS_BYTES)?;
+    let (scheme, encoded) = text.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?;
+    decoded.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+impl Verified {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        let known = Cache::builder().max_capacity(VERIFIED_CREDENTIALS).time_to_live(VERIFIED_LIFE).build();
+        Self { mac: keyed(key, b"basic\0"), known }
+    }
+
+    /// Whether this password was right for the site as it is protected now.
+    pub(super) fn knows(&self, site: &Site, password: &str) -> bool {
+        self.known.contains_key(&self.digest(site, password))
+    }
+
+    /// It is.
+    pub(super) fn remember(&self, site: &Site, password: &str) {
+        self.known.insert(self.digest(site, password), ());
+    }
+
+    fn digest(&self, site: &Site, password: &str) -> [u8; 32] {
+        let mut mac = bound(&self.mac, site);
+        mac.update(password.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_basic_credentials_hold_a_password() {
+        let cases = [
+            ("Basic dXNlcjpvcGVuOnNlc2FtZQ==", Some("open:sesame")),
+            ("basic OnNlY3JldA==", Some("secret")),
+            ("Basic OnNlY3JldA", Some("secret")),
+            ("Basic dXNlcg==", None),
+            ("Basic %%%", None),
+            ("Basic //79", None),
+            ("Basic", None),
+            ("Bearer dXNlcjpvcGVu", None),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(basic_password(&HeaderValue::from_static(header)).as_deref(), expected, "{header}");
+        }
+        let long = format!("Basic {}", "A".repeat(CREDENTIALS_BYTES));
+        assert_eq!(basic_password(&HeaderValue::try_from(long).unwrap()), None);
+    }
+}

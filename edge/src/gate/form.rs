@@ -1,0 +1,139 @@
+//! The password form: its page, and what it sends.
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQuery};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Limited};
+
+use super::FORM_PATH;
+use crate::{
+    limits::GATE_FORM_BYTES,
+    sites::{SiteBody, pages},
+};
+
+/// What the form's page says beside asking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    None,
+    /// The last password was wrong.
+    Wrong,
+}
+
+/// What the form sent.
+pub(super) struct Submitted {
+    pub(super) password: String,
+    /// Where the visitor was going, on this site.
+    pub(super) return_to: String,
+}
+
+/// The page with the form. `return_to` is a checked path of this site.
+pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<SiteBody> {
+    let wrong = match note {
+        Note::None => "",
+        Note::Wrong => "<p class=\"wrong\" id=\"wrong\" role=\"alert\">That is not the password.</p>",
+    };
+    let described = if note == Note::Wrong { " aria-describedby=\"wrong\" aria-invalid=\"true\"" } else { "" };
+    let form = format!(
+        "<form method=\"post\" action=\"{FORM_PATH}\">\
+         <input type=\"hidden\" name=\"return\" value=\"{return_to}\">\
+         <label for=\"password\">Password</label>\
+         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" \
+         required autofocus{described}>{wrong}<button>Open the site</button></form>",
+        return_to = escaped(return_to),
+    );
+    pages::page(status, "This site is protected", "Enter its password to see it.", &form)
+}
+
+/// `path` when it leads to this site, else its front page. Browsers read a backslash as a slash, so neither may follow
+/// the first.
+pub(super) fn checked_return(path: &str) -> &str {
+    let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.parse::<PathAndQuery>().is_ok();
+    let is_form = path.strip_prefix(FORM_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('?'));
+    if is_local && is_plain && !is_form { path } else { "/" }
+}
+
+impl Submitted {
+    /// Reads the form, or says what to answer instead.
+    pub(super) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Self, Box<Response<SiteBody>>>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let is_form = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split(';').next())
+            .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"));
+        if !is_form {
+            return Err(Box::new(pages::page(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "Not a form",
+                "The password is sent as a form.",
+                "",
+            )));
+        }
+        let Ok(body) = Limited::new(body, GATE_FORM_BYTES).collect().await else {
+            let text = "A password is shorter than that.";
+            return Err(Box::new(pages::page(StatusCode::PAYLOAD_TOO_LARGE, "Too large", text, "")));
+        };
+        let mut submitted = Self { password: String::new(), return_to: "/".to_owned() };
+        for (name, value) in url::form_urlencoded::parse(&body.to_bytes()) {
+            match &*name {
+                "password" => submitted.password = value.into_owned(),
+                "return" => checked_return(&value).clone_into(&mut submitted.return_to),
+                _ => {}
+            }
+        }
+        Ok(submitted)
+    }
+}
+
+/// Text inside an HTML attribute.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_is_on_this_site() {
+        for good in ["/", "/a/b?c=d&e=%20", "/a//b", "/?next=https://x.example"] {
+            assert_eq!(checked_return(good), good);
+        }
+        let bad = [
+            "",
+            "x",
+            "//evil.example",
+            "/\\evil.example",
+            "/a\\b",
+            "https://evil.example",
+            "/a\r\nSet-Cookie: x",
+            "/\t/evil.example",
+            "/é",
+            "/.svc/gate",
+            "/.svc/gate?x",
+        ];
+        for bad in bad {
+            assert_eq!(checked_return(bad), "/", "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn text_cannot_leave_its_attribute() {
+        assert_eq!(escaped("/?a=\"><script>&'"), "/?a=&quot;&gt;&lt;script&gt;&amp;&#39;");
+    }
+}

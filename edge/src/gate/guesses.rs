@@ -1,0 +1,91 @@
+//! How often one client may guess at one site's password.
+
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    num::NonZeroU32,
+};
+
+use common::domain::ProjectId;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock as _};
+
+use crate::limits::{GUESSERS, GUESSES_PER_MINUTE};
+
+/// Bits of an IPv6 address that name a customer; below them everybody has as many addresses as they like.
+const IPV6_CUSTOMER_BITS: u32 = 64;
+/// What a client that finds the memory full is told to wait, in seconds: by then others have been forgotten.
+const FULL_WAIT_SECONDS: u64 = 60;
+
+type Guesser = (ProjectId, IpAddr);
+
+/// Counts guesses.
+pub(super) struct Guesses {
+    limiter: DefaultKeyedRateLimiter<Guesser>,
+    capacity: usize,
+}
+
+impl Guesses {
+    pub(super) fn new() -> Self {
+        Self::with_capacity(GUESSERS)
+    }
+
+    fn with_capacity(capacity: usize) -> Self {
+        let quota = Quota::per_minute(NonZeroU32::new(GUESSES_PER_MINUTE).unwrap_or(NonZeroU32::MIN));
+        Self { limiter: RateLimiter::keyed(quota), capacity }
+    }
+
+    /// Counts a guess, or says how many seconds to wait for the next.
+    pub(super) fn count(&self, project: &ProjectId, client: IpAddr) -> Result<(), u64> {
+        if self.limiter.len() >= self.capacity {
+            // Those who have all their guesses again need no memory.
+            self.limiter.retain_recent();
+            if self.limiter.len() >= self.capacity {
+                return Err(FULL_WAIT_SECONDS);
+            }
+        }
+        self.limiter.check_key(&(project.clone(), customer(client))).map_err(|denied| {
+            let wait = denied.wait_time_from(governor::clock::DefaultClock::default().now());
+            wait.as_secs() + 1
+        })
+    }
+}
+
+/// The part of an address that one client cannot change at will.
+fn customer(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - IPV6_CUSTOMER_BITS))).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn each_client_and_site_has_its_own_guesses() {
+        let guesses = Guesses::new();
+        let now = Timestamp::from_unix_millis(0);
+        let (site, other) = (ProjectId::new(now), ProjectId::new(now));
+        let client: IpAddr = "2001:db8::1".parse().unwrap();
+        for _ in 0..GUESSES_PER_MINUTE {
+            assert_eq!(guesses.count(&site, client), Ok(()));
+        }
+        assert!(guesses.count(&site, client).is_err_and(|seconds| (1..=60).contains(&seconds)));
+        assert!(guesses.count(&site, "2001:db8::2".parse().unwrap()).is_err(), "the same customer");
+        assert_eq!(guesses.count(&site, "2001:db8:0:1::1".parse().unwrap()), Ok(()));
+        assert_eq!(guesses.count(&site, "192.0.2.1".parse().unwrap()), Ok(()));
+        assert_eq!(guesses.count(&other, client), Ok(()));
+    }
+
+    #[test]
+    fn a_full_memory_lets_nobody_guess() {
+        let guesses = Guesses::with_capacity(2);
+        let site = ProjectId::new(Timestamp::from_unix_millis(0));
+        let results = [1, 2, 3].map(|last| guesses.count(&site, IpAddr::from([192, 0, 2, last])));
+        assert_eq!(results, [Ok(()), Ok(()), Err(FULL_WAIT_SECONDS)]);
+    }
+}

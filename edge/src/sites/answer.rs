@@ -1,0 +1,201 @@
+//! What is sent of a file: conditions, forms, ranges.
+
+use std::{collections::VecDeque, ops::Range};
+
+use bytes::Bytes;
+use common::store::Span;
+use http::{
+    HeaderMap, HeaderValue, Method, Response, StatusCode,
+    header::{
+        ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED,
+        RANGE, VARY,
+    },
+};
+
+use super::{
+    SiteBody,
+    body::Piece,
+    conditional::{Validators, Verdict},
+    header_rules,
+    memory::Memory,
+    negotiate::Accepted,
+    pack::{File, Form, Pack},
+    packs::PackError,
+    pages,
+    ranges::{Wanted, wanted},
+};
+use crate::limits::CACHED_BODY_BYTES;
+
+/// What of a request matters once the file is known.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'r> {
+    pub(crate) method: &'r Method,
+    pub(crate) headers: &'r HeaderMap,
+    pub(crate) host: &'r str,
+    /// Decoded, with its leading slash.
+    pub(crate) path: &'r str,
+}
+
+/// As what a file is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It is what was asked for.
+    Found,
+    /// It stands in for whatever a navigation asks for.
+    SinglePage,
+    /// It says that nothing was found.
+    NotFound,
+}
+
+impl Memory {
+    /// Answers with a file of `pack`.
+    pub(crate) async fn send(
+        &self,
+        pack: &Pack,
+        file: &File,
+        asked: Asked<'_>,
+        role: Role,
+    ) -> Result<Response<SiteBody>, PackError> {
+        // A 404 answers no conditions and has no parts.
+        let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role != Role::NotFound);
+        let Some(form) = choose(pack.forms(file), asked.headers, range.is_some()) else {
+            return Err(PackError::unavailable("a file without a form"));
+        };
+        let mut headers = form.headers.clone();
+        if !pack.headers.is_empty() {
+            header_rules::apply(&pack.headers, asked.host, asked.path, &mut headers);
+        }
+        if role == Role::NotFound {
+            for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
+                headers.remove(name);
+            }
+            return self.whole(pack, form, asked, StatusCode::NOT_FOUND, headers).await;
+        }
+        if role == Role::SinglePage {
+            headers.append(VARY, HeaderValue::from_static("Accept"));
+        }
+        let validators = Validators { etag: form.etag(), modified: pack.modified };
+        match validators.judge(asked.headers) {
+            Verdict::Send => {}
+            Verdict::NotModified => return Ok(not_modified(headers)),
+            Verdict::Failed => return Ok(pages::precondition_failed()),
+        }
+        let range = range.filter(|_| validators.allow_range(asked.headers));
+        match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.span.len)) {
+            Wanted::Whole => self.whole(pack, form, asked, StatusCode::OK, headers).await,
+            Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.span.len)),
+            Wanted::Parts(parts) => self.parts(pack, file, form, parts, headers).await,
+        }
+    }
+
+    async fn whole(
+        &self,
+        pack: &Pack,
+        form: &Form,
+        asked: Asked<'_>,
+        status: StatusCode,
+        headers: HeaderMap,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let body = if asked.method == Method::HEAD {
+            SiteBody::empty()
+        } else if form.span.len <= CACHED_BODY_BYTES {
+            self.body(pack, form.span).await?.into()
+        } else {
+            SiteBody::pieces(self.packs.clone(), pack.id.clone(), VecDeque::from([Piece::Span(form.span)]))
+        };
+        Ok(respond(status, headers, body))
+    }
+
+    async fn parts(
+        &self,
+        pack: &Pack,
+        file: &File,
+        form: &Form,
+        parts: Vec<Range<u64>>,
+        mut headers: HeaderMap,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let len = form.span.len;
+        let cached = if len <= CACHED_BODY_BYTES { Some(self.body(pack, form.span).await?) } else { None };
+        let mut pieces = VecDeque::new();
+        if let [part] = parts.as_slice() {
+            headers.insert(CONTENT_RANGE, content_range(part, len));
+            pieces.push_back(piece(form.span, cached.as_ref(), part));
+        } else {
+            // Derived from the content by a hash, so that no content can hold its own boundary.
+            let boundary = file.sha256.get(32..).unwrap_or("part");
+            for part in &parts {
+                let preface = multipart_preface(boundary, &file.content_type, part, len);
+                pieces.extend([Piece::Bytes(preface), piece(form.span, cached.as_ref(), part)]);
+            }
+            pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+            let multipart = format!("multipart/byteranges; boundary={boundary}");
+            headers.insert(CONTENT_TYPE, HeaderValue::try_from(multipart).map_err(PackError::unavailable)?);
+        }
+        headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
+        let body = match pieces.make_contiguous() {
+            [Piece::Bytes(bytes)] => std::mem::take(bytes).into(),
+            _ => SiteBody::pieces(self.packs.clone(), pack.id.clone(), pieces),
+        };
+        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, body))
+    }
+}
+
+/// The form to send. Parts are parts of the file as it is, which every client can put together; except for one that
+/// says it has the beginning of the compressed form.
+fn choose<'f>(forms: &'f [Form], headers: &HeaderMap, is_range: bool) -> Option<&'f Form> {
+    let plain = forms.first()?;
+    if forms.len() == 1 {
+        return Some(plain);
+    }
+    let accepted = Accepted::of(headers);
+    let best = forms.get(accepted.choose(forms.iter().map(|form| (form.encoding, form.span.len))))?;
+    let continues_best = headers.get(IF_RANGE).is_some_and(|tag| tag == best.etag());
+    Some(if is_range && accepted.takes_identity() && !continues_best { plain } else { best })
+}
+
+fn respond(status: StatusCode, headers: HeaderMap, body: SiteBody) -> Response<SiteBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// 304 says nothing of the body that it does not have.
+fn not_modified(mut headers: HeaderMap) -> Response<SiteBody> {
+    for name in [CONTENT_LENGTH, CONTENT_TYPE, CONTENT_ENCODING, ACCEPT_RANGES] {
+        headers.remove(name);
+    }
+    respond(StatusCode::NOT_MODIFIED, headers, SiteBody::empty())
+}
+
+fn content_range(part: &Range<u64>, len: u64) -> HeaderValue {
+    let value = format!("bytes {}-{}/{len}", part.start, part.end.saturating_sub(1));
+    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static("bytes */*"))
+}
+
+fn multipart_preface(boundary: &str, content_type: &HeaderValue, part: &Range<u64>, len: u64) -> Bytes {
+    let range = content_range(part, len);
+    [
+        b"\r\n--",
+        boundary.as_bytes(),
+        b"\r\nContent-Type: ",
+        content_type.as_bytes(),
+        b"\r\nContent-Range: ",
+        range.as_bytes(),
+        b"\r\n\r\n",
+    ]
+    .concat()
+    .into()
+}
+
+fn piece(whole: Span, cached: Option<&Bytes>, part: &Range<u64>) -> Piece {
+    // A cached body is shorter than 4 GiB, so that its offsets are a usize everywhere.
+    let slice = |body: &Bytes| {
+        let (start, end) = (usize::try_from(part.start).ok()?, usize::try_from(part.end).ok()?);
+        (end <= body.len()).then(|| body.slice(start..end))
+    };
+    match cached.and_then(slice) {
+        Some(bytes) => Piece::Bytes(bytes),
+        None => Piece::Span(Span { offset: whole.offset + part.start, len: part.end - part.start }),
+    }
+}

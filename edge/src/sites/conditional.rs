@@ -1,0 +1,152 @@
+//! Conditional requests (RFC 9110, section 13).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{
+    HeaderMap, HeaderName,
+    header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE},
+};
+
+/// What identifies the form of a file that would be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Validators<'v> {
+    /// Its strong entity tag, quotes included.
+    pub(crate) etag: &'v str,
+    /// When it was published.
+    pub(crate) modified: SystemTime,
+}
+
+/// What the conditions come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Go on.
+    Send,
+    /// 304: the visitor has it.
+    NotModified,
+    /// 412: it is not what the visitor takes it for.
+    Failed,
+}
+
+/// The instant so many seconds after 1970, as HTTP dates have it.
+pub(crate) fn instant(unix_seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_seconds).unwrap_or(0))
+}
+
+impl Validators<'_> {
+    /// Weighs the conditions, in the order that the RFC demands.
+    pub(crate) fn judge(self, headers: &HeaderMap) -> Verdict {
+        if headers.contains_key(IF_MATCH) {
+            if !self.listed(headers, &IF_MATCH, Comparison::Strong) {
+                return Verdict::Failed;
+            }
+        } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified > since) {
+            return Verdict::Failed;
+        }
+        let not_modified = if headers.contains_key(IF_NONE_MATCH) {
+            self.listed(headers, &IF_NONE_MATCH, Comparison::Weak)
+        } else {
+            date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| self.modified <= since)
+        };
+        if not_modified { Verdict::NotModified } else { Verdict::Send }
+    }
+
+    /// Whether a range may be sent: `If-Range` is absent, or names exactly this form.
+    pub(crate) fn allow_range(self, headers: &HeaderMap) -> bool {
+        let Some(value) = headers.get(IF_RANGE) else { return true };
+        let Ok(value) = value.to_str() else { return false };
+        value.trim() == self.etag || httpdate::parse_http_date(value).is_ok_and(|date| date == self.modified)
+    }
+
+    fn listed(self, headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> bool {
+        headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).any(|line| {
+            line.trim() == "*" || tags(line).any(|(weak, tag)| tag == self.etag && !(weak && comparison.is_strong()))
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+impl Comparison {
+    const fn is_strong(self) -> bool {
+        matches!(self, Self::Strong)
+    }
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+/// The entity tags of a list, each with whether it is weak; ends at the first thing that is none.
+fn tags(line: &str) -> impl Iterator<Item = (bool, &str)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        let (weak, quoted) = rest.strip_prefix("W/").map_or((false, rest), |quoted| (true, quoted));
+        let len = quoted.strip_prefix('"')?.find('"')? + 2;
+        let (tag, after) = quoted.split_at(len);
+        rest = after;
+        Some((weak, tag))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUBLISHED: i64 = 784_111_777; // Sun, 06 Nov 1994 08:49:37 GMT
+    const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const LATER: &str = "Sunday, 06-Nov-94 08:49:38 GMT";
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn conditions_are_weighed_in_order() {
+        let validators = Validators { etag: "\"a,b\"", modified: instant(PUBLISHED) };
+        let cases: [(&[(&str, &str)], Verdict); 24] = [
+            (&[], Verdict::Send),
+            (&[("if-none-match", "\"a,b\"")], Verdict::NotModified),
+            (&[("if-none-match", "W/\"a,b\"")], Verdict::NotModified),
+            (&[("if-none-match", "\"x\" , ,W/\"y\", \"a,b\"")], Verdict::NotModified),
+            (&[("if-none-match", "*")], Verdict::NotModified),
+            (&[("if-none-match", "\"x\""), ("if-none-match", "\"a,b\"")], Verdict::NotModified),
+            (&[("if-none-match", "\"x\"")], Verdict::Send),
+            (&[("if-none-match", "a,b")], Verdict::Send),
+            (&[("if-none-match", "\"a,b")], Verdict::Send),
+            (&[("if-none-match", "w/\"a,b\"")], Verdict::Send),
+            (&[("if-none-match", "\"x\""), ("if-modified-since", SAME)], Verdict::Send),
+            (&[("if-modified-since", SAME)], Verdict::NotModified),
+            (&[("if-modified-since", LATER)], Verdict::NotModified),
+            (&[("if-modified-since", EARLIER)], Verdict::Send),
+            (&[("if-modified-since", "yesterday")], Verdict::Send),
+            (&[("if-match", "\"a,b\"")], Verdict::Send),
+            (&[("if-match", "*")], Verdict::Send),
+            (&[("if-match", "W/\"a,b\"")], Verdict::Failed),
+            (&[("if-match", "\"x\"")], Verdict::Failed),
+            (&[("if-match", "\"x\""), ("if-none-match", "\"a,b\"")], Verdict::Failed),
+            (&[("if-match", "\"a,b\""), ("if-unmodified-since", EARLIER)], Verdict::Send),
+            (&[("if-unmodified-since", EARLIER)], Verdict::Failed),
+            (&[("if-unmodified-since", SAME)], Verdict::Send),
+            (&[("if-unmodified-since", "never")], Verdict::Send),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(validators.judge(&headers(lines)), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_for_exactly_the_form_that_the_visitor_has() {
+        let validators = Validators { etag: "\"a\"", modified: instant(PUBLISHED) };
+        let cases = [("\"a\"", true), ("W/\"a\"", false), ("\"b\"", false), (SAME, true), (LATER, false), ("x", false)];
+        for (value, expected) in cases {
+            assert_eq!(validators.allow_range(&headers(&[("if-range", value)])), expected, "{value}");
+        }
+        assert!(validators.allow_range(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,117 @@
+//! Which form of a file a visitor gets: what `Accept-Encoding` allows, and the smallest of that.
+
+use common::store::Encoding;
+use http::{HeaderMap, header::ACCEPT_ENCODING};
+
+/// How much a visitor wants each coding, in thousandths; nothing said is `None`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    identity: Option<u16>,
+    zstd: Option<u16>,
+    br: Option<u16>,
+    gzip: Option<u16>,
+    others: Option<u16>,
+}
+
+impl Accepted {
+    /// From the request. Without the header nothing is accepted but the file as it is: such clients decode nothing.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut accepted = Self::default();
+        for line in headers.get_all(ACCEPT_ENCODING) {
+            for item in line.to_str().unwrap_or_default().split(',') {
+                let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
+                let coding = coding.trim();
+                let slot = if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
+                    &mut accepted.gzip
+                } else if coding.eq_ignore_ascii_case("br") {
+                    &mut accepted.br
+                } else if coding.eq_ignore_ascii_case("zstd") {
+                    &mut accepted.zstd
+                } else if coding.eq_ignore_ascii_case("identity") {
+                    &mut accepted.identity
+                } else if coding == "*" {
+                    &mut accepted.others
+                } else {
+                    continue;
+                };
+                *slot = Some(quality(parameters));
+            }
+        }
+        accepted
+    }
+
+    /// Whether the file as it is will do: unless it was ruled out, always.
+    pub(crate) fn takes_identity(self) -> bool {
+        self.identity.or(self.others) != Some(0)
+    }
+
+    /// The wish for a form. What was said outranks the file as it is when nothing was said of that.
+    fn wish(self, encoding: Option<Encoding>) -> u16 {
+        let said = match encoding {
+            None => return self.identity.map_or(u16::from(self.others != Some(0)), |q| q * 2),
+            Some(Encoding::Zstd) => self.zstd,
+            Some(Encoding::Br) => self.br,
+            Some(Encoding::Gzip) => self.gzip,
+        };
+        said.or(self.others).unwrap_or(0) * 2
+    }
+
+    /// The best of `forms`, each an encoding and its length; the first is the file as it is, for when none will do.
+    pub(crate) fn choose(self, forms: impl Iterator<Item = (Option<Encoding>, u64)>) -> usize {
+        let wishes = forms.enumerate().map(|(at, (encoding, len))| (self.wish(encoding), len, at));
+        let best = wishes.filter(|(wish, ..)| *wish > 0).max_by_key(|&(wish, len, _)| (wish, std::cmp::Reverse(len)));
+        best.map_or(0, |(_, _, at)| at)
+    }
+}
+
+/// The `q` of an item, in thousandths: 1000 when absent, 0 when it is not a number.
+fn quality(parameters: &str) -> u16 {
+    let q = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let Some((_, q)) = q.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1000 };
+    let (whole, fraction) = q.trim().split_once('.').unwrap_or((q.trim(), ""));
+    let digits = fraction.len() <= 3 && fraction.bytes().all(|b| b.is_ascii_digit());
+    match whole {
+        "1" if digits => 1000,
+        "0" if digits => format!("{fraction:0<3}").parse().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_of_what_is_wanted_most() {
+        let forms = [(None, 100), (Some(Encoding::Zstd), 30), (Some(Encoding::Br), 20), (Some(Encoding::Gzip), 40)];
+        let cases: [(&[&str], usize); 20] = [
+            (&[], 0),
+            (&[""], 0),
+            (&["gzip"], 3),
+            (&["x-gzip"], 3),
+            (&["GZip"], 3),
+            (&["gzip, deflate, br, zstd"], 2),
+            (&["gzip", "zstd"], 1),
+            (&["deflate"], 0),
+            (&["br;q=0.5, gzip;q=0.8"], 3),
+            (&["br;q=0, *"], 1),
+            (&["*;q=0"], 0),
+            (&["*;q=0.1"], 2),
+            (&["identity;q=0, gzip"], 3),
+            (&["identity;q=0"], 0),
+            (&["identity, gzip;q=0.5"], 0),
+            (&["identity;q=0.4, gzip;q=0.5"], 3),
+            (&["gzip;q=0.001"], 3),
+            (&["gzip;q=zero"], 0),
+            (&["gzip;q=1.000 , br;Q=0.999"], 3),
+            (&[",,;q=1,"], 0),
+        ];
+        for (lines, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(ACCEPT_ENCODING, line.parse().unwrap());
+            }
+            assert_eq!(Accepted::of(&headers).choose(forms.into_iter()), expected, "{lines:?}");
+        }
+    }
+}

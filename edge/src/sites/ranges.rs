@@ -1,0 +1,111 @@
+//! Range requests (RFC 9110, section 14).
+
+use std::ops::Range;
+
+use crate::limits::RANGES;
+
+/// What a `Range` header comes to, for a body of a certain length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All of it: the header is malformed, in another unit, or asks for more than a reader would.
+    Whole,
+    /// These parts, in the order asked for, each at least a byte.
+    Parts(Vec<Range<u64>>),
+    /// 416: it ends before every part that was asked for.
+    Unsatisfiable,
+}
+
+/// Reads a `Range` header for a body of `len` bytes.
+pub(crate) fn wanted(header: &str, len: u64) -> Wanted {
+    let Some((unit, list)) = header.split_once('=') else { return Wanted::Whole };
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return Wanted::Whole;
+    }
+    let mut parts = Vec::new();
+    let mut asked = 0;
+    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        asked += 1;
+        // Nobody who reads asks for so many parts; nothing after them is even looked at.
+        if asked > RANGES {
+            return Wanted::Whole;
+        }
+        match part(item, len) {
+            Some(part) if part.is_empty() => {}
+            Some(part) => parts.push(part),
+            None => return Wanted::Whole,
+        }
+    }
+    match (asked, parts.is_empty()) {
+        (0, _) => Wanted::Whole,
+        (_, true) => Wanted::Unsatisfiable,
+        _ if overlap(&parts) => Wanted::Whole,
+        _ => Wanted::Parts(parts),
+    }
+}
+
+/// One part; empty when the body ends before it, none when it is malformed.
+fn part(item: &str, len: u64) -> Option<Range<u64>> {
+    let (first, last) = item.split_once('-')?;
+    if first.is_empty() {
+        return Some(len.saturating_sub(number(last)?)..len);
+    }
+    let first = number(first)?;
+    if last.is_empty() {
+        return Some(first.min(len)..len);
+    }
+    let last = number(last)?;
+    (first <= last).then(|| first.min(len)..last.saturating_add(1).min(len))
+}
+
+/// Digits only. A number too large for us is past every end.
+fn number(digits: &str) -> Option<u64> {
+    let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+fn overlap(parts: &[Range<u64>]) -> bool {
+    let mut sorted: Vec<_> = parts.iter().collect();
+    sorted.sort_by_key(|part| part.start);
+    sorted.windows(2).any(|pair| pair[0].end > pair[1].start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_a_hundred_bytes() {
+        let parts = |parts: &[(u64, u64)]| Wanted::Parts(parts.iter().map(|&(a, b)| a..b).collect());
+        let cases = [
+            ("bytes=0-0", parts(&[(0, 1)])),
+            ("Bytes=0-9", parts(&[(0, 10)])),
+            ("bytes=90-", parts(&[(90, 100)])),
+            ("bytes=90-1000", parts(&[(90, 100)])),
+            ("bytes=-10", parts(&[(90, 100)])),
+            ("bytes=-1000", parts(&[(0, 100)])),
+            ("bytes=0-0, 5-6 ,-1", parts(&[(0, 1), (5, 7), (99, 100)])),
+            ("bytes=50-59,0-9", parts(&[(50, 60), (0, 10)])),
+            ("bytes=0-0,200-300", parts(&[(0, 1)])),
+            ("bytes=0-99999999999999999999999999", parts(&[(0, 100)])),
+            ("bytes=100-", Wanted::Unsatisfiable),
+            ("bytes=99999999999999999999999999-", Wanted::Unsatisfiable),
+            ("bytes=100-200,300-", Wanted::Unsatisfiable),
+            ("bytes=-0", Wanted::Unsatisfiable),
+            ("bytes=9-0", Wanted::Whole),
+            ("bytes=0-9,5-15", Wanted::Whole),
+            ("bytes=", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=+1-2", Wanted::Whole),
+            ("bytes=1", Wanted::Whole),
+            ("lines=0-9", Wanted::Whole),
+            ("0-9", Wanted::Whole),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(wanted(header, 100), expected, "{header}");
+        }
+        assert_eq!(wanted("bytes=0-", 0), Wanted::Unsatisfiable);
+        let many: Vec<_> = (0..1000).map(|n| format!("{}-{}", n * 2, n * 2)).collect();
+        assert_eq!(wanted(&format!("bytes={}", many.join(",")), 10_000), Wanted::Whole);
+    }
+}

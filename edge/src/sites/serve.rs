@@ -1,0 +1,227 @@
+//! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
+
+use std::borrow::Cow;
+
+use common::{
+    domain::DeploymentId,
+    routes::{Gate, Site, SiteKind},
+    store::manifest::RedirectRule,
+};
+use http::{HeaderValue, Method, Response, StatusCode, Uri, header::ACCEPT, header::CACHE_CONTROL};
+use percent_encoding::percent_decode_str;
+
+use super::{
+    SiteBody, Sites,
+    answer::{Asked, Role},
+    pack::{Pack, REVALIDATE},
+    packs::PackError,
+    pages,
+    path::{BadPath, decode, encode, local, with_query},
+    resolve::{Found, not_found_page, resolve, target},
+    rules::{Captures, filled},
+};
+
+/// Extensions of what pages load. A script's place is never answered with a page, whatever the request accepts.
+const ASSETS: [&str; 34] = [
+    "avif",
+    "bin",
+    "bmp",
+    "css",
+    "csv",
+    "eot",
+    "gif",
+    "gz",
+    "ico",
+    "jpeg",
+    "jpg",
+    "js",
+    "json",
+    "map",
+    "mjs",
+    "mp3",
+    "mp4",
+    "ogg",
+    "otf",
+    "pdf",
+    "png",
+    "rss",
+    "svg",
+    "ttf",
+    "txt",
+    "wasm",
+    "wav",
+    "webm",
+    "webmanifest",
+    "webp",
+    "woff",
+    "woff2",
+    "xml",
+    "zip",
+];
+/// Shortest name that can carry a hash: eight characters, a point, an extension.
+const FINGERPRINTED_NAME: usize = 10;
+
+impl Sites {
+    /// Answers a request that the gate let through.
+    pub(crate) async fn serve(&self, method: &Method, uri: &Uri, asked: Asked<'_>, site: &Site) -> Response<SiteBody> {
+        if method != Method::GET && method != Method::HEAD {
+            return pages::method_not_allowed();
+        }
+        let path = match decode(uri) {
+            Ok(path) => path,
+            Err(BadPath::Malformed) => return pages::bad_request(),
+            Err(BadPath::TooLong) => return pages::too_long(),
+        };
+        let Some(deployment) = &site.deployment else { return pages::nothing_deployed() };
+        let asked = Asked { path: &path, ..asked };
+        match self.file_or_redirect(deployment, uri, asked, site).await {
+            Ok(response) => response,
+            // The deployment was deleted between its look-up and now.
+            Err(PackError::Missing) => pages::not_found(),
+            Err(error @ PackError::Unavailable(_)) => {
+                tracing::warn!(%error, %deployment, "a site could not be read");
+                pages::unavailable()
+            }
+        }
+    }
+
+    async fn file_or_redirect(
+        &self,
+        deployment: &DeploymentId,
+        uri: &Uri,
+        asked: Asked<'_>,
+        site: &Site,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let pack = self.memory.pack(deployment).await?;
+        if !pack.redirects.is_empty() {
+            match follow_rules(&pack, uri, asked) {
+                Followed::Nothing => {}
+                Followed::Redirect(response) => return Ok(response),
+                Followed::Rewrite { to, is_wild } => {
+                    if is_wild && let Some(lent) = self.lent(deployment, asked, site).await? {
+                        return Ok(lent);
+                    }
+                    return match target(&pack, &to) {
+                        Some(file) => self.memory.send(&pack, file, asked, Role::Found).await,
+                        None => self.missing(&pack, asked).await,
+                    };
+                }
+            }
+        }
+        match resolve(&pack, asked.path) {
+            Found::File(file) => self.memory.send(&pack, file, asked, Role::Found).await,
+            Found::Cleaner(path) => {
+                Ok(redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri).unwrap_or_else(pages::bad_request))
+            }
+            Found::Nothing => match self.lent(deployment, asked, site).await? {
+                Some(lent) => Ok(lent),
+                None => self.missing(&pack, asked).await,
+            },
+        }
+    }
+
+    /// No file: the site's own 404 page, the single page, or ours.
+    async fn missing(&self, pack: &Pack, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
+        if let Some(page) = not_found_page(pack, asked.path) {
+            return self.memory.send(pack, page, asked, Role::NotFound).await;
+        }
+        if pack.single_page
+            && is_navigation(asked)
+            && let Some(page) = pack.file("index.html")
+        {
+            return self.memory.send(pack, page, asked, Role::SinglePage).await;
+        }
+        Ok(pages::not_found())
+    }
+
+    /// A fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
+    /// before the last deployment still asks for the assets of its own.
+    async fn lent(
+        &self,
+        live: &DeploymentId,
+        asked: Asked<'_>,
+        site: &Site,
+    ) -> Result<Option<Response<SiteBody>>, PackError> {
+        let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
+        if site.kind != SiteKind::Live || site.gate != Gate::Public || !could_be_fingerprinted(path) {
+            return Ok(None);
+        }
+        for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
+            let pack = match self.memory.pack(id).await {
+                Ok(pack) => pack,
+                Err(PackError::Missing) => continue,
+                Err(error) => return Err(error),
+            };
+            if let Some(file) = pack.file(path).filter(|file| file.fingerprinted) {
+                return self.memory.send(&pack, file, asked, Role::Found).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether it is worth asking the manifests, which know.
+fn could_be_fingerprinted(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.len() >= FINGERPRINTED_NAME && name.contains('.')
+}
+
+/// What `_redirects` say.
+enum Followed<'r> {
+    /// No rule applies.
+    Nothing,
+    Redirect(Response<SiteBody>),
+    /// Serve this path's file instead.
+    Rewrite {
+        to: Cow<'r, str>,
+        /// By a rule that also stands for other paths.
+        is_wild: bool,
+    },
+}
+
+fn follow_rules<'r>(pack: &'r Pack, uri: &Uri, asked: Asked<'r>) -> Followed<'r> {
+    for (rule, captures) in pack.redirects.met(asked.host, asked.path) {
+        if rule.status == 200 {
+            // `/* /index.html 200` is how single-page sites are written: it must not hide the site's own files.
+            let is_wild = !captures.is_empty();
+            if is_wild && !matches!(resolve(pack, asked.path), Found::Nothing) {
+                continue;
+            }
+            return Followed::Rewrite { to: rewritten(rule, &captures), is_wild };
+        }
+        let location = filled(&rule.to, &captures, encode);
+        let location = local(&location);
+        // A rule that leads where the visitor is would send them round for ever.
+        if location == encode(asked.path) {
+            continue;
+        }
+        let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
+        if let Some(response) = redirect(status, &location, uri) {
+            return Followed::Redirect(response);
+        }
+    }
+    Followed::Nothing
+}
+
+/// The path of a rewrite's target, without its query.
+fn rewritten<'r>(rule: &'r RedirectRule, captures: &Captures<'_>) -> Cow<'r, str> {
+    let path = rule.to.split(['?', '#']).next().unwrap_or_default();
+    let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return Cow::Borrowed(path) };
+    Cow::Owned(filled(&decoded, captures, str::to_owned).into_owned())
+}
+
+/// A redirect that keeps the request's query.
+fn redirect(status: StatusCode, location: &str, uri: &Uri) -> Option<Response<SiteBody>> {
+    let location: HeaderValue = with_query(location, uri.query())?;
+    Some(pages::with(pages::redirect(status, location), CACHE_CONTROL, REVALIDATE))
+}
+
+fn is_navigation(asked: Asked<'_>) -> bool {
+    let accepts = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.to_ascii_lowercase().contains("text/html"));
+    asked.headers.get_all(ACCEPT).iter().any(accepts) && !is_asset(asked.path)
+}
+
+fn is_asset(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(_, extension)| ASSETS.contains(&extension.to_ascii_lowercase().as_str()))
+}
