@@ -10,6 +10,18 @@
     reason = "a test may fail by panicking, and nothing here is anybody's interface"
 )]
 
+mod access;
+mod deployments;
+mod device;
+mod errors;
 mod health;
+mod idempotency;
+mod openapi;
+mod projects;
+mod shares;
 mod stubs;
+mod tokens;
 mod world;
+
+/// How long the platform may take over what it does in the background. Bounds a hang; asserts no speed.
+const BACKGROUND: std::time::Duration = std::time::Duration::from_secs(30);

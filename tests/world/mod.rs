@@ -6,6 +6,7 @@
 pub mod actor;
 pub mod answer;
 pub mod edge;
+pub mod form;
 pub mod ports;
 pub mod process;
 pub mod request;
@@ -109,7 +110,7 @@ impl Builder {
         env.extend(self.env);
 
         let redis = start_redis(redis_port, folder.path());
-        let admin = Process::start("admin", folder.path(), Command::new(program("admin")).envs(env.iter().cloned()));
+        let admin = start_admin(folder.path(), &env);
         let client = request::client().build().unwrap();
         let mut world = World {
             admin,
@@ -261,6 +262,13 @@ impl World {
         }
     }
 
+    /// Starts admin again, as after a crash.
+    pub async fn restart_admin(&mut self) {
+        self.admin.kill();
+        self.admin = start_admin(self.folder.path(), &self.env);
+        self.wait_until_ready().await;
+    }
+
     /// Starts an edge again that was killed, at the same ports.
     pub async fn restart_edge(&mut self, index: usize) {
         let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);
@@ -300,6 +308,10 @@ pub fn eventually(within: Duration, what: &str, mut holds: impl AsyncFnMut() -> 
             panic!("{caller}: not within {within:?}: {what}");
         }
     }
+}
+
+fn start_admin(folder: &Path, env: &[(String, String)]) -> Process {
+    Process::start("admin", folder, Command::new(program("admin")).envs(env.iter().cloned()))
 }
 
 fn start_redis(port: u16, folder: &Path) -> Process {

@@ -1,0 +1,107 @@
+//! `Idempotency-Key` on any POST.
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::world::{Actor, Site, World, answer::Answer};
+
+async fn create(actor: &Actor, key: &str, name: &str) -> Answer {
+    actor.post("/projects").header("idempotency-key", key).json(&json!({ "name": name })).await
+}
+
+#[tokio::test]
+async fn the_same_request_gets_the_first_answer_again() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let first = create(&ada, "key-1", "engine").await.created();
+    let second = create(&ada, "key-1", "engine").await.created();
+    assert_eq!(first, second);
+    create(&ada, "key-2", "engine").await.assert_error(409, "name_taken");
+    // A refusal is an answer too.
+    create(&ada, "key-2", "engine").await.assert_error(409, "name_taken");
+}
+
+#[tokio::test]
+async fn a_key_with_another_body_or_path_conflicts() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    create(&ada, "key-1", "engine").await.created();
+    create(&ada, "key-1", "motor").await.assert_error(409, "idempotency_conflict");
+    ada.get("/projects/motor").await.assert_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_its_caller() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    create(&ada, "key-1", "engine").await.created();
+    create(&eve, "key-1", "motor").await.created();
+    create(&eve, "key-1", "engine").await.assert_error(409, "idempotency_conflict");
+}
+
+#[tokio::test]
+async fn a_created_secret_is_given_again_but_lies_sealed() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let mint = || ada.post("/tokens").header("idempotency-key", "mint").json(&json!({ "kind": "cli" }));
+    let first = mint().await.created();
+    assert_eq!(first, mint().await.created());
+    let token = first["token"].as_str().unwrap();
+    let leaked = format!("SELECT count(*) FROM idempotency_keys WHERE position('{token}'::bytea IN sealed_answer) > 0");
+    assert_eq!(world.sql_number(&leaked).await, 0);
+    let listed = ada.get("/tokens").await.ok();
+    assert_eq!(listed["tokens"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn racing_requests_with_a_key_act_once() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let answers = join_all((0..10).map(|_| create(&ada, "key-1", "engine"))).await;
+    let mut created = Vec::new();
+    for answer in answers {
+        if answer.status == 201 {
+            created.push(answer.created());
+        } else {
+            // The first is still being answered.
+            answer.assert_error(409, "idempotency_conflict");
+        }
+    }
+    assert!(!created.is_empty());
+    assert!(created.iter().all(|body| *body == created[0]));
+    assert_eq!(create(&ada, "key-1", "engine").await.created(), created[0]);
+}
+
+#[tokio::test]
+async fn an_upload_is_repeated_safely() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let one = Site::page("one").tarball();
+    let upload = |tarball: &[u8]| {
+        ada.post("/projects/engine/deployments").header("idempotency-key", "up-1").upload(tarball.to_vec())
+    };
+    let first = upload(&one).await.created();
+    assert_eq!(upload(&one).await.created(), first);
+    upload(&Site::page("two").tarball()).await.assert_error(409, "idempotency_conflict");
+    assert_eq!(ada.project("engine").await["deployments"].as_array().unwrap().len(), 1);
+    world.edge().get(&world.site_url("engine")).await.assert_body(200, "one");
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten_after_a_day() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    create(&ada, "key-1", "engine").await.created();
+    world.sql("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'").await;
+    create(&ada, "key-1", "motor").await.created();
+}
+
+#[tokio::test]
+async fn keys_have_a_form() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    for bad in ["", &"k".repeat(256)] {
+        create(&ada, bad, "engine").await.assert_error(400, "invalid_request");
+    }
+}

@@ -1,0 +1,102 @@
+//! `/openapi.json` and `/docs`.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::{
+    errors::{call, is_public, operations},
+    world::World,
+};
+
+/// What the contract and decisions.md promise by now.
+const PROMISED: &[&str] = &[
+    "GET /health",
+    "GET /me",
+    "POST /auth/device",
+    "POST /auth/device/poll",
+    "GET /tokens",
+    "POST /tokens",
+    "DELETE /tokens/{id}",
+    "GET /projects",
+    "POST /projects",
+    "GET /projects/{name}",
+    "DELETE /projects/{name}",
+    "GET /projects/{name}/deployments",
+    "POST /projects/{name}/deployments",
+    "GET /projects/{name}/deployments/{id}",
+    "DELETE /projects/{name}/deployments/{id}",
+    "POST /projects/{name}/deployments/{id}/activate",
+    "PUT /projects/{name}/access",
+    "PUT /projects/{name}/password",
+    "DELETE /projects/{name}/password",
+    "GET /shares",
+    "POST /shares",
+    "DELETE /shares/{name}",
+];
+
+#[tokio::test]
+async fn the_document_lists_what_is_promised() {
+    let world = World::start().await;
+    let documented: HashSet<_> =
+        operations(&world).await.into_iter().map(|(method, path)| format!("{method} {path}")).collect();
+    for promised in PROMISED {
+        assert!(documented.contains(*promised), "{promised} is not among {documented:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_documented_operation_exists() {
+    let world = World::start().await;
+    let nobody = world.nobody();
+    for (method, path) in operations(&world).await {
+        let answer = call(&nobody, &method, &path, "engine", "x").await;
+        if is_public(&path) {
+            assert!(answer.status != 404 && answer.status != 405, "{method} {path}: {}", answer.status);
+        } else {
+            // An unknown path would be 404, and an unknown method 405.
+            assert_eq!(answer.status, 401, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_document_is_whole() {
+    let world = World::start().await;
+    let answer = world.nobody().get("/openapi.json").await.assert_status(200);
+    assert!(answer.header("content-type").starts_with("application/json"));
+    let document: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let mut references = Vec::new();
+    collect_references(&document, &mut references);
+    assert!(!references.is_empty());
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let Some(responses) = operation["responses"].as_object() else { continue };
+            assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path} never succeeds");
+        }
+    }
+}
+
+fn collect_references(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            into.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|field| collect_references(field, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_docs_are_a_page() {
+    let world = World::start().await;
+    let page = world.nobody().get("/docs").await.assert_status(200);
+    assert!(page.header("content-type").starts_with("text/html"));
+    assert!(page.text().contains("/projects"));
+}

@@ -1,0 +1,199 @@
+//! `/projects`.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::world::{
+    Site, World,
+    answer::{id, keys, timestamp},
+};
+
+fn assert_project(project: &Value) {
+    keys(project, "id name org url active_deployment_id expires_at created_at");
+    id(&project["id"], "prj_");
+    timestamp(&project["created_at"]);
+}
+
+#[tokio::test]
+async fn a_new_project_has_an_address_and_nothing_on_it() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let project = ada.create_project("engine").await;
+    assert_project(&project);
+    assert_eq!(project["name"], "engine");
+    assert_eq!(project["org"], Value::Null);
+    assert_eq!(project["url"], world.site_url("engine"));
+    assert_eq!(project["active_deployment_id"], Value::Null);
+    assert_eq!(project["expires_at"], Value::Null);
+
+    let detail = ada.project("engine").await;
+    keys(&detail, "id name org url active_deployment_id expires_at created_at deployments domains access repo");
+    assert_eq!(detail["id"], project["id"]);
+    assert_eq!(detail["deployments"], json!([]));
+    assert_eq!(detail["domains"], json!([]));
+    assert_eq!(detail["access"], json!({ "mode": "public" }));
+    assert_eq!(detail["repo"], Value::Null);
+    world.edge().get(&world.site_url("engine")).await.assert_status(404);
+}
+
+#[tokio::test]
+async fn names_have_rules() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let (long, longest) = ("x".repeat(41), "x".repeat(40));
+    for bad in [
+        "",
+        "ab",
+        long.as_str(),
+        "Engine",
+        "my_site",
+        "my.site",
+        "my site",
+        "ängine",
+        "-abc",
+        "abc-",
+        "a/b",
+        "..",
+        "xn--abc",
+        "tmp-site",
+        "tmp-",
+        "www",
+        "api",
+        "ai",
+        "app",
+        "admin",
+        "dashboard",
+        "status",
+        "docs",
+        "mail",
+        "0123456789abcdefghij--site",
+        "abc\n",
+        "abc\u{0}",
+    ] {
+        let message = ada.post("/projects").json(&json!({ "name": bad })).await.assert_error(400, "invalid_request");
+        assert!(message.contains("name"), "{bad:?}: {message}");
+    }
+    for body in [json!({}), json!({ "name": null }), json!({ "name": 5 }), json!([]), json!("engine")] {
+        ada.post("/projects").json(&body).await.assert_error(400, "invalid_request");
+    }
+    for good in ["abc", longest.as_str(), "0-0", "my-site", "admin2", "tmpsite"] {
+        ada.create_project(good).await;
+    }
+    ada.post("/projects").json(&json!({ "name": "engine", "colour": "red" })).await.created();
+}
+
+#[tokio::test]
+async fn a_name_is_taken_once() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    ada.create_project("engine").await;
+    for actor in [&ada, &eve] {
+        actor.post("/projects").json(&json!({ "name": "engine" })).await.assert_error(409, "name_taken");
+    }
+}
+
+#[tokio::test]
+async fn fifty_racing_creations_of_a_name_make_one_project() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let requests = (0..50).map(|_| async { ada.post("/projects").json(&json!({ "name": "engine" })).await });
+    let mut created = 0;
+    for answer in join_all(requests).await {
+        if answer.status == 201 {
+            created += 1;
+        } else {
+            answer.assert_error(409, "name_taken");
+        }
+    }
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn projects_are_listed_newest_first_and_paged() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    for name in ["first", "second", "third"] {
+        ada.create_project(name).await;
+    }
+    world.user("eve").await.create_project("eves").await;
+    ada.share(&Site::page("shared"), 1).await;
+
+    let list = ada.get("/projects").await.ok();
+    keys(&list, "projects next_cursor");
+    let names = |list: &Value| -> Vec<String> {
+        list["projects"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
+    };
+    list["projects"].as_array().unwrap().iter().for_each(assert_project);
+    assert_eq!(names(&list), ["third", "second", "first"]);
+    assert_eq!(list["next_cursor"], Value::Null);
+
+    let page = ada.get("/projects?limit=2").await.ok();
+    assert_eq!(names(&page), ["third", "second"]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let page = ada.get(&format!("/projects?limit=2&cursor={cursor}")).await.ok();
+    assert_eq!(names(&page), ["first"]);
+    assert_eq!(page["next_cursor"], Value::Null);
+    for query in ["limit=0", "limit=101", "limit=x", "limit=256", "cursor=nonsense"] {
+        ada.get(&format!("/projects?{query}")).await.assert_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn another_persons_project_does_not_exist() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    let deployed = ada.publish("engine", &Site::page("ada's")).await;
+    let deployment = format!("/projects/engine/deployments/{}", deployed.id);
+    let unknown = eve.get("/projects/unknown").await.assert_error(404, "not_found");
+    for request in [
+        eve.get("/projects/engine"),
+        eve.delete("/projects/engine"),
+        eve.get("/projects/engine/deployments"),
+        eve.upload("engine", &Site::page("eve's")),
+        eve.get(&deployment),
+        eve.delete(&deployment),
+        eve.activate("engine", &deployed.id),
+        eve.put("/projects/engine/access").json(&json!({ "mode": "public" })),
+        eve.put("/projects/engine/password").json(&json!({ "password": "hunter22" })),
+        eve.delete("/projects/engine/password"),
+    ] {
+        let message = request.await.assert_error(404, "not_found");
+        assert_eq!(message.replace("engine", "unknown"), unknown, "the answer tells that it exists");
+    }
+    world.edge().get(&deployed.url).await.assert_body(200, "ada's");
+    for odd in ["%00", "..%2f..", "ENGINE", "engine%20", "-"] {
+        ada.get(&format!("/projects/{odd}")).await.assert_error(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_project_is_gone_with_all_it_owned() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let first = ada.publish("engine", &Site::page("one")).await;
+    let second = ada.deploy("engine", &Site::page("two")).await;
+    world.edge().get(&first.url).await.assert_body(200, "two");
+
+    assert_eq!(ada.delete("/projects/engine").await.ok(), json!({ "ok": true }));
+    for url in [&first.url, &first.permanent_url(), &second.permanent_url()] {
+        world.edge().get(url).await.assert_status(404);
+    }
+    ada.get("/projects/engine").await.assert_error(404, "not_found");
+    ada.delete("/projects/engine").await.assert_error(404, "not_found");
+    crate::world::eventually(crate::BACKGROUND, "the files are removed", async || world.stored_files().is_empty())
+        .await;
+
+    ada.publish("engine", &Site::page("again")).await;
+    world.edge().get(&first.url).await.assert_body(200, "again");
+    world.edge().get(&first.permanent_url()).await.assert_status(404);
+}
+
+#[tokio::test]
+async fn a_name_unknown_to_the_edge_is_served_as_soon_as_it_is_published() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let url = world.site_url("engine");
+    world.edge().get(&url).await.assert_status(404);
+    ada.publish("engine", &Site::page("now")).await;
+    world.edge().get(&url).await.assert_body(200, "now");
+}
