@@ -14,12 +14,18 @@ mod access;
 mod deployments;
 mod device;
 mod errors;
+mod gate;
 mod health;
+mod hostile_http;
 mod idempotency;
+mod invalidation;
+mod open_tabs;
 mod openapi;
 mod projects;
+mod serving;
 mod shares;
 mod stubs;
+mod tls;
 mod tokens;
 mod world;
 

@@ -196,6 +196,7 @@ async fn shares_are_listed_newest_first_to_their_owner() {
     assert_eq!(next["next_cursor"], Value::Null);
 }
 
+/// For `Authorization: Basic`.
 pub fn base64(text: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(text)

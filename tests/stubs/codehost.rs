@@ -45,7 +45,6 @@ pub enum Step {
 struct Shared {
     state: Mutex<Step>,
     login: Mutex<(u64, String, Option<String>)>,
-    polls: Mutex<u32>,
 }
 
 /// A code host on a port of this machine; it ends with the value.
@@ -64,7 +63,6 @@ impl CodeHost {
         let shared = Arc::new(Shared {
             state: Mutex::new(Step::Pending),
             login: Mutex::new((583_231, "octocat".to_owned(), None)),
-            polls: Mutex::new(0),
         });
         let router = Router::new()
             .route("/login/device/code", post(device_code))
@@ -84,11 +82,6 @@ impl CodeHost {
     /// Who is signed in there; `email` is the one on the public profile.
     pub fn sign_in(&self, id: u64, login: &str, email: Option<&str>) {
         *self.shared.login.lock().unwrap() = (id, login.to_owned(), email.map(str::to_owned));
-    }
-
-    /// How often the device code was polled.
-    pub fn polls(&self) -> u32 {
-        *self.shared.polls.lock().unwrap()
     }
 }
 
@@ -124,7 +117,6 @@ async fn access_token(
     headers: HeaderMap,
     Form(form): Form<HashMap<String, String>>,
 ) -> Response {
-    *shared.polls.lock().unwrap() += 1;
     if let Some(broken) = broken(&shared) {
         return broken;
     }

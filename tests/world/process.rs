@@ -37,11 +37,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether it still runs.
-    pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
     /// SIGKILL, as a crash would have it.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

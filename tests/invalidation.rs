@@ -1,0 +1,261 @@
+//! A change is done when every edge has it: after the API has answered, no edge serves the old state.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::{
+    BACKGROUND,
+    world::{Actor, Site, World, actor::Uploaded, eventually},
+};
+
+/// The contract's own bound on an answer while an edge is dead.
+const PROMISED: Duration = Duration::from_secs(2);
+
+/// Three edges that admin knows of, and `engine` with two deployments.
+async fn three_edges() -> (World, Actor, [Uploaded; 2]) {
+    let world = World::builder().edges(3).start().await;
+    let ada = world.user("ada").await;
+    let one = ada.publish("engine", &Site::page("one")).await;
+    let two = ada.deploy("engine", &Site::page("two")).await;
+    eventually(BACKGROUND, "admin has heard of every edge", async || propagation(&ada, &one).await.starts_with("3/3"))
+        .await;
+    (world, ada, [one, two])
+}
+
+async fn propagation(ada: &Actor, deployment: &Uploaded) -> String {
+    ada.activate("engine", &deployment.id).await.assert_status(200).header("x-svc-propagation").to_owned()
+}
+
+/// What every edge answers at `url`, asked at once.
+async fn seen(world: &World, url: &str) -> Vec<(StatusCode, String)> {
+    join_all(world.edges.iter().map(async |edge| {
+        let answer = edge.get(url).await;
+        (answer.status, answer.text())
+    }))
+    .await
+}
+
+#[track_caller]
+fn assert_all(seen: &[(StatusCode, String)], status: u16, body: Option<&str>) {
+    for (index, (found, text)) in seen.iter().enumerate() {
+        assert_eq!(found.as_u16(), status, "edge {index}: {text}");
+        if let Some(body) = body {
+            assert_eq!(text, body, "edge {index}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_edge_serves_the_old_deployment_after_the_answer() {
+    let (world, ada, deployments) = three_edges().await;
+    for round in 0..40 {
+        let deployment = &deployments[round % 2];
+        let receipt = propagation(&ada, deployment).await;
+        assert_all(&seen(&world, &deployment.url).await, 200, Some(["one", "two"][round % 2]));
+        assert!(receipt.starts_with("3/3; ") && receipt.ends_with("ms"), "{receipt}");
+    }
+}
+
+#[tokio::test]
+async fn no_edge_serves_the_old_deployment_under_load() {
+    let (world, ada, deployments) = three_edges().await;
+    let done = AtomicBool::new(false);
+    let requests = AtomicU32::new(0);
+    let load = join_all(world.edges.iter().flat_map(|edge| [edge, edge]).map(async |edge| {
+        while !done.load(Ordering::Relaxed) {
+            let answer = edge.get(&deployments[0].url).await.assert_status(200);
+            assert!(["one", "two"].contains(&answer.text().as_str()));
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    let changes = async {
+        for round in 0..30 {
+            let deployment = &deployments[round % 2];
+            propagation(&ada, deployment).await;
+            assert_all(&seen(&world, &deployment.url).await, 200, Some(["one", "two"][round % 2]));
+        }
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(load, changes);
+    assert!(requests.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn an_upload_a_gate_and_a_removal_reach_every_edge() {
+    let (world, ada, [one, _two]) = three_edges().await;
+    let url = &one.url;
+    for number in 0..5 {
+        let text = number.to_string();
+        let upload = ada.deploy("engine", &Site::page(&text)).await;
+        assert!(upload.propagation.starts_with("3/3"), "{}", upload.propagation);
+        assert_all(&seen(&world, url).await, 200, Some(&text));
+    }
+    for _ in 0..5 {
+        ada.put("/projects/engine/password").json(&json!({ "password": "hunter22" })).await.ok();
+        assert_all(&seen(&world, url).await, 401, None);
+        ada.put("/projects/engine/access").json(&json!({ "mode": "public" })).await.ok();
+        assert_all(&seen(&world, url).await, 200, Some("4"));
+    }
+    assert_all(&seen(&world, &one.permanent_url()).await, 200, Some("one"));
+    ada.delete(&format!("/projects/engine/deployments/{}", one.id)).await.ok();
+    assert_all(&seen(&world, &one.permanent_url()).await, 404, None);
+
+    let share = ada.share(&Site::page("look"), 1).await;
+    assert_all(&seen(&world, &share.url).await, 200, Some("look"));
+    ada.delete(&format!("/shares/{}", share.share_name())).await.ok();
+    assert_all(&seen(&world, &share.url).await, 404, None);
+
+    ada.delete("/projects/engine").await.ok();
+    assert_all(&seen(&world, url).await, 404, None);
+    ada.publish("engine", &Site::page("anew")).await;
+    assert_all(&seen(&world, url).await, 200, Some("anew"));
+}
+
+#[tokio::test]
+async fn a_dead_edge_holds_nobody_up() {
+    let (mut world, ada, deployments) = three_edges().await;
+    world.edges[2].process.kill();
+    let started = Instant::now();
+    let receipt = propagation(&ada, &deployments[1]).await;
+    let took = started.elapsed();
+    assert!(took < PROMISED, "answered after {took:?}");
+    assert!(receipt.starts_with("2/3; "), "{receipt}");
+    world.edges.truncate(2);
+    assert_all(&seen(&world, &deployments[1].url).await, 200, Some("two"));
+}
+
+#[tokio::test]
+async fn a_stopped_edge_takes_its_leave() {
+    let (mut world, ada, deployments) = three_edges().await;
+    let status = world.edges[2].process.stop();
+    assert!(status.success(), "{status}");
+    let receipt = propagation(&ada, &deployments[1]).await;
+    assert!(receipt.starts_with("2/2; "), "{receipt}");
+}
+
+#[tokio::test]
+async fn a_restarted_edge_knows_the_present() {
+    let (mut world, ada, deployments) = three_edges().await;
+    world.edges[2].process.kill();
+    propagation(&ada, &deployments[1]).await;
+    world.restart_edge(2).await;
+    assert_all(&seen(&world, &deployments[1].url).await, 200, Some("two"));
+    eventually(BACKGROUND, "the new edge is counted, the dead one is not", async || {
+        propagation(&ada, &deployments[0]).await.starts_with("3/3")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn flushing_redis_under_load_fails_no_request() {
+    let (world, ada, deployments) = three_edges().await;
+    let done = AtomicBool::new(false);
+    let load = join_all(world.edges.iter().map(async |edge| {
+        while !done.load(Ordering::Relaxed) {
+            edge.get(&deployments[0].url).await.assert_status(200);
+        }
+    }));
+    let flushes = async {
+        for round in 0..10 {
+            world.redis_command("FLUSHALL").await;
+            propagation(&ada, &deployments[round % 2]).await;
+            assert_all(&seen(&world, &deployments[0].url).await, 200, Some(["one", "two"][round % 2]));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(load, flushes);
+}
+
+#[tokio::test]
+async fn sites_outlive_redis_and_changes_arrive_without_it() {
+    let (mut world, ada, deployments) = three_edges().await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    world.redis.kill();
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    // The database's own truth reaches the edges without Redis.
+    let path = format!("/projects/engine/deployments/{}/activate", deployments[1].id);
+    let answer = ada.post(&path).await;
+    if answer.status == 200 {
+        eventually(BACKGROUND, "every edge asks Postgres", async || {
+            seen(&world, &deployments[0].url).await.iter().all(|(_, text)| text == "two")
+        })
+        .await;
+    } else {
+        assert_eq!(answer.status, 503, "{}", answer.text());
+    }
+    world.restart_redis();
+    eventually(BACKGROUND, "every edge is back", async || {
+        let answer = ada.activate("engine", &deployments[0].id).await;
+        answer.status == 200 && answer.header("x-svc-propagation").starts_with("3/3")
+    })
+    .await;
+    for round in 0..6 {
+        propagation(&ada, &deployments[round % 2]).await;
+        assert_all(&seen(&world, &deployments[0].url).await, 200, Some(["one", "two"][round % 2]));
+    }
+}
+
+#[tokio::test]
+async fn warm_sites_outlive_postgres() {
+    let (world, ada, deployments) = three_edges().await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    world.stop_postgres().await;
+    for _ in 0..20 {
+        assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    }
+    let cold = world.edge().get(&world.site_url("never-seen")).await;
+    assert!(cold.status.is_server_error(), "an edge that cannot know says so: {}", cold.status);
+    let refused = ada.get("/me").await;
+    assert!(refused.status.is_server_error(), "{}", refused.status);
+    world.start_postgres().await;
+    eventually(BACKGROUND, "admin is back", async || ada.get("/me").await.status == 200).await;
+    propagation(&ada, &deployments[1]).await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("two"));
+    world.edge().get(&world.site_url("never-seen")).await.assert_status(404);
+}
+
+#[tokio::test]
+async fn warm_sites_outlive_everything() {
+    let (mut world, _, deployments) = three_edges().await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    world.redis.kill();
+    world.admin.kill();
+    world.stop_postgres().await;
+    std::fs::rename(world.folder().join("store"), world.folder().join("store-gone")).unwrap();
+    // Longer than a route is trusted without asking.
+    for _ in 0..14 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_was_never_published_is_published_later() {
+    let (world, _, deployments) = three_edges().await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    // What a crash between commit and publication leaves behind.
+    world
+        .sql(&format!(
+            "BEGIN;
+             UPDATE deployments SET status = 'superseded', superseded_at = now() WHERE id = '{0}';
+             UPDATE deployments SET status = 'live', superseded_at = NULL WHERE id = '{1}';
+             UPDATE projects SET active_deployment_id = '{1}';
+             INSERT INTO route_changes (seq, project_id, hosts, created_at)
+                 SELECT c.last_seq + 1, p.id, '{{}}', now() FROM route_counter c, projects p;
+             UPDATE route_counter SET last_seq = last_seq + 1;
+             COMMIT",
+            deployments[0].id, deployments[1].id
+        ))
+        .await;
+    eventually(BACKGROUND, "every edge has the change", async || {
+        seen(&world, &deployments[0].url).await.iter().all(|(_, text)| text == "two")
+    })
+    .await;
+}

@@ -1,0 +1,153 @@
+//! TLS as clients of all kinds meet it.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::{
+    ClientConfig, HandshakeKind,
+    client::{ClientSessionMemoryCache, Resumption},
+    version::{TLS12, TLS13},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::world::{
+    Site, World,
+    socket::{connect_tls, converse, statuses, tls},
+};
+
+const HOST: &str = "engine.svc.localhost";
+
+async fn world_with_site() -> World {
+    let world = World::start().await;
+    world.user("ada").await.publish("engine", &Site::page("home")).await;
+    world
+}
+
+fn get(host: &str) -> Vec<u8> {
+    format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").into_bytes()
+}
+
+async fn assert_alive(world: &World) {
+    world.edge().get(&world.site_url("engine")).await.assert_body(200, "home");
+}
+
+#[tokio::test]
+async fn both_versions_of_tls_are_spoken() {
+    let world = world_with_site().await;
+    for version in [&TLS12, &TLS13] {
+        for (alpn, chosen) in
+            [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)]
+        {
+            let config = Arc::new(tls(world.ca(), &[version], &alpn));
+            let mut stream = connect_tls(world.public_port(), HOST, config).await.unwrap();
+            let (_, connection) = stream.get_ref();
+            assert_eq!(connection.protocol_version(), Some(version.version));
+            assert_eq!(connection.alpn_protocol(), chosen.map(str::as_bytes));
+            if chosen != Some("h2") {
+                assert_eq!(statuses(&converse(&mut stream, &get(HOST)).await), [200]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_certificate_covers_every_kind_of_host() {
+    let world = world_with_site().await;
+    let config = Arc::new(tls(world.ca(), &[&TLS13], &["http/1.1"]));
+    for host in [
+        HOST,
+        "api.svc.localhost",
+        "app.svc.localhost",
+        "0123456789abcdefghij--engine.svc.localhost",
+        "amber-quiet-otter.share.localhost",
+    ] {
+        connect_tls(world.public_port(), host, config.clone()).await.unwrap_or_else(|e| panic!("{host}: {e}"));
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_or_missing_name_gets_no_service() {
+    let world = world_with_site().await;
+    let config = Arc::new(tls(world.ca(), &[&TLS12, &TLS13], &["http/1.1"]));
+    for host in ["example.com", "svc.localhost.example.com", "a.b.c.svc.localhost", "localhost", "127.0.0.1"] {
+        assert!(connect_tls(world.public_port(), host, config.clone()).await.is_err(), "{host} was accepted");
+    }
+    for number in 0..200 {
+        let host = format!("{number}.example.org");
+        assert!(connect_tls(world.public_port(), &host, config.clone()).await.is_err());
+    }
+    assert_alive(&world).await;
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_at_another_edge() {
+    let world = World::builder().edges(2).start().await;
+    world.user("ada").await.publish("engine", &Site::page("home")).await;
+    for version in [&TLS12, &TLS13] {
+        let mut config: ClientConfig = tls(world.ca(), &[version], &["http/1.1"]);
+        config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
+        let config = Arc::new(config);
+        let mut kinds = Vec::new();
+        for edge in [0, 1, 0, 1] {
+            let port = world.edges[edge].https_port;
+            let mut stream = connect_tls(port, HOST, config.clone()).await.unwrap();
+            // Tickets of TLS 1.3 come after the handshake.
+            assert_eq!(statuses(&converse(&mut stream, &get(HOST)).await), [200]);
+            kinds.push(stream.get_ref().1.handshake_kind().unwrap());
+        }
+        assert_eq!(kinds[0], HandshakeKind::Full);
+        assert_eq!(kinds[1..], [HandshakeKind::Resumed; 3], "{version:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_of_the_other_application_is_misdirected() {
+    let world = world_with_site().await;
+    let config = Arc::new(tls(world.ca(), &[&TLS13], &["http/1.1"]));
+    for (sni, host) in [(HOST, "api.svc.localhost"), ("api.svc.localhost", HOST), ("app.svc.localhost", HOST)] {
+        let mut stream = connect_tls(world.public_port(), sni, config.clone()).await.unwrap();
+        let answer = converse(&mut stream, &get(host)).await;
+        assert_eq!(statuses(&answer), [421], "{sni} then {host}: {}", String::from_utf8_lossy(&answer));
+    }
+    // Two sites share a certificate, and with HTTP/2 a connection.
+    let mut stream = connect_tls(world.public_port(), "other.svc.localhost", config).await.unwrap();
+    assert_eq!(statuses(&converse(&mut stream, &get(HOST)).await), [200]);
+}
+
+#[tokio::test]
+async fn what_is_not_modern_tls_is_turned_away() {
+    let world = world_with_site().await;
+    // A ClientHello of TLS 1.0 with one cipher suite (RSA with AES-128-CBC) and no extension.
+    let mut hello = vec![0x03, 0x01];
+    hello.extend([7; 32]);
+    hello.extend([0x00, 0x00, 0x02, 0x00, 0x2f, 0x01, 0x00]);
+    let mut handshake = vec![0x01, 0x00, 0x00, u8::try_from(hello.len()).unwrap()];
+    handshake.extend(&hello);
+    let mut old = vec![0x16, 0x03, 0x01, 0x00, u8::try_from(handshake.len()).unwrap()];
+    old.extend(&handshake);
+    for bytes in [old, get(HOST), vec![0; 1000], b"SSH-2.0-OpenSSH\r\n".to_vec(), vec![0x16, 0x03, 0x01, 0xff, 0xff]] {
+        let mut stream = TcpStream::connect(("127.0.0.1", world.public_port())).await.unwrap();
+        let answer = converse(&mut stream, &bytes).await;
+        assert!(answer.is_empty() || answer[0] == 0x15 || statuses(&answer) == [400], "{answer:?}");
+    }
+    assert_alive(&world).await;
+}
+
+#[tokio::test]
+async fn stalled_handshakes_are_ended_and_block_nobody() {
+    let world = world_with_site().await;
+    let mut stalled = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(("127.0.0.1", world.public_port())).await.unwrap();
+        stream.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
+        stalled.push(stream);
+    }
+    assert_alive(&world).await;
+    for stream in &mut stalled {
+        let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 64])).await;
+        assert!(read.is_ok(), "a stalled handshake is kept for ever");
+    }
+    assert_alive(&world).await;
+}
