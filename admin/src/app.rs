@@ -9,7 +9,11 @@ use common::{
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::edges::{Edges, EdgesTasks};
+use crate::{
+    codehost::{self, CodeHost},
+    edges::{Edges, EdgesTasks},
+    middleware::rate_limit::RateLimits,
+};
 
 /// The program's shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +34,10 @@ pub struct App {
     pub addresses: Addresses,
     /// What sealed rows are opened with.
     pub master_key: MasterKey,
+    /// Who people sign in with.
+    pub code_host: Arc<dyn CodeHost>,
+    /// How often anybody may ask.
+    pub rate_limits: RateLimits,
     /// Work that outlives its request; the stop waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
@@ -46,12 +54,14 @@ impl App {
         let (edges, edges_tasks) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let app = Self {
             db,
+            rate_limits: RateLimits::new(redis.clone(), &config.limits),
             redis,
             store: PackStore::open(&config.store)?,
             edges,
             clock,
             addresses: Addresses::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
+            code_host: codehost::from_config(&config)?,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             config,

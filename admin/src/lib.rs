@@ -6,9 +6,11 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod codehost;
 pub mod edges;
 pub mod error;
 pub mod extract;
 pub mod middleware;
+pub mod pages;
 pub mod router;
 pub mod serve;
