@@ -91,6 +91,6 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProjectOption {
     /// The project, by name or address [default: what .svcproject says]
-    #[arg(long, short, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
+    #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
     pub(crate) project: Option<ProjectName>,
 }

@@ -52,7 +52,7 @@ pub(crate) struct Logins {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Login {
     pub(crate) token: String,
-    pub(crate) login: Option<String>,
+    pub(crate) vcs_login: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca_file: Option<PathBuf>,
 }
@@ -229,7 +229,7 @@ mod tests {
 
     fn logins(api: &str) -> Logins {
         let mut logins = Logins::default();
-        logins.insert(&url(api), Login { token: "saved".into(), login: Some("ann".into()), ca_file: None });
+        logins.insert(&url(api), Login { token: "saved".into(), vcs_login: Some("ann".into()), ca_file: None });
         logins
     }
 

@@ -45,19 +45,16 @@ impl Output {
         write_stdout(&text)
     }
 
-    /// Commentary: what is happening, what was decided.
+    /// Commentary: what is happening, what was decided. A program finds the same in the document.
     pub(crate) fn note(self, text: &str) {
-        write_stderr(text);
+        if !self.json {
+            tell(text);
+        }
     }
 
     /// Something went well.
     pub(crate) fn success(self, text: &str) {
-        write_stderr(&format!("{} {text}", Style::new().for_stderr().green().bold().apply_to("✓")));
-    }
-
-    /// Something that is no failure, but should be known.
-    pub(crate) fn warning(self, text: &str) {
-        write_stderr(&format!("{} {text}", Style::new().for_stderr().yellow().bold().apply_to("warning:")));
+        self.note(&format!("{} {text}", Style::new().for_stderr().green().bold().apply_to("✓")));
     }
 
     /// The end of a command that failed.
@@ -68,9 +65,9 @@ impl Output {
             let _ = write_stdout(&report);
             return;
         }
-        write_stderr(&format!("{} {}", Style::new().for_stderr().red().bold().apply_to("error:"), failure.message));
+        tell(&format!("{} {}", Style::new().for_stderr().red().bold().apply_to("error:"), failure.message));
         if let Some(hint) = &failure.hint {
-            write_stderr(hint);
+            tell(hint);
         }
     }
 
@@ -126,7 +123,13 @@ fn write_stdout(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn write_stderr(text: &str) {
+/// Something that is no failure, but should be known.
+pub(crate) fn warning(text: &str) {
+    tell(&format!("{} {text}", Style::new().for_stderr().yellow().bold().apply_to("warning:")));
+}
+
+/// Tells the person something, whoever reads stdout.
+pub(crate) fn tell(text: &str) {
     // Commentary that nobody can read is no reason to fail.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -22,24 +22,18 @@ pub(crate) struct Access {
 #[derive(Debug, Subcommand)]
 enum Mode {
     /// Everybody may see it
-    Public {
-        #[command(flatten)]
-        project: ProjectOption,
-    },
+    Public,
     /// Everybody who knows the password may see it
     Password {
         /// The password, or - to read it from stdin; without it, the one that was set before holds again
         password: Option<String>,
-        #[command(flatten)]
-        project: ProjectOption,
     },
 }
 
 pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyhow::Result<()> {
-    let chosen = |named: ProjectOption| project::named_or_remembered(named.project.or(access.project.project), None);
+    let name = project::named_or_remembered(access.project.project, None)?;
     match access.mode {
         None => {
-            let name = project::named_or_remembered(access.project.project, None)?;
             let mode = projects::detail(&name, client).await?.access.mode;
             output.result(&json!({"project": name, "mode": mode}), || match mode {
                 AccessMode::Public => format!("{name} is public."),
@@ -47,12 +41,8 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
                 AccessMode::Org => format!("{name} is for the members of its organization."),
             })
         }
-        Some(Mode::Public { project }) => {
-            let name = chosen(project)?;
-            change(&name, &json!({"mode": AccessMode::Public}), client, output).await
-        }
-        Some(Mode::Password { password, project }) => {
-            let name = chosen(project)?;
+        Some(Mode::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
+        Some(Mode::Password { password }) => {
             let mut body = json!({"mode": AccessMode::Password});
             if let Some(text) = password {
                 body["password"] = password::read(&text, output)?.expose().into();

@@ -8,7 +8,7 @@ use common::{
         account::Account,
         device::{DevicePoll, DeviceStart, DeviceToken},
     },
-    secrets::TokenSecret,
+    secrets::tokens::TokenSecret,
 };
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::{
     client::Client,
     credentials::{self, Connection, Logins},
     failure::{Failure, Kind},
-    output::Output,
+    output::{self, Output},
 };
 
 /// What RFC 8628 asks for after `slow_down`.
@@ -38,7 +38,7 @@ pub(crate) async fn login(args: Login, connection: Connection, output: Output) -
     let client = Client::new(connection)?;
     let start = client.post_unsigned::<DeviceStart>("/auth/device", &json!({})).await?;
     let url = start.verification_uri_complete.as_ref().unwrap_or(&start.verification_uri);
-    output.note(&format!(
+    output::tell(&format!(
         "Open   {url}\nand confirm the code   {}",
         console::style(&start.user_code).for_stderr().bold()
     ));
@@ -114,7 +114,7 @@ fn save(client: &Client, token: String, account: &Account, ca_file: Option<PathB
     })?;
     let file = credentials::file()?;
     let mut logins = Logins::load(&file)?;
-    logins.insert(&client.api, credentials::Login { token, login: account.vcs_login.clone(), ca_file });
+    logins.insert(&client.api, credentials::Login { token, vcs_login: account.vcs_login.clone(), ca_file });
     logins.save(&file)
 }
 

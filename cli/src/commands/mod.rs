@@ -22,13 +22,13 @@ use crate::{
     args::{Args, Command, Global},
     client::{Client, Propagation},
     credentials::{Connection, Wanted},
-    output::Output,
+    output::{self, Output},
 };
 
 /// Does what was said.
 pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     let Args { global, command } = args;
-    let connection = || connection(global);
+    let connection = || connection(&global);
     let client = || Client::new(connection()?);
     match command {
         Command::Login(login) => login::login(login, connection()?, output).await,
@@ -48,9 +48,9 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     }
 }
 
-fn connection(global: Global) -> anyhow::Result<Connection> {
+fn connection(global: &Global) -> anyhow::Result<Connection> {
     let token = env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
-    Connection::find(Wanted { api: global.api, ca_file: global.ca_file, token })
+    Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })
 }
 
 fn completions(shell: clap_complete::Shell, output: Output) -> anyhow::Result<()> {
@@ -67,6 +67,6 @@ fn tell_propagation(output: Output, propagation: Option<Propagation>) {
         output.success(&format!("Live on {acknowledged} of {edges} edges in {milliseconds} ms."));
     }
     if acknowledged < edges {
-        output.warning("The others have not answered; they take the change over when they are back.");
+        output::warning("The others have not answered; they take the change over when they are back.");
     }
 }

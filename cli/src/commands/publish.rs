@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     client::{Answer, Client, Propagation, Upload},
-    output::{Output, count, size},
+    output::{self, Output, count, size},
     pack::{self, Archive, Selection},
 };
 
@@ -59,7 +59,7 @@ pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Packa
         output.note(&format!("Left out {}.", what.join(", ")));
     }
     for warning in warnings {
-        output.warning(warning);
+        output::warning(warning);
     }
     Ok(package)
 }
@@ -81,7 +81,7 @@ pub(super) async fn upload(
 
     let Answer { body: uploaded, propagation } = answer?;
     for warning in &uploaded.warnings {
-        output.warning(warning);
+        output::warning(warning);
     }
     super::tell_propagation(output, propagation);
     Ok(Published {

@@ -47,7 +47,7 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// For svc and the control plane, such as SVC_TOKEN in CI
+    /// For svc and the control plane, such as a token for CI
     Cli,
     /// For the AI gateway
     Ai,

@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _, Seek as _, Write as _},
+    io::{self, Seek as _, Write as _},
     num::NonZero,
     sync::mpsc,
     thread,
