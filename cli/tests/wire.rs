@@ -222,24 +222,24 @@ fn every_kind_of_failure_keeps_its_exit_code_and_is_json() {
 #[test]
 fn deploying_creates_the_project_that_is_not_there() {
     let world = World::start(|seen, _| match (&seen.method, seen.path.as_str()) {
-        (&Method::GET, "/projects/docs") => error(404, "not_found"),
-        (&Method::POST, "/projects") => json(201, &project("docs")),
-        (&Method::POST, "/projects/docs/deployments") => uploaded(),
+        (&Method::GET, "/projects/manual") => error(404, "not_found"),
+        (&Method::POST, "/projects") => json(201, &project("manual")),
+        (&Method::POST, "/projects/manual/deployments") => uploaded(),
         _ => error(500, "internal"),
     });
-    let output = world.svc(&["--json", "deploy", &world.page(), "--project", "docs", "--save"]);
+    let output = world.svc(&["--json", "deploy", &world.page(), "--project", "manual", "--save"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let deployed = document(&output);
     assert_eq!(
         (&deployed["created"], &deployed["files"], &deployed["project"]),
-        (&json!(true), &json!(1), &json!("docs"))
+        (&json!(true), &json!(1), &json!("manual"))
     );
     assert_eq!(deployed["propagation"], json!({"acknowledged": 2, "edges": 3, "milliseconds": 9}));
 
     let seen = world.seen();
     let created: Value = serde_json::from_slice(&seen[1].body).unwrap();
-    assert_eq!(created, json!({"name": "docs"}));
-    assert_eq!(std::fs::read_to_string(world.home.path().join(".svcproject")).unwrap(), "docs\n");
+    assert_eq!(created, json!({"name": "manual"}));
+    assert_eq!(std::fs::read_to_string(world.home.path().join(".svcproject")).unwrap(), "manual\n");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_taken_name_asks_for_another() {
         Method::GET => error(404, "not_found"),
         _ => error(409, "name_taken"),
     });
-    let output = world.svc(&["deploy", &world.page(), "--project", "docs"]);
+    let output = world.svc(&["deploy", &world.page(), "--project", "manual"]);
     assert_eq!(output.status.code(), Some(5));
     assert!(stderr(&output).contains("choose another"));
 }
