@@ -1,6 +1,6 @@
 //! What every handler may use.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use common::{
@@ -10,6 +10,7 @@ use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    bounds::Bounds,
     codehost::{self, CodeHost},
     edges::{Edges, EdgesTasks},
     middleware::rate_limit::RateLimits,
@@ -26,6 +27,8 @@ pub struct App {
     pub store: PackStore,
     /// Who has to learn of changes.
     pub edges: Edges,
+    /// What is done at most at once.
+    pub bounds: Bounds,
     /// Where the time comes from.
     pub clock: Clock,
     /// The configuration.
@@ -58,6 +61,7 @@ impl App {
             redis,
             store: PackStore::open(&config.store)?,
             edges,
+            bounds: Bounds::default(),
             clock,
             addresses: Addresses::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
@@ -67,5 +71,10 @@ impl App {
             config,
         };
         Ok((app, edges_tasks))
+    }
+
+    /// Where uploads are kept while they are received.
+    pub fn spool_folder(&self) -> PathBuf {
+        self.config.admin.spool.clone().unwrap_or_else(std::env::temp_dir)
     }
 }

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod bounds;
 pub mod codehost;
 pub mod edges;
 pub mod error;

@@ -45,12 +45,21 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::me::me))
         .routes(routes!(api::tokens::list, api::tokens::create))
         .routes(routes!(api::tokens::revoke))
+        .routes(routes!(api::projects::list, api::projects::create))
+        .routes(routes!(api::projects::show, api::projects::delete))
+        .routes(routes!(api::deployments::list))
+        .routes(routes!(api::deployments::show, api::deployments::delete))
+        .routes(routes!(api::deployments::activate))
+        .routes(routes!(api::access::set_access))
+        .routes(routes!(api::access::set_password, api::access::delete_password))
+        .routes(routes!(api::shares::list))
+        .routes(routes!(api::shares::delete))
 }
 
 /// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
 /// the body's hash.
 fn uploads() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
 /// Every route, and the document that describes them.
