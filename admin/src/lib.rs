@@ -6,12 +6,9 @@
 pub mod api;
 pub mod app;
 pub mod auth;
-pub mod bounds;
-pub mod codehost;
 pub mod edges;
 pub mod error;
 pub mod extract;
 pub mod middleware;
-pub mod pages;
 pub mod router;
 pub mod serve;

@@ -137,8 +137,6 @@ pub(crate) const LOADS_AT_ONCE: usize = 64;
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Parts that a request may ask for; beyond it the whole file is sent.
 pub(crate) const RANGES: usize = 16;
-/// Work of matching one request against the `_redirects` or `_headers` of a site, in steps; no rule matches beyond it.
-pub(crate) const RULE_STEPS: u32 = 100_000;
 
 // ---- Gates
 

@@ -11,7 +11,6 @@ pub mod limits;
 pub mod names;
 pub mod networks;
 pub mod role;
-mod share_words;
 pub mod token;
 
 pub use clock::{Clock, Timestamp};

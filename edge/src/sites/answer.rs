@@ -22,6 +22,7 @@ use super::{
     pack::{File, Form, Pack},
     packs::PackError,
     pages,
+    path::encode,
     ranges::{Wanted, wanted},
 };
 use crate::limits::CACHED_BODY_BYTES;
@@ -63,7 +64,7 @@ impl Memory {
         };
         let mut headers = form.headers.clone();
         if !pack.headers.is_empty() {
-            header_rules::apply(&pack.headers, asked.host, asked.path, &mut headers);
+            header_rules::apply(&pack.headers, asked.host, &encode(asked.path), &mut headers);
         }
         if role == Role::NotFound {
             for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {

@@ -9,7 +9,7 @@ use http::{
     },
 };
 
-use super::rules::{Rules, filled};
+use super::rules::Rules;
 
 /// One block of `_headers`, ready to be applied.
 pub(crate) struct HeaderChange {
@@ -81,7 +81,7 @@ pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers
         for (name, value) in &change.set {
             let value = match value {
                 Value::Fixed(value) => Some(value.clone()),
-                Value::Template(text) => filled(text, &captures, str::to_owned).parse().ok(),
+                Value::Template(text) => captures.substitute(text).parse().ok(),
             };
             let Some(value) = value else { continue };
             if seen.contains(&name) {

@@ -17,6 +17,8 @@ mod ranges;
 mod resolve;
 mod rules;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use std::{net::IpAddr, sync::Arc};
 

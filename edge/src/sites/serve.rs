@@ -1,11 +1,8 @@
 //! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
 
-use std::borrow::Cow;
-
 use common::{
     domain::DeploymentId,
     routes::{Gate, Site, SiteKind},
-    store::manifest::RedirectRule,
 };
 use http::{HeaderValue, Method, Response, StatusCode, Uri, header::ACCEPT, header::CACHE_CONTROL};
 use percent_encoding::percent_decode_str;
@@ -16,11 +13,12 @@ use super::{
     pack::{Pack, REVALIDATE},
     packs::PackError,
     pages,
-    path::{BadPath, decode, encode, local, with_query},
+    path::{BadPath, decode, encode, with_query},
     resolve::{Found, not_found_page, resolve, target},
-    rules::{Captures, filled},
 };
 
+/// The status of a rule that answers with another file instead of redirecting.
+const REWRITE: u16 = 200;
 /// Extensions of what pages load. A script's place is never answered with a page, whatever the request accepts.
 const ASSETS: [&str; 34] = [
     "avif",
@@ -167,47 +165,43 @@ fn could_be_fingerprinted(path: &str) -> bool {
 }
 
 /// What `_redirects` say.
-enum Followed<'r> {
+enum Followed {
     /// No rule applies.
     Nothing,
     Redirect(Response<SiteBody>),
     /// Serve this path's file instead.
     Rewrite {
-        to: Cow<'r, str>,
+        /// Decoded.
+        to: String,
         /// By a rule that also stands for other paths.
         is_wild: bool,
     },
 }
 
-fn follow_rules<'r>(pack: &'r Pack, uri: &Uri, asked: Asked<'r>) -> Followed<'r> {
-    for (rule, captures) in pack.redirects.met(asked.host, asked.path) {
-        if rule.status == 200 {
-            // `/* /index.html 200` is how single-page sites are written: it must not hide the site's own files.
-            let is_wild = !captures.is_empty();
+fn follow_rules(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
+    let path = encode(asked.path);
+    for (rule, captures) in pack.redirects.met(asked.host, &path) {
+        let to = captures.substitute(&rule.to);
+        if rule.status == REWRITE {
+            // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
+            let is_wild = rule.pattern.is_dynamic();
             if is_wild && !matches!(resolve(pack, asked.path), Found::Nothing) {
                 continue;
             }
-            return Followed::Rewrite { to: rewritten(rule, &captures), is_wild };
+            let file = to.split(['?', '#']).next().unwrap_or_default();
+            let Ok(file) = percent_decode_str(file).decode_utf8() else { continue };
+            return Followed::Rewrite { to: file.into_owned(), is_wild };
         }
-        let location = filled(&rule.to, &captures, encode);
-        let location = local(&location);
         // A rule that leads where the visitor is would send them round for ever.
-        if location == encode(asked.path) {
+        if to == path {
             continue;
         }
         let status = StatusCode::from_u16(rule.status).unwrap_or(StatusCode::FOUND);
-        if let Some(response) = redirect(status, &location, uri) {
+        if let Some(response) = redirect(status, &to, uri) {
             return Followed::Redirect(response);
         }
     }
     Followed::Nothing
-}
-
-/// The path of a rewrite's target, without its query.
-fn rewritten<'r>(rule: &'r RedirectRule, captures: &Captures<'_>) -> Cow<'r, str> {
-    let path = rule.to.split(['?', '#']).next().unwrap_or_default();
-    let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return Cow::Borrowed(path) };
-    Cow::Owned(filled(&decoded, captures, str::to_owned).into_owned())
 }
 
 /// A redirect that keeps the request's query.

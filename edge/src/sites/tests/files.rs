@@ -1,0 +1,201 @@
+//! Which file a path is, and what is sent when it is none.
+
+use common::{
+    domain::Timestamp,
+    routes::{Gate, SiteKind},
+};
+use http::Request;
+
+use super::*;
+
+#[tokio::test]
+async fn paths_become_files_or_cleaner_paths() {
+    let cases: [(&[&str], &str, (u16, &str)); 41] = [
+        (&["x"], "/x", (200, "<x>")),
+        (&["x.html"], "/x", (200, "<x.html>")),
+        (&["x/index.html"], "/x", (200, "<x/index.html>")),
+        (&["x", "x.html", "x/index.html"], "/x", (200, "<x>")),
+        (&["x.html", "x/index.html"], "/x", (200, "<x.html>")),
+        (&["x/index.html"], "/x/", (200, "<x/index.html>")),
+        (&["x.html", "x/index.html"], "/x/", (200, "<x/index.html>")),
+        (&["x.html"], "/x/", (308, "/x")),
+        (&["x.html"], "/x/?a=1&b=%20", (308, "/x?a=1&b=%20")),
+        (&["x", "x.html"], "/x/", (404, "our page")),
+        (&["x"], "/x/", (404, "our page")),
+        (&["x.html"], "/x//", (404, "our page")),
+        (&["x.html"], "/x.html", (308, "/x")),
+        (&["x.html"], "/x.html?a=1", (308, "/x?a=1")),
+        (&["x.html"], "/x%2ehtml", (308, "/x")),
+        (&["x", "x.html"], "/x.html", (200, "<x.html>")),
+        (&["x.html", "x/index.html"], "/x.html", (308, "/x")),
+        (&["x/index.html"], "/x.html", (404, "our page")),
+        (&["index.html"], "/", (200, "<index.html>")),
+        (&["index.html"], "/index.html", (308, "/")),
+        (&["index.html"], "/index.html?a", (308, "/?a")),
+        (&["index.html"], "/index", (200, "<index.html>")),
+        (&["x/index.html"], "/x/index.html", (308, "/x/")),
+        (&["x", "x/index.html"], "/x/index.html", (308, "/x/")),
+        (&["x.html", "x/index.html"], "/x/index.html", (308, "/x/")),
+        (&["x/index.html"], "/x/index", (200, "<x/index.html>")),
+        (&["xindex.html"], "/xindex.html", (308, "/xindex")),
+        (&[".html"], "/.html", (200, "<.html>")),
+        (&["a/.html"], "/a/.html", (200, "<a/.html>")),
+        (&["x.html.html"], "/x.html", (200, "<x.html.html>")),
+        (&["x.html.html"], "/x.html.html", (308, "/x.html")),
+        (&["x.html", "x.html.html"], "/x.html.html", (200, "<x.html.html>")),
+        (&["x.html/index.html"], "/x.html", (200, "<x.html/index.html>")),
+        (&["é à.html"], "/%C3%A9%20%C3%A0.html", (308, "/%C3%A9%20%C3%A0")),
+        (&["a b/index.html"], "/a%20b/index.html", (308, "/a%20b/")),
+        (&["100%25.html"], "/100%2525", (200, "<100%25.html>")),
+        (&[".well-known/x"], "/.well-known/x", (200, "<.well-known/x>")),
+        (&["index.html", "x.html"], "//x", (404, "our page")),
+        (&["index.html", "x.html"], "//x.html", (404, "our page")),
+        (&["index.html", "x.html"], "//x/", (404, "our page")),
+        (&["index.html"], "//", (404, "our page")),
+    ];
+    for (paths, target, expected) in cases {
+        let answer = World::new(Folder::of(paths)).get(target).await;
+        assert_eq!(answer.brief(), expected, "{target} in {paths:?}");
+    }
+}
+
+#[tokio::test]
+async fn redirects_to_the_clean_form_arrive() {
+    let every_combination = ["x", "x.html", "x/index.html", "index.html", "x.html.html", "x/x.html"];
+    for chosen in 0..1_u32 << every_combination.len() {
+        let paths: Vec<_> = every_combination
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| chosen >> at & 1 == 1)
+            .map(|(_, path)| *path)
+            .collect();
+        let world = World::new(Folder::of(&paths));
+        for path in every_combination {
+            let first = world.get(&format!("/{path}")).await;
+            if first.status == 308 {
+                let second = world.get(first.header("location")).await;
+                assert_eq!(second.brief(), (200, &*format!("<{path}>")), "/{path} in {paths:?}");
+            } else if paths.contains(&path) {
+                assert_eq!(first.brief(), (200, &*format!("<{path}>")), "in {paths:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing_gets_the_nearest_404_page() {
+    let world = World::new(Folder::of(&["index.html", "404.html", "a/404.html", "a/b/c.html"]));
+    for (target, expected) in [
+        ("/x", "<404.html>"),
+        ("/a", "<404.html>"),
+        ("/a/", "<a/404.html>"),
+        ("/a/x.js", "<a/404.html>"),
+        ("/a/b/x/y/z", "<a/404.html>"),
+        ("/ab/x", "<404.html>"),
+        ("//a/x", "<404.html>"),
+    ] {
+        let answer = world.navigate(target).await;
+        assert_eq!(answer.brief(), (404, expected), "{target}");
+    }
+    let conditional = Request::get("/x").header("if-none-match", "*").header("range", "bytes=0-1");
+    let answer = world.send(conditional).await;
+    assert_eq!(answer.brief(), (404, "<404.html>"));
+    for absent in ["etag", "last-modified", "accept-ranges", "content-range"] {
+        assert_eq!(answer.header(absent), "", "{absent}");
+    }
+    assert_eq!(world.get("/404.html").await.brief(), (308, "/404"));
+}
+
+#[tokio::test]
+async fn a_single_page_site_answers_navigations_only() {
+    let world = World::new(Folder::of(&["index.html", "app.js"]));
+    let answer = world.navigate("/users/7?tab=1").await;
+    assert_eq!(answer.brief(), (200, "<index.html>"));
+    assert!(answer.headers.get_all("vary").iter().any(|vary| vary == "Accept"));
+    assert_eq!(world.navigate("/users/john.doe").await.brief(), (200, "<index.html>"));
+    assert_eq!(world.get("/users/7").await.brief(), (404, "our page"));
+    assert_eq!(world.navigate("/missing.js").await.brief(), (404, "our page"));
+    assert_eq!(world.navigate("/assets/missing-h4sh3d.CSS").await.brief(), (404, "our page"));
+    let head = world.send(Request::head("/users/7").header("accept", "text/html")).await;
+    assert_eq!((head.status.as_u16(), head.header("content-length"), head.body.as_str()), (200, "12", ""));
+
+    let elsewhere = World::new(Folder::of(&["index.html", "docs/404.html"]));
+    assert_eq!(elsewhere.navigate("/users/7").await.brief(), (404, "our page"), "it has a 404.html somewhere");
+    let without = World::new(Folder::of(&["home.html"]));
+    assert_eq!(without.navigate("/users/7").await.brief(), (404, "our page"));
+}
+
+#[tokio::test]
+async fn only_get_and_head() {
+    let world = World::new(Folder::of(&["x"]));
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
+        let answer = world.send(Request::builder().method(method).uri("/x")).await;
+        assert_eq!((answer.status.as_u16(), answer.header("allow")), (405, "GET, HEAD"), "{method}");
+    }
+    for target in ["/x", "/missing", "/%zz", "/x/"] {
+        let (get, head) = (world.get(target).await, world.send(Request::head(target)).await);
+        assert_eq!((get.status, &get.headers), (head.status, &head.headers), "{target}");
+        assert_eq!(head.body, "");
+    }
+}
+
+#[tokio::test]
+async fn bad_paths_are_refused() {
+    let world = World::new(Folder::of(&["index.html", "404.html", "a/b"]));
+    for target in ["/%zz", "/%00", "/a%2fb", "/a%5cb", "/../a/b", "/a/%2e%2e/a/b", "/%ff"] {
+        assert_eq!(world.get(target).await.brief(), (400, "our page"), "{target}");
+    }
+    assert_eq!(world.get(&format!("/{}", "x".repeat(60_000))).await.status, 414);
+}
+
+#[tokio::test]
+async fn the_state_of_the_site_comes_first() {
+    let mut world = World::empty();
+    assert_eq!(world.get("/").await.brief(), (404, "our page"));
+    world.site.deployment = Some(world.publish(Folder::of(&["index.html"])));
+    assert_eq!(world.get("/").await.brief(), (200, "<index.html>"));
+    world.site.expires_at = Some(Timestamp::from_unix_millis(NOW + 1));
+    assert_eq!(world.get("/").await.status, 200);
+    *world.time.lock().unwrap() = Timestamp::from_unix_millis(NOW + 1);
+    assert_eq!(world.get("/").await.brief(), (404, "our page"));
+    world.site.expires_at = None;
+    world.site.suspended = true;
+    assert_eq!(world.get("/").await.brief(), (451, "our page"));
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_the_live_one_are_not_for_search_engines() {
+    let mut world = World::new(Folder::of(&["index.html"]));
+    assert_eq!(world.get("/").await.header("x-robots-tag"), "");
+    for kind in [SiteKind::Deployment, SiteKind::Share] {
+        world.site.kind = kind;
+        for target in ["/", "/missing", "/index.html", "/%zz"] {
+            assert_eq!(world.get(target).await.header("x-robots-tag"), "noindex", "{target}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn open_tabs_keep_their_assets() {
+    let mut world = World::new(Folder::of(&["index.html", "app-h4sh3d2.js"]));
+    let older = Folder::of(&["app-h4sh3d1.js", "logo.svg.png"]).with("both-h4sh3d.js", "older");
+    let oldest = Folder::of(&["app-h4sh3d0.js"]).with("both-h4sh3d.js", "oldest");
+    let recent =
+        [world.site.deployment.clone().unwrap(), world.publish(older), DeploymentId::new(now()), world.publish(oldest)];
+    *world.shelf.recent.lock().unwrap() = recent.to_vec();
+
+    let lent = world.get("/app-h4sh3d1.js").await;
+    assert_eq!(lent.brief(), (200, "<app-h4sh3d1.js>"));
+    assert_eq!(lent.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(lent.header("content-type"), "text/javascript; charset=utf-8");
+    assert_eq!(world.get("/app-h4sh3d0.js").await.status, 200);
+    assert_eq!(world.get("/both-h4sh3d.js").await.body, "older");
+    assert_eq!(world.get("/logo.svg.png").await.status, 404, "not fingerprinted");
+    assert_eq!(world.get("/app-h4sh3d9.js").await.status, 404);
+
+    world.site.kind = SiteKind::Deployment;
+    assert_eq!(world.get("/app-h4sh3d1.js").await.status, 404);
+    world.site.kind = SiteKind::Live;
+    world.site.gate = Gate::Password("nobody knows".into());
+    assert_eq!(world.get("/app-h4sh3d1.js").await.status, 401);
+}

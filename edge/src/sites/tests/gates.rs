@@ -1,0 +1,131 @@
+//! The gate before a site.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::{domain::access::SitePassword, secrets::passwords};
+use http::Request;
+
+use super::*;
+use crate::{gate::FORM_PATH, limits::GUESSES_PER_MINUTE};
+
+fn gated() -> World {
+    let mut world = World::new(Folder::of(&["index.html", "404.html", "x"]));
+    let password = SitePassword::try_from("open sesame".to_owned()).unwrap();
+    world.site.gate = Gate::Password(passwords::hash(&password).unwrap().into());
+    world
+}
+
+fn form() -> Builder {
+    Request::post(FORM_PATH).header("content-type", "application/x-www-form-urlencoded")
+}
+
+fn basic(target: &str, password: &str) -> Builder {
+    let credentials = STANDARD.encode(format!("anyone:{password}"));
+    Request::get(target).header("authorization", format!("Basic {credentials}"))
+}
+
+fn with_cookie(target: &str, answer: &Answer) -> Builder {
+    let cookie = answer.header("set-cookie").split(';').next().unwrap().to_owned();
+    Request::get(target).header("cookie", cookie)
+}
+
+#[tokio::test]
+async fn strangers_see_the_form_and_nothing_else() {
+    let world = gated();
+    for target in ["/", "/x", "/missing", "/%zz", "/index.html", FORM_PATH] {
+        let page = world.navigate(target).await;
+        assert_eq!(page.brief(), (401, "our page"), "{target}");
+        assert!(page.body.contains("<form method=\"post\" action=\"/.svc/gate\">"), "{target}");
+        assert_eq!(page.header("www-authenticate"), "", "browsers would ask in a dialogue of their own");
+        assert_eq!(page.header("cache-control"), "private, no-store");
+        let script = world.get(target).await;
+        assert_eq!(script.brief(), (401, "our page"), "{target}");
+        assert!(script.header("www-authenticate").starts_with("Basic "));
+    }
+    let page = world.navigate("/a\"b?c='d'&e").await;
+    assert!(page.body.contains("name=\"return\" value=\"/a&quot;b?c=&#39;d&#39;&amp;e\""), "{}", page.body);
+    let put = world.send(Request::put("/x")).await;
+    assert_eq!(put.status, 401);
+}
+
+#[tokio::test]
+async fn the_password_opens_the_site_until_it_changes() {
+    let mut world = gated();
+    let welcome = world.send_with(form(), "return=%2Fx%3Fa%3D1&password=open+sesame").await;
+    assert_eq!((welcome.status.as_u16(), welcome.header("location")), (303, "/x?a=1"));
+    assert_eq!(welcome.header("cache-control"), "private, no-store");
+    for (target, expected) in
+        [("/x", (200, "<x>")), ("/missing", (404, "<404.html>")), ("/index.html", (308, "/")), (FORM_PATH, (303, "/"))]
+    {
+        let inside = world.send(with_cookie(target, &welcome)).await;
+        assert_eq!(inside.brief(), expected, "{target}");
+        assert_eq!(inside.header("cache-control"), "private, no-store", "{target}");
+    }
+    let unchanged = world.send(with_cookie("/x", &welcome).header("if-none-match", "*")).await;
+    assert_eq!((unchanged.status.as_u16(), unchanged.header("cache-control")), (304, "private, no-store"));
+    world.site.access_version += 1;
+    assert_eq!(world.send(with_cookie("/x", &welcome)).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_wrong_form_is_refused() {
+    let world = gated();
+    let wrong = world.send_with(form(), "return=/x&password=open").await;
+    assert_eq!((wrong.status.as_u16(), wrong.header("set-cookie")), (401, ""));
+    assert!(wrong.body.contains("That is not the password") && wrong.body.contains("value=\"/x\""));
+    assert_eq!(world.send_with(form(), "").await.status, 401);
+    assert_eq!(world.send_with(form(), &"x".repeat(5000)).await.status, 413);
+    assert_eq!(world.send_with(Request::post(FORM_PATH), "password=open+sesame").await.status, 415);
+    let elsewhere = world.send_with(form(), "return=https://evil.example/&password=open+sesame").await;
+    assert_eq!((elsewhere.status.as_u16(), elsewhere.header("location")), (303, "/"));
+    let slashes = world.send_with(form(), "return=//evil.example/&password=open+sesame").await;
+    assert_eq!(slashes.header("location"), "/");
+}
+
+#[tokio::test]
+async fn scripts_send_the_password_with_each_request() {
+    let mut world = gated();
+    let inside = world.send(basic("/x", "open sesame")).await;
+    assert_eq!(inside.brief(), (200, "<x>"));
+    assert_eq!((inside.header("set-cookie"), inside.header("cache-control")), ("", "private, no-store"));
+    let wrong = world.send(basic("/x", "open").header("accept", "text/html")).await;
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.header("www-authenticate").starts_with("Basic "));
+    // Right ones are remembered, and are no guesses.
+    for _ in 0..2 * GUESSES_PER_MINUTE {
+        assert_eq!(world.send(basic("/x", "open sesame")).await.status, 200);
+    }
+    world.site.access_version += 1;
+    world.site.gate = Gate::Password("another hash".into());
+    assert_eq!(world.send(basic("/x", "open sesame")).await.status, 401);
+    let other_scheme = Request::get("/x").header("authorization", "Bearer open sesame");
+    assert_eq!(world.send(other_scheme).await.status, 401);
+}
+
+#[tokio::test]
+async fn guesses_are_limited() {
+    let mut world = gated();
+    world.site.gate = Gate::Password("a hash that nothing matches, and that costs nothing".into());
+    for _ in 0..GUESSES_PER_MINUTE {
+        assert_eq!(world.send_with(form(), "password=guess").await.status, 401);
+    }
+    for answer in [world.send_with(form(), "password=guess").await, world.send(basic("/x", "guess")).await] {
+        assert_eq!(answer.status, 429);
+        assert!((1..=60).contains(&answer.header("retry-after").parse().unwrap()));
+        assert_eq!(answer.header("cache-control"), "private, no-store");
+    }
+    world.visit.client = [192, 0, 2, 2].into();
+    assert_eq!(world.send_with(form(), "password=guess").await.status, 401);
+}
+
+#[tokio::test]
+async fn gated_sites_are_for_https_only_and_fail_closed() {
+    let mut world = gated();
+    world.visit.tls = false;
+    let plain = world.send(basic("/x?a=1", "open sesame")).await;
+    assert_eq!((plain.status.as_u16(), plain.header("location")), (308, "https://site.svc.test:8443/x?a=1"));
+    world.visit.public_port = None;
+    assert_eq!(world.get("//x").await.header("location"), "https://site.svc.test//x");
+    world.visit.tls = true;
+    world.site.gate = Gate::Org(common::domain::OrgId::new(now()));
+    assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (403, "our page"));
+}

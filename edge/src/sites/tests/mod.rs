@@ -1,0 +1,245 @@
+//! Sites without sockets: packs in a test's memory, requests in, answers out.
+
+mod files;
+mod forms;
+mod gates;
+mod hostile;
+mod rules;
+mod stores;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use common::{
+    domain::{Clock, DeploymentId, ProjectId, Timestamp},
+    routes::{Gate, Site, SiteKind},
+    secrets::MasterKey,
+    store::{
+        Encoding, FileEntry, Manifest, Span,
+        rules::{headers, redirects},
+    },
+};
+use http::{HeaderMap, Request, StatusCode, request::Builder};
+use http_body_util::{BodyExt as _, Full};
+use sha2::{Digest as _, Sha256};
+
+use super::{PackError, Packs, RecentDeployments, SiteBody, Sites, Visit};
+
+const NOW: i64 = 1_800_000_000_000;
+/// `NOW` as `Last-Modified` has it.
+const PUBLISHED: &str = "Fri, 15 Jan 2027 08:00:00 GMT";
+
+fn now() -> Timestamp {
+    Timestamp::from_unix_millis(NOW)
+}
+
+/// Packs in memory, which can be told to fail.
+#[derive(Default)]
+struct Shelf {
+    packs: Mutex<HashMap<DeploymentId, (Manifest, Vec<u8>)>>,
+    recent: Mutex<Vec<DeploymentId>>,
+    away: AtomicBool,
+    reads: AtomicUsize,
+    largest_read: AtomicUsize,
+}
+
+#[async_trait]
+impl Packs for Shelf {
+    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.away.load(Ordering::SeqCst) {
+            return Err(PackError::unavailable("told to fail"));
+        }
+        self.packs.lock().unwrap().get(id).map(|(manifest, _)| manifest.clone()).ok_or(PackError::Missing)
+    }
+
+    async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let (offset, len) = (usize::try_from(offset).unwrap(), usize::try_from(len).unwrap());
+        self.largest_read.fetch_max(len, Ordering::SeqCst);
+        // Others run in between, as they do while a real store is read.
+        tokio::task::yield_now().await;
+        if self.away.load(Ordering::SeqCst) {
+            return Err(PackError::unavailable("told to fail"));
+        }
+        let packs = self.packs.lock().unwrap();
+        let (_, data) = packs.get(id).ok_or(PackError::Missing)?;
+        Ok(Bytes::copy_from_slice(&data[offset..offset + len]))
+    }
+}
+
+#[async_trait]
+impl RecentDeployments for Shelf {
+    async fn recent(&self, _: &ProjectId) -> Arc<[DeploymentId]> {
+        self.recent.lock().unwrap().as_slice().into()
+    }
+}
+
+/// A pack in the making. The compressed forms are made-up bytes: the edge never looks inside.
+#[derive(Default)]
+struct Folder {
+    files: BTreeMap<String, FileEntry>,
+    data: Vec<u8>,
+    redirects: &'static str,
+    headers: &'static str,
+}
+
+impl Folder {
+    fn of(paths: &[&str]) -> Self {
+        paths.iter().fold(Self::default(), |folder, path| folder.with(path, &format!("<{path}>")))
+    }
+
+    fn with(mut self, path: &str, content: &str) -> Self {
+        let identity = self.store(content.as_bytes());
+        let content_type = match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            "html" => "text/html; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            _ => "application/octet-stream",
+        };
+        let sha256 = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let entry = FileEntry {
+            content_type: content_type.into(),
+            sha256,
+            fingerprinted: path.contains("-h4sh3d"),
+            identity,
+            variants: Vec::new(),
+        };
+        self.files.insert(path.into(), entry);
+        self
+    }
+
+    fn variant(mut self, path: &str, encoding: Encoding, content: &str) -> Self {
+        let span = self.store(content.as_bytes());
+        self.files.get_mut(path).unwrap().variants.push((encoding, span));
+        self
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Span {
+        let offset = self.data.len() as u64;
+        self.data.extend(bytes);
+        Span { offset, len: bytes.len() as u64 }
+    }
+
+    fn redirects(self, redirects: &'static str) -> Self {
+        Self { redirects, ..self }
+    }
+
+    fn headers(self, headers: &'static str) -> Self {
+        Self { headers, ..self }
+    }
+
+    fn into_pack(self) -> (Manifest, Vec<u8>) {
+        let (redirects, redirect_warnings) = redirects::compile(self.redirects.as_bytes());
+        let (headers, header_warnings) = headers::compile(self.headers.as_bytes());
+        assert_eq!([redirect_warnings, header_warnings].concat(), Vec::<String>::new());
+        let manifest =
+            Manifest { version: Manifest::VERSION, created_at: NOW / 1000, files: self.files, headers, redirects };
+        (manifest, self.data)
+    }
+}
+
+/// One site, and everything it needs.
+struct World {
+    shelf: Arc<Shelf>,
+    sites: Sites,
+    site: Site,
+    visit: Visit,
+    time: Arc<Mutex<Timestamp>>,
+}
+
+/// An answer, read to its end.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl World {
+    fn new(folder: Folder) -> Self {
+        let mut world = Self::empty();
+        world.site.deployment = Some(world.publish(folder));
+        world
+    }
+
+    /// Nothing deployed.
+    fn empty() -> Self {
+        let shelf = Arc::new(Shelf::default());
+        let time = Arc::new(Mutex::new(now()));
+        let clock = Clock::from_fn({
+            let time = time.clone();
+            move || *time.lock().unwrap()
+        });
+        Self {
+            sites: Sites::new(shelf.clone(), shelf.clone(), &MasterKey::generate(), clock),
+            shelf,
+            site: Site {
+                project: ProjectId::new(now()),
+                deployment: None,
+                kind: SiteKind::Live,
+                gate: Gate::Public,
+                access_version: 1,
+                expires_at: None,
+                suspended: false,
+            },
+            visit: Visit {
+                client: [192, 0, 2, 1].into(),
+                tls: true,
+                host: "site.svc.test".into(),
+                public_port: Some(8443),
+            },
+            time,
+        }
+    }
+
+    fn publish(&self, folder: Folder) -> DeploymentId {
+        let id = DeploymentId::new(now());
+        self.shelf.packs.lock().unwrap().insert(id.clone(), folder.into_pack());
+        id
+    }
+
+    async fn get(&self, target: &str) -> Answer {
+        self.send(Request::get(target)).await
+    }
+
+    async fn navigate(&self, target: &str) -> Answer {
+        self.send(Request::get(target).header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
+    }
+
+    async fn send(&self, request: Builder) -> Answer {
+        self.send_with(request, "").await
+    }
+
+    async fn send_with(&self, request: Builder, body: &str) -> Answer {
+        let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap();
+        let (parts, body) = self.sites.respond(request, &self.visit, &self.site).await.into_parts();
+        Answer { status: parts.status, headers: parts.headers, body: read(body).await.unwrap() }
+    }
+}
+
+async fn read(body: SiteBody) -> Result<String, PackError> {
+    Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap())
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status, and the location or the body.
+    fn brief(&self) -> (u16, &str) {
+        let text = if self.status.is_redirection() { self.header("location") } else { &self.body };
+        (self.status.as_u16(), if self.is_ours() { "our page" } else { text })
+    }
+
+    /// Whether it is a page of ours rather than the site's.
+    fn is_ours(&self) -> bool {
+        self.headers.contains_key("content-security-policy")
+    }
+}

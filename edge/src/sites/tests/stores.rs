@@ -1,0 +1,82 @@
+//! What is kept, what is read, and what happens when the store does not answer.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use http::Request;
+
+use super::*;
+use crate::limits::{CACHED_BODY_BYTES, READ_BYTES};
+
+fn large() -> String {
+    "0123456789abcdef".repeat(usize::try_from(CACHED_BODY_BYTES / 16).unwrap() + 10)
+}
+
+#[tokio::test]
+async fn a_warm_request_reads_nothing() {
+    let world = World::new(Folder::of(&["x", "404.html"]));
+    let ask = async |target| world.get(target).await.status.as_u16();
+    assert_eq!([ask("/x").await, ask("/missing").await], [200, 404]);
+    let reads = world.shelf.reads.load(SeqCst);
+    world.shelf.away.store(true, SeqCst);
+    assert_eq!([ask("/x").await, ask("/missing").await], [200, 404]);
+    assert_eq!(world.shelf.reads.load(SeqCst), reads);
+}
+
+#[tokio::test]
+async fn a_crowd_makes_one_read() {
+    let world = World::new(Folder::of(&["x"]));
+    let crowd = futures_util::future::join_all((0..100).map(|_| world.get("/x"))).await;
+    assert!(crowd.iter().all(|answer| answer.body == "<x>"));
+    assert_eq!(world.shelf.reads.load(SeqCst), 2, "the manifest and the body");
+}
+
+#[tokio::test]
+async fn large_files_are_read_in_steps_while_they_are_sent() {
+    let content = large();
+    let world = World::new(Folder::default().with("small", "s").with("x", &content));
+    let answer = world.get("/x").await;
+    assert_eq!(answer.header("content-length"), content.len().to_string());
+    assert!(answer.body == content);
+    assert_eq!(world.shelf.largest_read.load(SeqCst) as u64, READ_BYTES);
+
+    let part = world.send(Request::get("/x").header("range", "bytes=16-31,-2")).await;
+    assert_eq!(part.status, 206);
+    assert_eq!(part.header("content-length"), part.body.len().to_string());
+    assert!(part.body.contains("\r\n\r\n0123456789abcdef\r\n--") && part.body.contains("\r\n\r\nef\r\n--"));
+
+    let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
+    let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    let reads = world.shelf.reads.load(SeqCst);
+    tokio::task::yield_now().await;
+    assert_eq!(world.shelf.reads.load(SeqCst), reads, "nothing is read ahead of the visitor");
+    world.shelf.away.store(true, SeqCst);
+    assert!(read(body).await.is_err(), "a cut file must not look whole");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_never_a_404() {
+    let world = World::new(Folder::of(&["x", "404.html"]));
+    world.shelf.away.store(true, SeqCst);
+    for target in ["/x", "/missing"] {
+        let answer = world.get(target).await;
+        assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (503, "5"), "{target}");
+    }
+    world.shelf.away.store(false, SeqCst);
+    assert_eq!(world.get("/missing").await.brief(), (404, "<404.html>"), "failures are not remembered");
+    world.shelf.away.store(true, SeqCst);
+    assert_eq!(world.get("/x").await.status, 503, "its body was never read");
+
+    let tabs = World::new(Folder::of(&["x"]));
+    assert_eq!(tabs.get("/x").await.status, 200);
+    *tabs.shelf.recent.lock().unwrap() = vec![tabs.publish(Folder::of(&["app-h4sh3d1.js"]))];
+    tabs.shelf.away.store(true, SeqCst);
+    assert_eq!(tabs.get("/app-h4sh3d1.js").await.status, 503);
+}
+
+#[tokio::test]
+async fn a_pack_that_was_just_deleted_is_a_404() {
+    let world = World::new(Folder::of(&["x"]));
+    world.shelf.packs.lock().unwrap().clear();
+    assert_eq!(world.get("/x").await.brief(), (404, "our page"));
+}
