@@ -1,2 +1,89 @@
-//! x
-fn main() {}
+//! `bench`: svc measured against nginx, Caddy and h2o, and against its own promises. See README.md.
+
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program of the command line speaks there")]
+
+mod activation;
+mod cpu;
+mod deploys;
+mod figures;
+mod load;
+mod peers;
+mod report;
+mod routing;
+mod serving;
+mod wire;
+mod world;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::world::World;
+
+/// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md.
+#[derive(Parser)]
+struct Arguments {
+    /// Short rounds, for a look; the tables are printed and not written.
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts.
+    #[arg(long, value_enum)]
+    only: Vec<Part>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Open connections one after another; the bench runs this on the load core.
+    #[command(hide = true)]
+    Dial { port: u16, host: String, seconds: u32, ca_file: PathBuf },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Serving,
+    Deploys,
+    Activation,
+    Routing,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    rounds: usize,
+    seconds: u32,
+    activations: usize,
+    sites: &'static [u32],
+}
+
+const FULL: Effort = Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000] };
+const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000] };
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(Command::Dial { port, host, seconds, ca_file }) = arguments.command {
+        println!("{}", load::dial(port, &host, seconds, &ca_file)?);
+        return Ok(());
+    }
+    let effort = if arguments.quick { QUICK } else { FULL };
+    let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
+    eprintln!("starting svc");
+    let world = World::start()?;
+    for part in parts {
+        let (name, measure): (_, fn(&World, Effort) -> anyhow::Result<String>) = match part {
+            Part::Serving => ("serving", serving::measure),
+            Part::Deploys => ("deploys", deploys::measure),
+            Part::Activation => ("activation", activation::measure),
+            Part::Routing => ("routing", routing::measure),
+        };
+        eprintln!("{name}");
+        let section = measure(&world, effort)?;
+        println!("\n{section}");
+        if !arguments.quick {
+            report::write(name, &section)?;
+            report::write("machine", &report::machine())?;
+        }
+    }
+    Ok(())
+}

@@ -99,6 +99,7 @@ create_database() {
 start_throwaway_postgres() {
   lock_ports
   choose_port 5500
+  # shellcheck disable=SC2153 # choose_port sets it
   start_postgres "$1" "$PORT" -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=500
   unlock_ports
 }

@@ -1,0 +1,37 @@
+//! What a server's processes cost: processor time and memory, from `/proc`.
+
+use std::{collections::HashMap, fs, time::Duration};
+
+/// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
+const TICK: Duration = Duration::from_millis(10);
+
+/// User and system time of a process and all its descendants.
+pub(crate) fn spent(root: u32) -> Duration {
+    let mut parents = HashMap::new();
+    let mut ticks = HashMap::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(process.path().join("stat")) else { continue };
+        // The name, in parentheses, may hold anything; what follows the last one is numbers.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u32>().ok()).unwrap_or_default();
+        parents.insert(pid, number(1));
+        ticks.insert(pid, number(11) + number(12));
+    }
+    let descends = |pid: u32| {
+        let mut ancestor = pid;
+        while ancestor != root && ancestor > 1 {
+            ancestor = parents.get(&ancestor).copied().unwrap_or_default();
+        }
+        ancestor == root
+    };
+    let total: u32 = ticks.iter().filter(|(pid, _)| descends(**pid)).map(|(_, ticks)| ticks).sum();
+    TICK * total
+}
+
+/// Bytes of memory a process holds.
+pub(crate) fn resident(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or_default() * 1024.0
+}

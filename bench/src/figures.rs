@@ -1,0 +1,59 @@
+//! Medians and percentiles.
+
+/// The value below which `share` (0 to 1) of the values lie: nearest rank. 0 when there is none.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index"
+    )]
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or_default()
+}
+
+pub(crate) fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// A number as people read it: three significant digits, thousands apart.
+pub(crate) fn shown(value: f64) -> String {
+    if value >= 1_000.0 {
+        let whole = format!("{value:.0}");
+        let (head, tail) = whole.split_at(whole.len() - 3);
+        return if head.len() > 3 { format!("{},{tail}", shown_head(head)) } else { format!("{head},{tail}") };
+    }
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn shown_head(digits: &str) -> String {
+    let (head, tail) = digits.split_at(digits.len() - 3);
+    format!("{head},{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        let values = [5.0, 1.0, 4.0, 2.0, 3.0];
+        assert_eq!(median(&values).to_bits(), 3.0_f64.to_bits());
+        assert_eq!(quantile(&values, 0.99).to_bits(), 5.0_f64.to_bits());
+        assert_eq!(quantile(&[], 0.5).to_bits(), 0.0_f64.to_bits());
+    }
+
+    #[test]
+    fn numbers_are_shown_for_people() {
+        assert_eq!(shown(1_234_567.0), "1,234,567");
+        assert_eq!(shown(12_345.6), "12,346");
+        assert_eq!(shown(123.4), "123");
+        assert_eq!(shown(1.234), "1.23");
+    }
+}

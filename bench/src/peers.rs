@@ -1,0 +1,101 @@
+//! nginx, Caddy and h2o on the same files with the same certificate, each on the server core.
+
+use std::{
+    fs,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::ensure;
+
+use crate::world::{Program, free_port};
+
+/// For a peer to accept connections.
+const START: Duration = Duration::from_secs(10);
+
+/// What a peer serves.
+pub(crate) struct Setting {
+    pub(crate) folder: PathBuf,
+    pub(crate) files: PathBuf,
+    pub(crate) host: String,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) core: u32,
+}
+
+/// A running server under test.
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
+    pub(crate) port: u16,
+    pub(crate) program: Program,
+}
+
+/// Starts all three.
+pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
+    // As root these would serve as nobody or www-data, who may not read a temporary folder.
+    let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let (nginx_user, h2o_user) = if root { ("user root;", "user: root") } else { ("", "") };
+    Ok(vec![
+        setting.start("nginx", include_str!("../peers/nginx.conf"), nginx_user, &["nginx", "-c"])?,
+        setting.start(
+            "Caddy",
+            include_str!("../peers/Caddyfile"),
+            "",
+            &["caddy", "run", "--adapter", "caddyfile", "--config"],
+        )?,
+        setting.start("h2o", include_str!("../peers/h2o.conf"), h2o_user, &["h2o", "-c"])?,
+    ])
+}
+
+impl Setting {
+    fn start(&self, name: &'static str, template: &str, user: &str, command: &[&str]) -> anyhow::Result<Server> {
+        let port = free_port()?;
+        let text = |path: &Path| path.display().to_string();
+        let configuration = template
+            .replace("{user}", user)
+            .replace("{folder}", &text(&self.folder))
+            .replace("{files}", &text(&self.files))
+            .replace("{host}", &self.host)
+            .replace("{port}", &port.to_string())
+            .replace("{certificate}", &text(&self.certificate))
+            .replace("{key}", &text(&self.key));
+        let file = self.folder.join(format!("{name}.conf"));
+        fs::write(&file, configuration)?;
+        let log = self.folder.join(format!("{name}.out"));
+        let mut taskset = Command::new("taskset");
+        taskset
+            .args(["-c", &self.core.to_string()])
+            .args(command)
+            .arg(file)
+            .env("GOMAXPROCS", "1")
+            .env("HOME", &self.folder);
+        let program = Program::start(&mut taskset, &log)?;
+        let deadline = Instant::now() + START;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            ensure!(Instant::now() < deadline, "{name} did not start: {}", fs::read_to_string(&log)?);
+            sleep(Duration::from_millis(50));
+        }
+        Ok(Server { name, port, program })
+    }
+}
+
+/// `nginx 1.22.1`, …: what each says of itself.
+pub(crate) fn versions() -> Vec<String> {
+    let said = |program: &str, flag: &str| {
+        let output = Command::new(program).arg(flag).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let line = String::from_utf8_lossy(&text).lines().next()?.to_owned();
+        Some(line.trim_start_matches("nginx version: ").to_owned())
+    };
+    let asked = [("nginx", "-v"), ("caddy", "version"), ("h2o", "-v"), ("wrk", "-v"), ("h2load", "--version")];
+    asked
+        .iter()
+        .filter_map(|(program, flag)| {
+            let said = said(program, flag)?;
+            Some(if said.starts_with(program) { said } else { format!("{program} {said}") })
+        })
+        .collect()
+}

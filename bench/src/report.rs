@@ -1,0 +1,48 @@
+//! The tables of README.md: each stands between two markers and is replaced whole.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+const FILE: &str = "bench/README.md";
+
+/// Replaces what stands between `<!-- name -->` and `<!-- /name -->`.
+pub(crate) fn write(name: &str, section: &str) -> anyhow::Result<()> {
+    let text = fs::read_to_string(FILE).context(FILE)?;
+    let replaced = replace(&text, name, section).with_context(|| format!("{FILE} has no markers for {name}"))?;
+    fs::write(FILE, replaced).context(FILE)
+}
+
+fn replace(text: &str, name: &str, section: &str) -> Option<String> {
+    let (head, rest) = text.split_once(&format!("<!-- {name} -->"))?;
+    let (_, tail) = rest.split_once(&format!("<!-- /{name} -->"))?;
+    Some(format!("{head}<!-- {name} -->\n{}\n<!-- /{name} -->{tail}", section.trim_end()))
+}
+
+/// The machine the figures are of.
+pub(crate) fn machine() -> String {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown processor");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let today = std::process::Command::new("date").arg("+%F").output().map(|output| output.stdout).unwrap_or_default();
+    format!(
+        "Last run: {}, on {} ({cores} cores), Linux {}.\n",
+        String::from_utf8_lossy(&today).trim(),
+        model.trim_start_matches([' ', '\t', ':']),
+        kernel.trim()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_section_changes() {
+        let text = "a\n<!-- x -->\nold\n<!-- /x -->\nb <!-- y -->keep<!-- /y -->\n";
+        let expected = "a\n<!-- x -->\nnew\n<!-- /x -->\nb <!-- y -->keep<!-- /y -->\n";
+        assert_eq!(replace(text, "x", "new\n").as_deref(), Some(expected));
+        assert_eq!(replace(text, "z", "new"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The same files over TLS by four servers: requests per server CPU second, wall clock and p99.
+
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+use crate::{
+    Effort, cpu,
+    figures::{median, shown},
+    load::{self, Load, Target},
+    peers::{self, Server, Setting},
+    world::World,
+};
+
+const SERVER_CORE: u32 = 0;
+const LOAD_CORE: u32 = 1;
+const PROJECT: &str = "bench";
+const FILES: [(&str, &str, usize); 4] = [
+    ("1 KB", "1k.bin", 1 << 10),
+    ("10 KB", "10k.bin", 10 << 10),
+    ("100 KB", "100k.bin", 100 << 10),
+    ("1 MB", "1m.bin", 1 << 20),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    H1,
+    H2,
+    Handshakes,
+}
+
+/// One scenario and what each server did in it, round by round.
+struct Scenario {
+    name: String,
+    kind: Kind,
+    path: &'static str,
+    rounds: Vec<Vec<Round>>,
+}
+
+struct Round {
+    per_cpu_second: f64,
+    per_second: f64,
+    p99_ms: f64,
+}
+
+/// Runs all of it and gives back the section of the report.
+pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+    let files = tempfile::tempdir()?;
+    for (_, name, size) in FILES {
+        fs::write(files.path().join(name), random_bytes(size)?)?;
+    }
+    let folder = files.path().display().to_string();
+    world.svc(&["deploy", &folder, "--project", PROJECT])?;
+    let (certificate, key) = leaf(world)?;
+    let work = tempfile::tempdir()?;
+    let host = world.host(PROJECT);
+    let setting = Setting {
+        folder: work.path().to_path_buf(),
+        files: files.path().to_path_buf(),
+        host: host.clone(),
+        certificate,
+        key,
+        core: SERVER_CORE,
+    };
+    let edge = world.edge(Some(SERVER_CORE))?;
+    let mut servers = vec![Server { name: "svc", port: edge.port, program: edge.program }];
+    servers.extend(peers::start(&setting)?);
+
+    let mut scenarios = scenarios(servers.len());
+    for scenario in &mut scenarios {
+        for round in 0..effort.rounds {
+            for (server, rounds) in servers.iter().zip(&mut scenario.rounds) {
+                let target = Target { host: &host, port: server.port, path: scenario.path, core: LOAD_CORE };
+                let run = |seconds| match scenario.kind {
+                    Kind::H1 => load::wrk(&target, seconds),
+                    Kind::H2 => load::h2load(&target, seconds, &work.path().join("h2load.log")),
+                    Kind::Handshakes => load::handshakes(&target, seconds, &world.up.ca_file),
+                };
+                if round == 0 {
+                    run(1).with_context(|| format!("{}, {}", server.name, scenario.name))?;
+                }
+                rounds.push(Round::measured(server, || run(effort.seconds))?);
+            }
+        }
+        eprintln!("  {}: {}", scenario.name, scenario.line());
+    }
+    Ok(report(&scenarios, effort))
+}
+
+fn scenarios(servers: usize) -> Vec<Scenario> {
+    let scenario =
+        |name: String, kind, path| Scenario { name, kind, path, rounds: (0..servers).map(|_| Vec::new()).collect() };
+    let mut all = Vec::new();
+    for (protocol, kind) in [("HTTP/1.1", Kind::H1), ("HTTP/2", Kind::H2)] {
+        all.extend(FILES.map(|(size, path, _)| scenario(format!("{protocol}, {size}"), kind, path)));
+    }
+    all.push(scenario("full handshakes".to_owned(), Kind::Handshakes, ""));
+    all
+}
+
+impl Round {
+    fn measured(server: &Server, run: impl FnOnce() -> anyhow::Result<Load>) -> anyhow::Result<Self> {
+        let before = cpu::spent(server.program.id());
+        let load = run()?;
+        let spent = cpu::spent(server.program.id()).saturating_sub(before);
+        Ok(Self {
+            per_cpu_second: load.requests / spent.as_secs_f64().max(0.01),
+            per_second: load.per_second,
+            p99_ms: load.p99.as_secs_f64() * 1e3,
+        })
+    }
+}
+
+impl Scenario {
+    fn medians(&self, of: impl Fn(&Round) -> f64) -> Vec<f64> {
+        self.rounds.iter().map(|rounds| median(&rounds.iter().map(&of).collect::<Vec<_>>())).collect()
+    }
+
+    fn line(&self) -> String {
+        self.medians(|round| round.per_cpu_second).into_iter().map(shown).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+fn report(scenarios: &[Scenario], effort: Effort) -> String {
+    let mut text = format!(
+        "One server core, one load core, TLS 1.3, the same ECDSA P-256 certificate, bodies of random bytes. {} rounds of {} s, \
+         interleaved; medians.\nVersions: {}.\n\nPer CPU second of the server (user and system time of all its \
+         processes):\n\n| | svc | nginx | Caddy | h2o | svc ÷ nginx | svc ÷ Caddy | svc ÷ h2o |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+        effort.rounds,
+        effort.seconds,
+        peers::versions().join(", ")
+    );
+    for scenario in scenarios {
+        let per_cpu = scenario.medians(|round| round.per_cpu_second);
+        let _ = writeln!(text, "| {} | {} | {} |", scenario.name, cells(&per_cpu), ratios(&per_cpu));
+    }
+    text.push_str("\nWall clock, per second, and 99th percentile of latency in ms:\n\n");
+    text.push_str(
+        "| | svc | nginx | Caddy | h2o | p99 svc | nginx | Caddy | h2o |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for scenario in scenarios {
+        let wall = scenario.medians(|round| round.per_second);
+        let p99 = scenario.medians(|round| round.p99_ms);
+        let _ = writeln!(text, "| {} | {} | {} |", scenario.name, cells(&wall), cells(&p99));
+    }
+    text
+}
+
+fn cells(values: &[f64]) -> String {
+    values.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(" | ")
+}
+
+fn ratios(values: &[f64]) -> String {
+    let own = values.first().copied().unwrap_or_default();
+    values.iter().skip(1).map(|other| format!("{:.2}", own / other.max(1e-9))).collect::<Vec<_>>().join(" | ")
+}
+
+/// Bytes that no server can compress, so that all send the same.
+fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = vec![0; size];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The certificate and key that the edge itself presents, as files for the peers.
+fn leaf(world: &World) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let folder = world.up.ca_file.parent().context("the CA file has a folder")?;
+    let (certificate, key) = (folder.join("leaf.pem"), folder.join("leaf-key.pem"));
+    ensure!(certificate.exists() && key.exists(), "no {} beside the CA", certificate.display());
+    Ok((certificate, key))
+}

@@ -1,0 +1,170 @@
+//! A svc of our own: `deploy/up` on a temporary state folder, and further edges beside it.
+
+use std::{
+    fs::File,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use crate::wire::{Answer, Connection, Trust};
+
+/// For `deploy/up` to be ready; everything is built already.
+const START: Duration = Duration::from_mins(3);
+/// For an edge to accept connections.
+const EDGE_START: Duration = Duration::from_secs(15);
+
+/// What the bench needs of `up.json`.
+#[derive(Deserialize)]
+pub(crate) struct Up {
+    pub(crate) base_url: String,
+    pub(crate) site_domain: String,
+    pub(crate) https_port: u16,
+    pub(crate) ca_file: PathBuf,
+    pub(crate) token: String,
+    pub(crate) postgres_url: String,
+    pub(crate) config_file: PathBuf,
+}
+
+/// A running svc; stopped when dropped.
+pub(crate) struct World {
+    // Before the folder, so that the programs stop while it is still there.
+    _up: Program,
+    pub(crate) state: tempfile::TempDir,
+    pub(crate) up: Up,
+    pub(crate) trust: Trust,
+    api: String,
+}
+
+/// A program of ours; SIGTERM and a wait when dropped.
+pub(crate) struct Program(Child);
+
+impl Program {
+    pub(crate) fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let log = File::create(log)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(Self(command.spawn().with_context(|| format!("{}", command.get_program().display()))?))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// An edge process.
+pub(crate) struct Edge {
+    pub(crate) program: Program,
+    pub(crate) port: u16,
+}
+
+impl World {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let state = tempfile::tempdir()?;
+        let log = state.path().join("up.log");
+        let mut command = Command::new("deploy/up");
+        // The bench asks more often than a person may.
+        command.env("SVC_STATE_DIR", state.path()).env("SVC__LIMITS__API_PER_MIN", "1000000");
+        let mut program = Program::start(&mut command, &log)?;
+        let deadline = Instant::now() + START;
+        let file = state.path().join("up.json");
+        while !file.exists() {
+            if program.has_ended() || Instant::now() > deadline {
+                bail!("deploy/up did not come up:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        let up: Up = serde_json::from_slice(&std::fs::read(file)?)?;
+        let trust = Trust::in_file(&up.ca_file)?;
+        let authority = up.base_url.trim_start_matches("https://");
+        let api = authority.split(':').next().unwrap_or(authority).to_owned();
+        Ok(Self { _up: program, state, up, trust, api })
+    }
+
+    /// The folder of the built programs.
+    pub(crate) fn programs() -> anyhow::Result<PathBuf> {
+        Ok(std::env::current_exe()?.parent().context("a program has a folder")?.to_path_buf())
+    }
+
+    /// A host under the site domain.
+    pub(crate) fn host(&self, project: &str) -> String {
+        format!("{project}.{}", self.up.site_domain)
+    }
+
+    /// `svc ARGUMENTS`, signed in; its standard output.
+    pub(crate) fn svc(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(Self::programs()?.join("svc"))
+            .args(arguments)
+            .env("SVC_STATE_DIR", self.state.path())
+            .output()?;
+        ensure!(output.status.success(), "svc {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A connection to the API, through the edge of `deploy/up`.
+    pub(crate) fn api(&self) -> anyhow::Result<Connection> {
+        Connection::open(&self.trust, &self.api, self.up.https_port)
+    }
+
+    /// One request to the API.
+    pub(crate) fn call(&self, api: &mut Connection, method: &str, path: &str) -> anyhow::Result<Answer> {
+        let answer = api.request(method, &self.api, path, &format!("authorization: Bearer {}\r\n", self.up.token))?;
+        ensure!(
+            (200..300).contains(&answer.status),
+            "{method} {path} answered {}: {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+        Ok(answer)
+    }
+
+    /// Starts another edge on a port of its own: on one core with one thread, or free.
+    pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<Edge> {
+        let port = free_port()?;
+        let program = Self::programs()?.join("edge");
+        let mut command = match core {
+            Some(core) => {
+                let mut pinned = Command::new("taskset");
+                pinned.args(["-c", &core.to_string()]).arg(program).env("SVC__EDGE__THREADS", "1");
+                pinned
+            }
+            None => Command::new(program),
+        };
+        command
+            .env("SVC_CONFIG", &self.up.config_file)
+            .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{port}"))
+            .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{}", free_port()?));
+        let log = self.state.path().join(format!("edge-{port}.log"));
+        let program = Program::start(&mut command, &log)?;
+        let deadline = Instant::now() + EDGE_START;
+        while Connection::open(&self.trust, &self.api, port).is_err() {
+            ensure!(
+                Instant::now() < deadline,
+                "an edge did not start: {}",
+                std::fs::read_to_string(&log).unwrap_or_default()
+            );
+            sleep(Duration::from_millis(50));
+        }
+        Ok(Edge { program, port })
+    }
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
