@@ -9,6 +9,7 @@ pub mod auth;
 pub mod edges;
 pub mod error;
 pub mod extract;
+mod jobs;
 pub mod middleware;
 pub mod router;
 pub mod serve;

@@ -7,7 +7,7 @@ use common::domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, edges::EdgesTasks, router};
+use crate::{app::App, edges::EdgesTasks, jobs, router};
 
 /// How long requests and tasks under way may take to end once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
@@ -25,6 +25,7 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     // Stopped after the last request, which still waits for the edges.
     let edges_stopping = CancellationToken::new();
     let edges = tokio::spawn(edges.run(edges_stopping.clone()));
+    jobs::start(&app);
     let stopping = app.stopping.clone();
     let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
     let mut server = tokio::spawn(server.into_future());

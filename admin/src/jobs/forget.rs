@@ -1,0 +1,41 @@
+//! Rows that have had their time: answers kept for `Idempotency-Key`s, and device flows.
+
+use std::time::Duration;
+
+use common::{
+    db::{device_grants, idempotency},
+    domain::limits::IDEMPOTENCY_WINDOW,
+};
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// An expired code is told that it has expired for this long; then it is unknown.
+const GRANTS_KEPT: Duration = Duration::from_hours(24);
+const BATCH: i64 = 1_000;
+
+/// Forgets answers that are not replayed any more.
+pub(super) struct Answers;
+
+impl Job for Answers {
+    const NAME: &'static str = "forget idempotent answers";
+    const EVERY: Duration = Duration::from_mins(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = idempotency::delete_expired(&app.db, app.clock.now() - IDEMPOTENCY_WINDOW, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Forgets device flows that ended.
+pub(super) struct SignIns;
+
+impl Job for SignIns {
+    const NAME: &'static str = "forget device flows";
+    const EVERY: Duration = Duration::from_mins(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = device_grants::delete_expired(&app.db, app.clock.now() - GRANTS_KEPT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs a job under its lease, for as long as the program lives.
+
+use common::db::job_leases;
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Full batches in a row under one lease.
+const BATCHES: usize = 20;
+
+/// Takes the lease whenever the job is due, until the program stops.
+pub(super) async fn attend<J: Job>(app: &App, job: &J) {
+    let mut failing = false;
+    while !app.stopping.is_cancelled() {
+        match turn(app, job).await {
+            Ok(done) => {
+                if done > 0 {
+                    tracing::info!(job = J::NAME, done, "a job has run");
+                }
+                failing = false;
+            }
+            // Said once: a Redis that is away for an hour is one line a job, not one a second.
+            Err(error) if !failing => {
+                tracing::warn!(job = J::NAME, error = format!("{error:#}"), "a job failed; it is tried again");
+                failing = true;
+            }
+            Err(error) => tracing::debug!(job = J::NAME, error = format!("{error:#}"), "a job still fails"),
+        }
+        app.stopping.run_until_cancelled(tokio::time::sleep(J::EVERY)).await;
+    }
+}
+
+/// One turn: nothing when another admin has the lease, or had it within the interval.
+async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
+    let now = app.clock.now();
+    // A little early is on time: the interval ends a moment before it is counted down.
+    let not_since = now - J::EVERY.mul_f32(0.9);
+    job_leases::register(&app.db, J::NAME).await?;
+    let Some(lease) = job_leases::take(&app.db, J::NAME, now, not_since, J::LEASE).await? else { return Ok(0) };
+    // A stop cuts the work off, and the lease is given back: the next program need not wait for its end.
+    let working = app.stopping.run_until_cancelled(batches(app, job));
+    let ran = match tokio::time::timeout(J::LEASE, working).await {
+        Ok(ran) => ran.unwrap_or(Ok(0)),
+        Err(_) => Err(anyhow::anyhow!("it did not end within its lease")),
+    };
+    let error = ran.as_ref().err().map(|error| format!("{error:#}"));
+    job_leases::give_back(&app.db, lease, error.as_deref()).await?;
+    ran
+}
+
+async fn batches<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
+    let mut total = 0;
+    for _ in 0..BATCHES {
+        let Batch { done, full } = job.run(app).await?;
+        total += done;
+        if !full {
+            break;
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,51 @@
+//! Changes that were committed and not published, and changes so old that nobody asks for them.
+
+use std::time::Duration;
+
+use common::db::route_changes;
+
+use super::{Batch, Job};
+use crate::{app::App, edges};
+
+/// A change is published by who made it, within milliseconds. After this it is ours.
+const ORPHANED_AFTER: Duration = Duration::from_secs(1);
+/// How long an edge may be without Redis and still catch up change by change; beyond it, it forgets everything.
+const KEPT: Duration = Duration::from_hours(48);
+const REPUBLISH_BATCH: i64 = 256;
+const PRUNE_BATCH: i64 = 5_000;
+
+/// Publishes what a crash, or a Redis that was away, left unpublished.
+pub(super) struct Republish;
+
+impl Job for Republish {
+    const NAME: &'static str = "republish route changes";
+    const EVERY: Duration = Duration::from_secs(1);
+    const LEASE: Duration = Duration::from_secs(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let before = app.clock.now() - ORPHANED_AFTER;
+        let changes = route_changes::unpublished(&app.db, before, REPUBLISH_BATCH).await?;
+        if changes.is_empty() {
+            return Ok(Batch::of(0, REPUBLISH_BATCH));
+        }
+        for change in &changes {
+            edges::publish(change, &app.redis).await?;
+        }
+        let seqs: Vec<i64> = changes.iter().map(|change| change.seq).collect();
+        route_changes::mark_published(&app.db, &seqs, app.clock.now()).await?;
+        Ok(Batch::of(changes.len(), REPUBLISH_BATCH))
+    }
+}
+
+/// Forgets old changes.
+pub(super) struct Prune;
+
+impl Job for Prune {
+    const NAME: &'static str = "prune route changes";
+    const EVERY: Duration = Duration::from_mins(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let pruned = route_changes::prune(&app.db, app.clock.now() - KEPT, PRUNE_BATCH).await?;
+        Ok(Batch::of(usize::try_from(pruned)?, PRUNE_BATCH))
+    }
+}

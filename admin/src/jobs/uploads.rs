@@ -1,0 +1,27 @@
+//! Uploads whose program died: a living one would have ended them long ago.
+
+use std::time::Duration;
+
+use common::db::deployments;
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Longer than any upload may take.
+const STUCK_AFTER: Duration = Duration::from_hours(1);
+const REASON: &str = "The upload was cut off on our side; please try again.";
+const BATCH: i64 = 500;
+
+/// Gives up uploads that will never end. What they left in the store is found as orphaned.
+pub(super) struct GiveUp;
+
+impl Job for GiveUp {
+    const NAME: &'static str = "give up uploads";
+    const EVERY: Duration = Duration::from_mins(5);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let mut db = app.db.acquire().await?;
+        let failed = deployments::fail_stuck(&mut db, app.clock.now() - STUCK_AFTER, REASON, BATCH).await?;
+        Ok(Batch::of(usize::try_from(failed)?, BATCH))
+    }
+}
