@@ -1,6 +1,6 @@
 //! What every handler may use.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use common::{
@@ -9,7 +9,12 @@ use common::{
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::edges::{Edges, EdgesTasks};
+use crate::{
+    bounds::Bounds,
+    codehost::{self, CodeHost},
+    edges::{Edges, EdgesTasks},
+    middleware::rate_limit::RateLimits,
+};
 
 /// The program's shared parts. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +27,8 @@ pub struct App {
     pub store: PackStore,
     /// Who has to learn of changes.
     pub edges: Edges,
+    /// What is done at most at once.
+    pub bounds: Bounds,
     /// Where the time comes from.
     pub clock: Clock,
     /// The configuration.
@@ -30,6 +37,10 @@ pub struct App {
     pub addresses: Addresses,
     /// What sealed rows are opened with.
     pub master_key: MasterKey,
+    /// Who people sign in with.
+    pub code_host: Arc<dyn CodeHost>,
+    /// How often anybody may ask.
+    pub rate_limits: RateLimits,
     /// Work that outlives its request; the stop waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
@@ -46,16 +57,24 @@ impl App {
         let (edges, edges_tasks) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let app = Self {
             db,
+            rate_limits: RateLimits::new(redis.clone(), &config.limits),
             redis,
             store: PackStore::open(&config.store)?,
             edges,
+            bounds: Bounds::default(),
             clock,
             addresses: Addresses::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
+            code_host: codehost::from_config(&config)?,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             config,
         };
         Ok((app, edges_tasks))
+    }
+
+    /// Where uploads are kept while they are received.
+    pub fn spool_folder(&self) -> PathBuf {
+        self.config.admin.spool.clone().unwrap_or_else(std::env::temp_dir)
     }
 }

@@ -41,6 +41,8 @@ pub enum Code {
     DeploymentLive,
     /// The `Idempotency-Key` belongs to another request.
     IdempotencyConflict,
+    /// The request's body did not arrive in time.
+    RequestTimeout,
     /// More than is accepted.
     PayloadTooLarge,
     /// Not of the kind that is accepted.
@@ -49,6 +51,8 @@ pub enum Code {
     SlowDown,
     /// Too many requests.
     RateLimitExceeded,
+    /// More is going on than this program takes on at once.
+    Busy,
     /// Our fault.
     Internal,
     /// The code host did not answer, or not sensibly.
@@ -69,9 +73,11 @@ impl Code {
             Self::NameTaken | Self::NotActivatable | Self::DeploymentLive | Self::IdempotencyConflict => {
                 StatusCode::CONFLICT
             }
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowDown | Self::RateLimitExceeded => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::CodeHostError => StatusCode::BAD_GATEWAY,
         }
@@ -93,10 +99,12 @@ impl Code {
             Self::NotActivatable => "not_activatable",
             Self::DeploymentLive => "deployment_live",
             Self::IdempotencyConflict => "idempotency_conflict",
+            Self::RequestTimeout => "request_timeout",
             Self::PayloadTooLarge => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::SlowDown => "slow_down",
             Self::RateLimitExceeded => "rate_limit_exceeded",
+            Self::Busy => "busy",
             Self::Internal => "internal",
             Self::CodeHostError => "code_host_error",
         }
@@ -146,6 +154,11 @@ impl ApiError {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// What the client is told.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The kind of error.

@@ -6,10 +6,13 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod bounds;
+pub mod codehost;
 pub mod edges;
 pub mod error;
 pub mod extract;
 mod jobs;
 pub mod middleware;
+pub mod pages;
 pub mod router;
 pub mod serve;

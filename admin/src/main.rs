@@ -3,10 +3,19 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, serve};
+use admin::{app::App, codehost::local, serve};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use common::{config::Config, telemetry};
+use common::{
+    config::{CodeHostKind, Config},
+    db::{self, tokens, users},
+    domain::{Clock, token::TokenKind},
+    secrets::tokens::TokenSecret,
+    telemetry,
+};
+
+/// What tokens made here are called in the list of tokens.
+const ISSUED: &str = "admin issue-token";
 
 /// The control plane of svc.
 #[derive(Parser)]
@@ -61,10 +70,25 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 async fn migrate(config: &Config) -> anyhow::Result<()> {
-    let db = common::db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    common::db::migrate(&db).await.context("the database could not be brought up to date")
+    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+    db::migrate(&db).await.context("the database could not be brought up to date")
 }
 
-async fn issue_token(_config: &Config, _login: &str) -> anyhow::Result<()> {
+/// Standard output carries the token and nothing else, so that a script can read it.
+#[expect(clippy::print_stdout, reason = "the token is this command's result")]
+async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        config.code_host.kind == CodeHostKind::Local,
+        "issue-token is for code_host.kind = \"local\"; with a code host, people run `svc login`"
+    );
+    let identity = local::identity(login)?;
+    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+    db::migrate(&db).await.context("the database could not be brought up to date")?;
+    let (now, secret) = (Clock::system().now(), TokenSecret::generate());
+    let mut tx = db.begin().await?;
+    let user = users::upsert(&mut tx, &identity, now).await?;
+    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), &secret.hash(), now).await?;
+    tx.commit().await?;
+    println!("{}", secret.expose());
     Ok(())
 }

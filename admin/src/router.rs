@@ -13,12 +13,30 @@ use crate::{
     app::App,
     auth,
     error::{ApiError, Code},
-    middleware::{client, idempotency, panics, request_id, trace},
+    middleware::{
+        client, idempotency, panics,
+        rate_limit::{self, Bucket},
+        request_id, trace,
+    },
 };
 
 /// Open to everybody.
 fn public() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::health::health)).routes(routes!(api::docs::openapi))
+    OpenApiRouter::new()
+        .routes(routes!(api::health::health))
+        .routes(routes!(api::docs::openapi))
+        .routes(routes!(api::device::page::show, api::device::page::answer))
+}
+
+/// The device flow: without a token, so limited by address.
+fn sign_in(app: &App) -> OpenApiRouter<App> {
+    let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
+    let start = OpenApiRouter::new().routes(routes!(api::device::start));
+    let poll = OpenApiRouter::new().routes(routes!(api::device::poll));
+    start
+        .layer(from_fn_with_state(app.clone(), idempotency::replay))
+        .layer(limited(Bucket::AuthDevice))
+        .merge(poll.layer(from_fn_with_state(app.clone(), idempotency::replay)).layer(limited(Bucket::AuthPoll)))
 }
 
 /// For callers with a token, with bodies that are small: `Idempotency-Key` is seen to by middleware.
@@ -27,12 +45,21 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::me::me))
         .routes(routes!(api::tokens::list, api::tokens::create))
         .routes(routes!(api::tokens::revoke))
+        .routes(routes!(api::projects::list, api::projects::create))
+        .routes(routes!(api::projects::show, api::projects::delete))
+        .routes(routes!(api::deployments::list))
+        .routes(routes!(api::deployments::show, api::deployments::delete))
+        .routes(routes!(api::deployments::activate))
+        .routes(routes!(api::access::set_access))
+        .routes(routes!(api::access::set_password, api::access::delete_password))
+        .routes(routes!(api::shares::list))
+        .routes(routes!(api::shares::delete))
 }
 
 /// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
 /// the body's hash.
 fn uploads() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
 /// Every route, and the document that describes them.
@@ -40,8 +67,9 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
     let authenticated = control_plane()
         .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
+        .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate));
-    public().merge(authenticated).split_for_parts()
+    public().merge(sign_in(app)).merge(authenticated).split_for_parts()
 }
 
 /// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it

@@ -1,2 +1,64 @@
-//! x
-fn main() {}
+//! `svc`, the command-line client.
+//!
+//! Start with [`args`] for what can be said, `commands/<noun>.rs` for what is done, [`client`] for how it is sent.
+
+mod args;
+mod client;
+mod commands;
+mod credentials;
+mod failure;
+mod output;
+mod pack;
+mod project;
+
+use std::{env, process::ExitCode};
+
+use clap::{Parser as _, error::ErrorKind};
+use common::domain::Clock;
+
+use crate::{args::Args, failure::Failure, output::Output};
+
+/// What a shell reports for a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+fn main() -> ExitCode {
+    let clock = Clock::system();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return misused(&error, Output::new(env::args().any(|arg| arg == "--json"), clock.now())),
+    };
+    let output = Output::new(args.global.json, clock.now());
+    match run(args, output) {
+        Ok(code) => code,
+        Err(error) => {
+            let failure = failure::of(&error);
+            output.failure(&failure);
+            ExitCode::from(failure.kind as u8)
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        done = commands::run(args, output) => done.map(|()| ExitCode::SUCCESS),
+        _ = tokio::signal::ctrl_c() => {
+            // Blocking work (packing) has no one left to finish for; its temporary file has no name.
+            std::process::exit(INTERRUPTED)
+        }
+    }
+}
+
+/// `--help` and `--version` are answers; everything else that clap says is a mistake of usage.
+fn misused(error: &clap::Error, output: Output) -> ExitCode {
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if output.is_json() && !is_answer {
+        let message = error.render().to_string();
+        let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        output.failure(&Failure::usage(message).with_hint("See `svc --help`."));
+        return ExitCode::from(failure::Kind::Usage as u8);
+    }
+    // A closed stdout is no reason to complain.
+    let _ = error.print();
+    ExitCode::from(if is_answer { 0 } else { failure::Kind::Usage as u8 })
+}

@@ -1,6 +1,11 @@
 //! Handlers, one folder or file per noun, as in the URLs: parse → proof → one transaction → view.
 
+pub mod access;
+pub mod deployments;
+pub mod device;
 pub mod docs;
 pub mod health;
 pub mod me;
+pub mod projects;
+pub mod shares;
 pub mod tokens;

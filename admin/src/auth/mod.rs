@@ -6,6 +6,8 @@
 
 mod bearer;
 mod principal;
+mod project_access;
 
 pub use bearer::{Authentication, authenticate, presented_secret};
 pub use principal::{Caller, CliUser, DeployToken};
+pub use project_access::ProjectAccess;

@@ -3,5 +3,6 @@
 pub mod client;
 pub mod idempotency;
 pub mod panics;
+pub mod rate_limit;
 pub mod request_id;
 pub mod trace;

@@ -62,11 +62,11 @@ pub struct ProjectList {
 }
 
 /// Makes a project.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct CreateProject {
     /// Its subdomain: globally unique.
     pub name: NewProjectName,
     /// The org that is to own it; personal when absent.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org: Option<String>,
 }

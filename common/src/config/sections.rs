@@ -147,11 +147,13 @@ pub enum HttpMode {
 pub struct Admin {
     /// Where the control plane is accepted, in plain HTTP: for the edges, not for the internet.
     pub listen: SocketAddr,
+    /// Where uploads are kept while they are received, 100 MB each; the system's temporary folder when absent.
+    pub spool: Option<PathBuf>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: address("127.0.0.1:8081") }
+        Self { listen: address("127.0.0.1:8081"), spool: None }
     }
 }
 

@@ -211,15 +211,13 @@ pub enum DeleteError {
     /// It is what the project serves.
     #[error("the deployment is live")]
     Live,
-    /// Its upload has not ended.
-    #[error("the deployment is being uploaded")]
-    Uploading,
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Deletes a deployment that is not live; its pack is queued for removal.
+/// Deletes a deployment that is not live; its pack is queued for removal. One that is still being uploaded finds, when
+/// it would go live, that it is gone.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Edit>>,
@@ -227,15 +225,21 @@ pub async fn delete(
     now: Timestamp,
 ) -> Result<RouteChange, DeleteError> {
     lock_project(conn, &project.id).await?;
-    match status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? {
-        DeploymentStatus::Live => return Err(DeleteError::Live),
-        DeploymentStatus::Uploading => return Err(DeleteError::Uploading),
-        DeploymentStatus::Superseded | DeploymentStatus::Failed => {}
+    if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
+        return Err(DeleteError::Live);
     }
     sqlx::query!("DELETE FROM deployments WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
     pack_removals::queue(conn, id, now).await?;
     let hosts: Vec<_> = project.deployment_host(id).into_iter().collect();
     Ok(route_changes::record(conn, &project.id, &hosts, now).await?)
+}
+
+/// Forgets an upload that turned out to repeat an earlier one.
+pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM deployments WHERE id = $1 AND status = 'uploading'", id.as_str())
+        .execute(db)
+        .await
+        .map(drop)
 }
 
 /// Gives up uploads that began before `before`: their program must have died. Says how many.

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod names;
 pub mod networks;
 pub mod role;
+mod share_words;
 pub mod token;
 
 pub use clock::{Clock, Timestamp};

@@ -146,6 +146,11 @@ pub struct ShareName(String);
 pub struct InvalidShareName;
 
 impl ShareName {
+    /// From words that are known to be good.
+    pub(super) fn from_words(words: &str) -> Self {
+        Self(words.to_owned())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,0 +1,86 @@
+//! `/projects/:name/access` and `/password`: who may see the site.
+
+use axum::{extract::State, response::IntoResponse};
+use common::{
+    api::{
+        Done,
+        access::{AccessChanged, SetAccess, SetPassword},
+    },
+    db::projects::{self, Edit, NewAccess, Permit, SetAccessError},
+    domain::access::AccessMode,
+};
+
+use crate::{app::App, auth::ProjectAccess, edges::Propagation, error::ApiError, extract::Json};
+
+/// Changes who may see the site.
+#[utoipa::path(
+    put, path = "/projects/{name}/access", tag = "Access", request_body = SetAccess,
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "Changed, on every edge", body = AccessChanged)),
+)]
+pub async fn set_access(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Json(body): Json<SetAccess>,
+) -> Result<impl IntoResponse, ApiError> {
+    let access = match (body.mode, body.password) {
+        (AccessMode::Public, _) => NewAccess::Public,
+        (AccessMode::Org, _) => NewAccess::Org,
+        (AccessMode::Password, None) => NewAccess::Password(None),
+        (AccessMode::Password, Some(password)) => NewAccess::Password(Some(app.bounds.hash(password).await?)),
+    };
+    let (mode, propagation) = change(&app, &project, access).await?;
+    Ok((propagation, Json(AccessChanged { ok: true, mode })))
+}
+
+/// Sets the password, and with it the `password` mode. Who came in with the old one is asked again.
+#[utoipa::path(
+    put, path = "/projects/{name}/password", tag = "Access", request_body = SetPassword,
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "Set, on every edge", body = Done)),
+)]
+pub async fn set_password(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Json(body): Json<SetPassword>,
+) -> Result<impl IntoResponse, ApiError> {
+    let hash = app.bounds.hash(body.password).await?;
+    let (_, propagation) = change(&app, &project, NewAccess::Password(Some(hash))).await?;
+    Ok((propagation, Json(Done::OK)))
+}
+
+/// Forgets the password: the site is public again. A site for an org's members stays theirs.
+#[utoipa::path(
+    delete, path = "/projects/{name}/password", tag = "Access",
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "Forgotten, on every edge", body = Done)),
+)]
+pub async fn delete_password(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+) -> Result<impl IntoResponse, ApiError> {
+    let (_, propagation) = change(&app, &project, NewAccess::WithoutPassword).await?;
+    Ok((propagation, Json(Done::OK)))
+}
+
+async fn change(app: &App, project: &Permit<Edit>, access: NewAccess) -> Result<(AccessMode, Propagation), ApiError> {
+    let mut tx = app.db.begin().await?;
+    let (mode, change) = projects::set_access(&mut tx, project, access, app.clock.now()).await?;
+    tx.commit().await?;
+    Ok((mode, app.edges.apply(change).await))
+}
+
+impl From<SetAccessError> for ApiError {
+    fn from(error: SetAccessError) -> Self {
+        match error {
+            SetAccessError::Gone => Self::not_found("project"),
+            SetAccessError::NoPassword => {
+                Self::invalid("`password` is missing: this project has no password stored that could be kept.")
+            }
+            SetAccessError::Personal => Self::invalid(
+                "`mode` can be org only for a project that belongs to an organization; this one is personal.",
+            ),
+            SetAccessError::Db(error) => error.into(),
+        }
+    }
+}

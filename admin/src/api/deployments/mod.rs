@@ -1,0 +1,159 @@
+//! `/projects/:name/deployments`: listing, showing, activating and deleting them. Publishing is in [`upload`], and
+//! what it shares with shares in [`receive`].
+
+pub mod receive;
+pub mod upload;
+
+use axum::{extract::State, response::IntoResponse};
+use common::{
+    api::{
+        Done, Page,
+        deployments::{Activated, Deployment, DeploymentList},
+    },
+    db::{
+        self,
+        deployments::{ActivateError, DeleteError},
+        projects::{Deploy, Edit, Project},
+    },
+    domain::{DeploymentId, deployment::DeploymentStatus},
+    routes::Addresses,
+};
+use serde::Deserialize;
+
+use crate::{
+    api::projects::url,
+    app::App,
+    auth::ProjectAccess,
+    error::{ApiError, Code},
+    extract::{Json, Paged, Path},
+};
+
+/// The deployment of the path. The project of the path is in [`ProjectAccess`].
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    id: DeploymentId,
+}
+
+/// The project's deployments, newest first.
+#[utoipa::path(
+    get, path = "/projects/{name}/deployments", tag = "Deployments",
+    params(("name" = String, Path, description = "The project's name"), Page),
+    responses((status = 200, description = "The deployments", body = DeploymentList)),
+)]
+pub async fn list(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    page: Paged<DeploymentId>,
+) -> Result<Json<DeploymentList>, ApiError> {
+    let mut rows = db::deployments::page(&app.db, &project, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let deployments = rows.into_iter().map(|row| view(&app.addresses, &project, row)).collect();
+    Ok(Json(DeploymentList { deployments, next_cursor }))
+}
+
+/// One deployment of the project.
+#[utoipa::path(
+    get, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+    ),
+    responses((status = 200, description = "The deployment", body = Deployment)),
+)]
+pub async fn show(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Path(Named { id }): Path<Named>,
+) -> Result<Json<Deployment>, ApiError> {
+    let row = db::deployments::find(&app.db, &project, &id).await?;
+    let row = row.ok_or_else(|| ApiError::not_found("deployment"))?;
+    Ok(Json(view(&app.addresses, &project, row)))
+}
+
+/// Points the project at one of its deployments: to roll back, or forward again. Files are not touched.
+#[utoipa::path(
+    post, path = "/projects/{name}/deployments/{id}/activate", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+    ),
+    responses((status = 200, description = "It is served now", body = Activated)),
+)]
+pub async fn activate(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Deploy>,
+    Path(Named { id }): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut tx = app.db.begin().await?;
+    let change = db::deployments::activate(&mut tx, &project, &id, app.clock.now()).await?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Activated { ok: true, active_deployment_id: id })))
+}
+
+/// Deletes a deployment that is not live, with its files. It cannot be rolled back to any more.
+#[utoipa::path(
+    delete, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+    ),
+    responses((status = 200, description = "Deleted", body = Done)),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Path(Named { id }): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut tx = app.db.begin().await?;
+    let change = db::deployments::delete(&mut tx, &project, &id, app.clock.now()).await?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}
+
+/// A deployment as the API shows it.
+pub fn view(addresses: &Addresses, project: &Project, row: db::deployments::Deployment) -> Deployment {
+    let own_address = project.share_name.is_none();
+    Deployment {
+        url: if own_address { addresses.deployment_url(&row.id, &project.name) } else { url(addresses, project) },
+        active: row.status == DeploymentStatus::Live,
+        id: row.id,
+        status: row.status,
+        created_at: row.created_at,
+        files: u32::try_from(row.files).unwrap_or_default(),
+        bytes: u64::try_from(row.bytes).unwrap_or_default(),
+        cli_version: row.cli_version,
+        git_sha: row.git_sha,
+        created_by: row.created_by,
+        failure: row.failure,
+    }
+}
+
+impl From<ActivateError> for ApiError {
+    fn from(error: ActivateError) -> Self {
+        match error {
+            ActivateError::NotFound => Self::not_found("deployment"),
+            ActivateError::NotActivatable(DeploymentStatus::Uploading) => Self::new(
+                Code::NotActivatable,
+                "This deployment is still being uploaded; it goes live by itself when it is complete.",
+            ),
+            ActivateError::NotActivatable(_) => Self::new(
+                Code::NotActivatable,
+                "The upload of this deployment failed, so there is nothing to serve; deploy again.",
+            ),
+            ActivateError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::NotFound => Self::not_found("deployment"),
+            DeleteError::Live => Self::new(
+                Code::DeploymentLive,
+                "This deployment is live; activate another one first, or delete the project.",
+            ),
+            DeleteError::Db(error) => error.into(),
+        }
+    }
+}

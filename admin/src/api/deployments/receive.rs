@@ -1,0 +1,194 @@
+//! Receiving a tarball: from a request's body into the spool folder, never into memory.
+
+use std::{fs::File, path::Path, time::Duration};
+
+use axum::{body::Body, http::HeaderMap};
+use common::{
+    db::deployments::Origin,
+    domain::limits::{MB, UPLOAD_BYTES},
+    store::PublishError,
+};
+use futures_util::StreamExt as _;
+use http::{HeaderName, header};
+use sha2::{Digest as _, Sha256};
+use tokio::{io::AsyncWriteExt as _, time::Instant};
+
+use crate::error::{ApiError, Code};
+
+/// Longest pause within a body.
+const STALL: Duration = Duration::from_secs(20);
+/// A body must keep up this many bytes a second...
+const SLOWEST: u64 = 16 * 1024;
+/// ...once it has had so long to get going.
+const GRACE: Duration = Duration::from_secs(30);
+/// Longest time for a whole body. Far below the hour after which an upload is given up for dead.
+const LONGEST: Duration = Duration::from_mins(30);
+/// How much of a refused body is read and thrown away, and for how long: most clients read the answer only once they
+/// have sent everything.
+const DRAIN_BYTES: u64 = 512 * MB;
+const DRAIN_WAIT: Duration = Duration::from_secs(20);
+/// Bytes gathered before they are written to the spool.
+const WRITE_BUFFER: usize = 256 * 1024;
+
+const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
+const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
+const CLI_VERSION_CHARS: usize = 100;
+
+/// A received body. The file has no name: it goes away with this.
+#[derive(Debug)]
+pub struct Spooled {
+    /// The body.
+    pub file: File,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
+}
+
+/// Refuses what the headers alone condemn.
+pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !["application/gzip", "application/x-gzip"].iter().any(|gzip| media_type.eq_ignore_ascii_case(gzip)) {
+        return Err(ApiError::new(
+            Code::UnsupportedMediaType,
+            "Send a gzipped tarball with `Content-Type: application/gzip`.",
+        ));
+    }
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
+}
+
+/// Writes the body to a file without a name in `folder`.
+pub async fn receive(body: Body, folder: &Path) -> Result<Spooled, ApiError> {
+    let spool = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
+    let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
+    let mut chunks = body.into_data_stream();
+    let mut sha256 = Sha256::new();
+    let mut received = 0;
+    let start = Instant::now();
+    loop {
+        let deadline = (start + slowest_pace(received)).min(Instant::now() + STALL);
+        let chunk = match tokio::time::timeout_at(deadline, chunks.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => {
+                tracing::debug!(%error, received, "an upload broke off");
+                return Err(ApiError::invalid("The upload broke off before it was complete; please try again."));
+            }
+            Ok(None) => break,
+            Err(_) => return Err(too_slow()),
+        };
+        received += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        if received > UPLOAD_BYTES {
+            drain(Body::from_stream(chunks)).await;
+            return Err(too_large());
+        }
+        sha256.update(&chunk);
+        spool.write_all(&chunk).await.map_err(ApiError::internal)?;
+    }
+    spool.flush().await.map_err(ApiError::internal)?;
+    let file = spool.into_inner().into_std().await;
+    Ok(Spooled { file, sha256: sha256.finalize().into() })
+}
+
+/// How long after its start a body with so many bytes may be waited for.
+fn slowest_pace(received: u64) -> Duration {
+    (GRACE + Duration::from_secs(received / SLOWEST)).min(LONGEST)
+}
+
+/// Reads the rest of a refused body and throws it away, within bounds.
+pub async fn drain(body: Body) {
+    let mut chunks = body.into_data_stream();
+    let mut drained = 0;
+    let draining = async {
+        while let Some(Ok(chunk)) = chunks.next().await {
+            drained += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+            if drained > DRAIN_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
+}
+
+/// Where an upload comes from. The headers are for people to read: one that is odd is left out, not refused.
+pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let is_version = |text: &&str| (1..=CLI_VERSION_CHARS).contains(&text.len());
+    let is_sha = |text: &&str| (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    Origin {
+        cli_version: text(CLI_VERSION).filter(is_version).map(ToOwned::to_owned),
+        git_sha: text(GIT_SHA).filter(is_sha).map(str::to_ascii_lowercase),
+        created_by: Some(created_by),
+    }
+}
+
+fn too_large() -> ApiError {
+    ApiError::new(Code::PayloadTooLarge, format!("The tarball is larger than {} MB.", UPLOAD_BYTES / MB))
+}
+
+fn too_slow() -> ApiError {
+    ApiError::new(Code::RequestTimeout, "The upload stood still or was too slow; please try again.")
+}
+
+impl From<PublishError> for ApiError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
+            PublishError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
+            PublishError::Store(error) => Self::internal(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn only_gzip_of_allowed_length_is_let_in() {
+        for good in ["application/gzip", "Application/X-GZIP", "application/gzip; charset=binary"] {
+            assert!(check(&headers(&[(header::CONTENT_TYPE, good)])).is_ok(), "{good}");
+        }
+        for bad in ["application/x-tar", "application/gzipped", "", "text/plain; application/gzip"] {
+            let code = check(&headers(&[(header::CONTENT_TYPE, bad)])).unwrap_err().code();
+            assert_eq!(code, Code::UnsupportedMediaType, "{bad}");
+        }
+        assert!(check(&HeaderMap::new()).is_err());
+        let length =
+            |text| check(&headers(&[(header::CONTENT_TYPE, "application/gzip"), (header::CONTENT_LENGTH, text)]));
+        assert!(length("104857600").is_ok());
+        assert_eq!(length("104857601").unwrap_err().code(), Code::PayloadTooLarge);
+    }
+
+    #[test]
+    fn odd_origins_are_left_out() {
+        let good = origin(&headers(&[(CLI_VERSION, "svc 1.2.3"), (GIT_SHA, "0123ABC")]), "ada".into());
+        assert_eq!((good.cli_version.as_deref(), good.git_sha.as_deref()), (Some("svc 1.2.3"), Some("0123abc")));
+        let odd = origin(&headers(&[(CLI_VERSION, ""), (GIT_SHA, "not a sha")]), "ada".into());
+        assert_eq!((odd.cli_version, odd.git_sha), (None, None));
+    }
+
+    #[test]
+    fn the_pace_is_bounded_on_both_sides() {
+        assert_eq!(slowest_pace(0), GRACE);
+        assert_eq!(slowest_pace(UPLOAD_BYTES), LONGEST);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_spooled_and_hashed() {
+        use std::io::{Read as _, Seek as _};
+        let folder = tempfile::tempdir().unwrap();
+        let mut spooled = receive(Body::from("abc"), folder.path()).await.unwrap();
+        assert_eq!(hex::encode(&spooled.sha256[..4]), "ba7816bf");
+        spooled.file.rewind().unwrap();
+        let mut text = String::new();
+        spooled.file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "abc");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,54 @@
+//! The device-flow login: the client starts it and polls, the person answers elsewhere.
+//!
+//! [`start`] and [`poll`] are the client's endpoints; [`page`] is where the person answers for the local kind.
+
+pub mod page;
+mod poll;
+mod start;
+
+pub use poll::{__path_poll, poll};
+pub use start::{__path_start, start};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use secrecy::SecretString;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    codehost::CodeHostError,
+    error::{ApiError, Code},
+};
+
+/// Our device code: 32 random bytes in base64url. Only its SHA-256 is stored.
+struct DeviceCode(String);
+
+impl DeviceCode {
+    const LEN: usize = 43;
+
+    fn generate() -> Self {
+        let bytes: [u8; 32] = rand::RngExt::random(&mut rand::rng());
+        Self(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    fn parse(text: String) -> Option<Self> {
+        let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        (text.len() == Self::LEN && text.bytes().all(url_safe)).then_some(Self(text))
+    }
+
+    fn hash(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
+    }
+}
+
+/// The code host's device code, out of its sealed row.
+fn opened(plain: Vec<u8>) -> Result<SecretString, ApiError> {
+    String::from_utf8(plain).map(Into::into).map_err(ApiError::internal)
+}
+
+fn code_host_error(error: CodeHostError) -> ApiError {
+    let message = "The code host does not answer as it should; please try again in a moment.";
+    ApiError::new(Code::CodeHostError, message).caused_by(error)
+}
+
+fn whole_seconds(duration: std::time::Duration) -> i32 {
+    i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,188 @@
+//! `POST /auth/device/poll`.
+
+use std::time::Duration;
+
+use axum::{
+    extract::State,
+    http::{HeaderName, header},
+};
+use common::{
+    api::device::{DevicePoll, DeviceToken},
+    db::{
+        device_grants::{self, Grant, GrantState},
+        tokens,
+        users::{self, Identity},
+    },
+    domain::{Timestamp, UserId, token::TokenKind},
+    secrets::{Purpose, tokens::TokenSecret},
+};
+
+use super::{DeviceCode, code_host_error, opened, whole_seconds};
+use crate::{
+    app::App,
+    codehost::Answer,
+    error::{ApiError, Code},
+    extract::Json,
+};
+
+/// What `slow_down` adds to the interval (RFC 8628, section 3.5).
+const SLOW_DOWN: Duration = Duration::from_secs(5);
+/// A client's clock and the network may shorten an interval by this much.
+const INTERVAL_SLACK: Duration = Duration::from_millis(500);
+/// What tokens from here are called in the list of tokens.
+const LABEL: &str = "svc login";
+
+/// Asks whether the person has answered. The code works once.
+#[utoipa::path(
+    post, path = "/auth/device/poll", tag = "Device-flow login", security(()), request_body = DevicePoll,
+    responses(
+        (status = 200, description = "The person said yes: a new `cli` token", body = DeviceToken),
+        (status = 400, description = "`authorization_pending`: not yet; `expired_token`: start again; `invalid_request`",
+            body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`access_denied`: the person said no", body = common::api::error::ErrorEnvelope),
+        (status = 429, description = "`slow_down`: leave 5 s more between polls; `rate_limit_exceeded`",
+            body = common::api::error::ErrorEnvelope),
+        (status = 502, description = "`code_host_error`: the code host does not answer", body = common::api::error::ErrorEnvelope),
+    ),
+)]
+pub async fn poll(
+    State(app): State<App>,
+    Json(body): Json<DevicePoll>,
+) -> Result<([(HeaderName, &'static str); 1], Json<DeviceToken>), ApiError> {
+    let device_code = DeviceCode::parse(body.device_code)
+        .ok_or_else(|| ApiError::invalid("`device_code` must be the one that POST /auth/device gave."))?;
+    let hash = device_code.hash();
+    let now = app.clock.now();
+    let grant = device_grants::poll(&app.db, &hash, now).await?.ok_or_else(expired)?;
+    let token = match judge(&grant, now) {
+        Judgement::Expired => return Err(expired()),
+        Judgement::Denied => return Err(denied()),
+        Judgement::TooFast => return Err(slow_down(&app, &hash, &grant, None).await?),
+        Judgement::Approved(user) => redeem(&app, &hash, Redeemer::Known(user)).await?,
+        Judgement::Ask => match ask(&app, &hash, &grant).await? {
+            Answer::Pending => return Err(pending()),
+            Answer::SlowDown(interval) => return Err(slow_down(&app, &hash, &grant, interval).await?),
+            Answer::Expired => return Err(expired()),
+            Answer::Denied => {
+                device_grants::deny(&app.db, &hash).await?;
+                return Err(denied());
+            }
+            Answer::Authorized(identity) => redeem(&app, &hash, Redeemer::FromCodeHost(identity)).await?,
+        },
+    };
+    let token = DeviceToken { token: token.expose().to_owned() };
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(token)))
+}
+
+/// What a flow's row says by itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    Expired,
+    Denied,
+    TooFast,
+    Approved(UserId),
+    Ask,
+}
+
+fn judge(grant: &Grant, now: Timestamp) -> Judgement {
+    if grant.expires_at <= now {
+        return Judgement::Expired;
+    }
+    match (grant.state, &grant.user_id) {
+        (GrantState::Used, _) | (GrantState::Approved, None) => Judgement::Expired,
+        (GrantState::Denied, _) => Judgement::Denied,
+        // A person's answer is worth more than the client's manners.
+        (GrantState::Approved, Some(user)) => Judgement::Approved(user.clone()),
+        (GrantState::Pending, _) => {
+            let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
+            let earliest = grant.last_polled_at.map(|last| last + interval.saturating_sub(INTERVAL_SLACK));
+            if earliest.is_some_and(|earliest| now < earliest) { Judgement::TooFast } else { Judgement::Ask }
+        }
+    }
+}
+
+async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<Answer, ApiError> {
+    let Some(sealed) = &grant.sealed_device_code else { return Ok(Answer::Pending) };
+    let plain = app.master_key.open(Purpose::CodeHost, hash, sealed).map_err(ApiError::internal)?;
+    app.code_host.ask(&opened(plain)?).await.map_err(code_host_error)
+}
+
+enum Redeemer {
+    Known(UserId),
+    FromCodeHost(Identity),
+}
+
+/// Uses the code up for a token: one transaction, so that there is never one without the other.
+async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenSecret, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    if !device_grants::redeem(&mut tx, hash).await? {
+        return Err(expired());
+    }
+    let user = match redeemer {
+        Redeemer::Known(user) => user,
+        Redeemer::FromCodeHost(identity) => users::upsert(&mut tx, &identity, now).await?.id,
+    };
+    let secret = TokenSecret::generate();
+    tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), &secret.hash(), now).await?;
+    tx.commit().await?;
+    Ok(secret)
+}
+
+async fn slow_down(app: &App, hash: &[u8; 32], grant: &Grant, wanted: Option<Duration>) -> Result<ApiError, ApiError> {
+    let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
+    let interval = wanted.unwrap_or(interval + SLOW_DOWN).max(interval);
+    device_grants::set_interval(&app.db, hash, whole_seconds(interval)).await?;
+    let message = format!("Polling too fast; leave {} seconds between polls from now on.", interval.as_secs());
+    Ok(ApiError::new(Code::SlowDown, message).retry_after(interval))
+}
+
+fn pending() -> ApiError {
+    ApiError::new(Code::AuthorizationPending, "The person has not answered yet; keep polling.")
+}
+
+fn expired() -> ApiError {
+    ApiError::new(Code::ExpiredToken, "The device code has expired or was used; start again with POST /auth/device.")
+}
+
+fn denied() -> ApiError {
+    ApiError::new(Code::AccessDenied, "The person denied the sign-in.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_millis(seconds * 1_000)
+    }
+
+    fn grant(state: GrantState, last_polled: Option<i64>) -> Grant {
+        Grant {
+            state,
+            sealed_device_code: None,
+            interval_seconds: 5,
+            user_id: None,
+            expires_at: at(900),
+            last_polled_at: last_polled.map(at),
+        }
+    }
+
+    #[test]
+    fn polls_are_judged_by_state_and_pace() {
+        assert_eq!(judge(&grant(GrantState::Pending, None), at(0)), Judgement::Ask);
+        assert_eq!(judge(&grant(GrantState::Pending, Some(10)), at(12)), Judgement::TooFast);
+        assert_eq!(judge(&grant(GrantState::Pending, Some(10)), at(15)), Judgement::Ask);
+        assert_eq!(judge(&grant(GrantState::Pending, None), at(900)), Judgement::Expired);
+        assert_eq!(judge(&grant(GrantState::Denied, Some(10)), at(11)), Judgement::Denied);
+        assert_eq!(judge(&grant(GrantState::Used, None), at(11)), Judgement::Expired);
+    }
+
+    #[test]
+    fn approval_is_told_at_once() {
+        let user = UserId::new(at(1));
+        let approved = Grant { user_id: Some(user.clone()), ..grant(GrantState::Approved, Some(10)) };
+        assert_eq!(judge(&approved, at(11)), Judgement::Approved(user));
+        assert_eq!(judge(&approved, at(900)), Judgement::Expired);
+    }
+}

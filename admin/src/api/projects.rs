@@ -1,0 +1,154 @@
+//! `/projects`: making, listing, showing and deleting them.
+
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use common::{
+    api::{
+        Done, Page,
+        access::Access,
+        projects::{CreateProject, Project, ProjectDetail, ProjectList},
+    },
+    db::{
+        self, deployments, orgs,
+        projects::{self, Administer, CreateError, Deploy, Party},
+        route_changes,
+    },
+    domain::{ProjectId, UserId, limits::DETAIL_DEPLOYMENTS},
+    routes::Addresses,
+};
+use serde::Deserialize;
+
+use crate::{
+    api::deployments::view as deployment_view,
+    app::App,
+    auth::{Caller, CliUser, ProjectAccess},
+    error::{ApiError, Code},
+    extract::{Json, Paged, Query},
+};
+
+/// Which projects are listed.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Whose {
+    /// The name of an org that you belong to; your personal projects when absent.
+    org: Option<String>,
+}
+
+/// Your projects, newest first. A deploy token sees its org's. Shares are not among them.
+#[utoipa::path(
+    get, path = "/projects", tag = "Projects", params(Whose, Page),
+    responses((status = 200, description = "The projects", body = ProjectList)),
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(whose): Query<Whose>,
+    page: Paged<ProjectId>,
+) -> Result<Json<ProjectList>, ApiError> {
+    let owner = match (&caller, whose.org) {
+        (_, None) => caller.party(),
+        (Caller::User(caller), Some(org)) => org_of(&app, &caller.user.id, &org).await?,
+        (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => caller.party(),
+        (Caller::Deploy(_), Some(_)) => return Err(ApiError::not_found("organization")),
+    };
+    let mut projects = projects::page(&app.db, &owner, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut projects, |project| project.id.to_string());
+    let projects = projects.into_iter().map(|project| view(&app.addresses, project)).collect();
+    Ok(Json(ProjectList { projects, next_cursor }))
+}
+
+/// Makes a project. Its name is its subdomain.
+#[utoipa::path(
+    post, path = "/projects", tag = "Projects", request_body = CreateProject,
+    responses((status = 201, description = "The project", body = Project)),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<CreateProject>,
+) -> Result<(StatusCode, Json<Project>), ApiError> {
+    let owner = match body.org {
+        None => Party::User(caller.user.id),
+        Some(org) => org_of(&app, &caller.user.id, &org).await?,
+    };
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let project = projects::create(&mut tx, &owner, body.name, now).await?;
+    let change = route_changes::record(&mut tx, &project.id, &[project.host()], now).await?;
+    tx.commit().await?;
+    // Not waited for: until the first deployment there is nothing to see.
+    app.edges.publish(change);
+    Ok((StatusCode::CREATED, Json(view(&app.addresses, project))))
+}
+
+/// A project with its 20 newest deployments, its domains and who may see it.
+#[utoipa::path(
+    get, path = "/projects/{name}", tag = "Projects",
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "The project", body = ProjectDetail)),
+)]
+pub async fn show(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Deploy>,
+) -> Result<Json<ProjectDetail>, ApiError> {
+    let deployments = deployments::page(&app.db, &project, None, DETAIL_DEPLOYMENTS).await?;
+    Ok(Json(ProjectDetail {
+        deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
+        domains: Vec::new(),
+        access: Access { mode: project.access_mode },
+        repo: None,
+        project: view(&app.addresses, project.clone()),
+    }))
+}
+
+/// Deletes a project with everything it owns: deployments and their files. It stops being served at once.
+#[utoipa::path(
+    delete, path = "/projects/{name}", tag = "Projects",
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "Deleted", body = Done)),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Administer>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut tx = app.db.begin().await?;
+    let deleted = projects::delete(&mut tx, &project, app.clock.now()).await?;
+    let change = deleted.ok_or_else(|| ApiError::not_found("project"))?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}
+
+/// The org called `name`, if the user belongs to it.
+async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError> {
+    let membership = orgs::membership(&app.db, user, name).await?;
+    let membership = membership.ok_or_else(|| ApiError::not_found("organization"))?;
+    Ok(Party::Org(membership.org().clone()))
+}
+
+fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
+    Project {
+        url: url(addresses, &project),
+        id: project.id,
+        name: project.name,
+        org: project.org,
+        active_deployment_id: project.active_deployment_id,
+        expires_at: project.expires_at,
+        created_at: project.created_at,
+    }
+}
+
+/// Where the project's active deployment is served.
+pub fn url(addresses: &Addresses, project: &db::projects::Project) -> String {
+    match &project.share_name {
+        Some(words) => addresses.share_url(words),
+        None => addresses.project_url(&project.name),
+    }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `POST /shares`: receive → pack → one transaction makes the project, its deployment and its address. Before that
+//! there is no row, and a failure leaves nothing.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use common::{
+    api::deployments::Uploaded,
+    db::{
+        deployments::{Content, Origin},
+        shares::{self, CreateError, NewShare},
+    },
+    domain::{
+        DeploymentId, ShareName, Timestamp, UserId,
+        access::SitePassword,
+        limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
+    },
+    routes::RouteChange,
+    store::Published,
+};
+use http::HeaderName;
+use serde::Deserialize;
+use tracing::Instrument as _;
+
+use crate::{
+    api::deployments::receive::{self, Spooled},
+    app::App,
+    auth::CliUser,
+    error::ApiError,
+    extract::{Json, Query},
+    middleware::idempotency::Idempotency,
+};
+
+const SHARE_PASSWORD: HeaderName = HeaderName::from_static("x-svc-share-password");
+/// Three words are one of many millions: so many collisions in a row mean something else is wrong.
+const NAME_ATTEMPTS: usize = 10;
+
+/// How long the share lives.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Lifetime {
+    /// Days, 1 to 30; 7 when absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 30)]
+    ttl: Option<String>,
+}
+
+/// Publishes a folder at an address of three words, for some days.
+#[utoipa::path(
+    post, path = "/shares", tag = "Shares",
+    params(
+        Lifetime,
+        ("x-svc-share-password" = Option<String>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
+        ("x-svc-cli-version" = Option<String>, Header, description = "Recorded with the deployment"),
+        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: 7 to 64 hex digits"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
+    responses((status = 201, description = "It is served now", body = Uploaded)),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    idempotency: Idempotency,
+    Query(lifetime): Query<Lifetime>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let checked = receive::check(&headers).and_then(|()| Ok((days(lifetime.ttl.as_deref())?, password(&headers)?)));
+    let (days, password) = match checked {
+        Ok(checked) => checked,
+        Err(refusal) => {
+            receive::drain(body).await;
+            return Err(refusal);
+        }
+    };
+    let turn = app.bounds.upload().await?;
+    let spooled = receive::receive(body, &app.spool_folder()).await?;
+    let sha256 = spooled.sha256;
+    let origin = receive::origin(&headers, caller.user.vcs_login);
+    let wanted = Wanted { user: caller.user.id, origin, days, password };
+    let work_app = app.clone();
+    let publish = async move {
+        let app = work_app.clone();
+        // A task of its own: from here on the share is made, even when the client leaves.
+        let publish = async move {
+            let answer = publish(&app, wanted, spooled).await;
+            drop(turn);
+            answer
+        };
+        work_app.tasks.spawn(publish.in_current_span()).await.map_err(ApiError::internal)?
+    };
+    idempotency.run(&app, sha256, publish).await
+}
+
+/// A share as it was asked for.
+struct Wanted {
+    user: UserId,
+    origin: Origin,
+    days: u32,
+    password: Option<SitePassword>,
+}
+
+async fn publish(app: &App, mut wanted: Wanted, spooled: Spooled) -> Result<Response, ApiError> {
+    let password_hash = match wanted.password.take() {
+        Some(password) => Some(app.bounds.hash(password).await?),
+        None => None,
+    };
+    let deployment = DeploymentId::new(app.clock.now());
+    let published = app.store.publish(&deployment, spooled.file, app.clock.now()).await?;
+    let lifetime = Duration::from_hours(24) * wanted.days;
+    let expires_at = app.clock.now() + lifetime;
+    // When this fails the pack stays, because the commit may have succeeded: if it has not, it is found as an orphan.
+    let (name, change) = make(app, &wanted, &deployment, &published, password_hash.as_deref(), expires_at).await?;
+    let propagation = app.edges.apply(change).await;
+    let answer = Uploaded {
+        deployment_id: deployment,
+        url: app.addresses.share_url(&name),
+        expires_at: Some(expires_at),
+        warnings: published.warnings,
+    };
+    Ok((StatusCode::CREATED, propagation, Json(answer)).into_response())
+}
+
+/// Makes the rows, under a name that is free.
+async fn make(
+    app: &App,
+    wanted: &Wanted,
+    deployment: &DeploymentId,
+    published: &Published,
+    password_hash: Option<&str>,
+    expires_at: Timestamp,
+) -> Result<(ShareName, RouteChange), ApiError> {
+    let content = Content { files: published.files, bytes: published.bytes };
+    for _ in 0..NAME_ATTEMPTS {
+        let name = ShareName::random();
+        let (user, origin) = (&wanted.user, &wanted.origin);
+        let new = NewShare { user, name: &name, deployment, origin, content, password_hash, expires_at };
+        let mut tx = app.db.begin().await?;
+        match shares::create(&mut tx, new, app.clock.now()).await {
+            Ok(change) => {
+                tx.commit().await?;
+                return Ok((name, change));
+            }
+            Err(CreateError::NameTaken) => {}
+            Err(CreateError::Db(error)) => return Err(error.into()),
+        }
+    }
+    Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))
+}
+
+fn days(ttl: Option<&str>) -> Result<u32, ApiError> {
+    let Some(ttl) = ttl else { return Ok(SHARE_TTL_DEFAULT_DAYS) };
+    let digits_only = ttl.bytes().all(|b| b.is_ascii_digit());
+    let days = ttl.parse().ok().filter(|days| digits_only && SHARE_TTL_DAYS.contains(days));
+    days.ok_or_else(|| ApiError::invalid("`ttl` must be a whole number of days from 1 to 30."))
+}
+
+fn password(headers: &HeaderMap) -> Result<Option<SitePassword>, ApiError> {
+    let Some(value) = headers.get(SHARE_PASSWORD) else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
+    let password = text.and_then(|text| SitePassword::try_from(text).ok());
+    password.map(Some).ok_or_else(|| ApiError::invalid("X-Svc-Share-Password must be 4 to 128 characters of UTF-8."))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_lifetime_is_one_to_thirty_whole_days() {
+        assert_eq!(days(None).unwrap(), 7);
+        assert_eq!(days(Some("1")).unwrap(), 1);
+        assert_eq!(days(Some("30")).unwrap(), 30);
+        for bad in ["0", "31", "", "7.5", "-1", "+7", " 7", "seven", "99999999999"] {
+            assert!(days(Some(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_header_keeps_the_rules() {
+        let given =
+            |bytes| password(&HeaderMap::from_iter([(SHARE_PASSWORD, HeaderValue::from_bytes(bytes).unwrap())]));
+        assert!(password(&HeaderMap::new()).unwrap().is_none());
+        assert_eq!(given("pässword".as_bytes()).unwrap().unwrap().expose(), "pässword");
+        assert!(given(b"abc").is_err());
+        assert!(given(b"\xff\xff\xff\xff").is_err());
+    }
+}

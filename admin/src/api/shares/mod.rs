@@ -1,0 +1,72 @@
+//! `/shares`: pages for a few days. Making one is in [`create`].
+
+pub mod create;
+
+use axum::{extract::State, response::IntoResponse};
+use common::{
+    api::{
+        Done, Page,
+        shares::{Share, ShareList},
+    },
+    db::{
+        projects::{self, Administer, Party, Permit},
+        shares,
+    },
+    domain::ProjectId,
+};
+
+use crate::{
+    app::App,
+    auth::CliUser,
+    error::ApiError,
+    extract::{Json, Paged, Path},
+};
+
+/// Your live shares, newest first.
+#[utoipa::path(
+    get, path = "/shares", tag = "Shares", params(Page),
+    responses((status = 200, description = "The shares", body = ShareList)),
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: CliUser,
+    page: Paged<ProjectId>,
+) -> Result<Json<ShareList>, ApiError> {
+    let now = app.clock.now();
+    let mut rows = shares::page(&app.db, &caller.user.id, page.before.as_ref(), page.rows(), now).await?;
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let view = |row: shares::Share| Share {
+        url: app.addresses.share_url(&row.name),
+        name: row.name,
+        project: row.project,
+        expires_at: row.expires_at,
+        created_at: row.created_at,
+        files: u32::try_from(row.files).unwrap_or_default(),
+        bytes: u64::try_from(row.bytes).unwrap_or_default(),
+        protected: row.protected,
+    };
+    Ok(Json(ShareList { shares: rows.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Deletes a share of yours, by its three words or its project's name. It stops being served at once.
+#[utoipa::path(
+    delete, path = "/shares/{name}", tag = "Shares",
+    params(("name" = String, Path, description = "The three words, or the `tmp-…` project")),
+    responses((status = 200, description = "Deleted", body = Done)),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    let no_share = || ApiError::not_found("share");
+    let now = app.clock.now();
+    let user = caller.user.id;
+    let project = shares::project_of(&app.db, &user, &name).await?.ok_or_else(no_share)?;
+    let owner = Party::User(user);
+    let project: Permit<Administer> = projects::permit(&app.db, &owner, project.as_str(), now).await?;
+    let mut tx = app.db.begin().await?;
+    let change = projects::delete(&mut tx, &project, now).await?.ok_or_else(no_share)?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}

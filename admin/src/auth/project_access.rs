@@ -1,0 +1,57 @@
+//! May the caller act on the project of the path? The answer is a permit that the SQL demands.
+
+use axum::{
+    extract::{FromRef as _, FromRequestParts, RawPathParams},
+    http::request::Parts,
+};
+use common::db::projects::{self, Level, Party, Permit, PermitError};
+
+use super::{Caller, CliUser};
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// The project called `{name}` in the path, which the caller may act on at level `L`. Otherwise 401 (a deploy token
+/// where only people may act), 404 (nothing there, or nothing for this caller) or 403 (a role that does not suffice).
+#[derive(Debug)]
+pub struct ProjectAccess<L>(pub Permit<L>);
+
+impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let caller = if L::DEPLOY_TOKENS {
+            <Caller as FromRequestParts<App>>::from_request_parts(parts, state).await?
+        } else {
+            Caller::User(<CliUser as FromRequestParts<App>>::from_request_parts(parts, state).await?)
+        };
+        let app = App::from_ref(state);
+        let parameters =
+            RawPathParams::from_request_parts(parts, state).await.map_err(|_| ApiError::not_found("project"))?;
+        let name = parameters.iter().find_map(|(key, value)| (key == "name").then_some(value)).unwrap_or_default();
+        Ok(Self(projects::permit(&app.db, &caller.party(), name, app.clock.now()).await?))
+    }
+}
+
+impl Caller {
+    /// Whom the caller acts for.
+    pub fn party(&self) -> Party {
+        match self {
+            Self::User(caller) => Party::User(caller.user.id.clone()),
+            Self::Deploy(caller) => Party::Org(caller.org.clone()),
+        }
+    }
+}
+
+impl From<PermitError> for ApiError {
+    fn from(error: PermitError) -> Self {
+        match error {
+            PermitError::NotFound => Self::not_found("project"),
+            PermitError::Role => {
+                Self::new(Code::Forbidden, "Your role in the organization does not allow this; ask one of its admins.")
+            }
+            PermitError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What this program does at most at once, where doing more would exhaust the machine.
+
+use std::{sync::Arc, time::Duration};
+
+use common::{domain::access::SitePassword, secrets::passwords};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{ApiError, Code};
+
+/// Uploads being received or published. Each may hold 100 MB of the spool folder.
+const UPLOADS: usize = 64;
+/// Password hashes. Each takes a core for tens of milliseconds, and 19 MiB.
+const HASHES: usize = 2;
+/// How long a request waits for its turn.
+const TURN_WAIT: Duration = Duration::from_secs(10);
+
+/// The bounds. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    uploads: Arc<Semaphore>,
+    hashes: Arc<Semaphore>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { uploads: Arc::new(Semaphore::new(UPLOADS)), hashes: Arc::new(Semaphore::new(HASHES)) }
+    }
+}
+
+impl Bounds {
+    /// A turn to upload, until it is dropped.
+    pub async fn upload(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        turn(&self.uploads).await
+    }
+
+    /// Hashes a site's password, off the runtime's threads.
+    pub async fn hash(&self, password: SitePassword) -> Result<String, ApiError> {
+        let turn = turn(&self.hashes).await?;
+        let hashing = tokio::task::spawn_blocking(move || {
+            let hash = passwords::hash(&password);
+            drop(turn);
+            hash
+        });
+        hashing.await.map_err(ApiError::internal)?.map_err(ApiError::internal)
+    }
+}
+
+async fn turn(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    match tokio::time::timeout(TURN_WAIT, semaphore.clone().acquire_owned()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(closed)) => Err(ApiError::internal(closed)),
+        Err(_) => Err(ApiError::new(Code::Busy, "Too much is going on at once; please try again in a moment.")
+            .retry_after(TURN_WAIT)),
+    }
+}

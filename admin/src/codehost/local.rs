@@ -1,0 +1,100 @@
+//! The local kind: no code host. People answer at `{base_url}/device`, with a login of their choice and the operator's
+//! secret.
+
+use async_trait::async_trait;
+use common::{db::users::Identity, domain::limits::DEVICE_CODE_LIFETIME};
+use rand::RngExt as _;
+use secrecy::SecretString;
+use url::Url;
+
+use super::{Answer, Begun, CodeHost, CodeHostError};
+
+/// Letters of a user code: none that is easily taken for another, and no vowels, so that no words come about.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+const INTERVAL: std::time::Duration = std::time::Duration::from_secs(5);
+const LOGIN_MAX_LEN: usize = 39;
+
+/// No code host.
+pub struct Local {
+    page: String,
+}
+
+/// The login breaks the rules, which are GitHub's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a login is 1 to 39 characters of a-z, 0-9 and -, and does not begin or end with a hyphen")]
+pub struct InvalidLogin;
+
+impl Local {
+    /// With the sign-in page under `base_url`.
+    pub fn new(base_url: &Url) -> Self {
+        Self { page: format!("{}/device", base_url.as_str().trim_end_matches('/')) }
+    }
+}
+
+#[async_trait]
+impl CodeHost for Local {
+    async fn begin(&self) -> Result<Begun, CodeHostError> {
+        let user_code = new_user_code();
+        Ok(Begun {
+            device_code: None,
+            verification_uri: self.page.clone(),
+            verification_uri_complete: Some(format!("{}?user_code={user_code}", self.page)),
+            user_code,
+            expires_in: DEVICE_CODE_LIFETIME,
+            interval: INTERVAL,
+        })
+    }
+
+    /// The page moves the flow; there is nobody else to ask.
+    async fn ask(&self, _device_code: &SecretString) -> Result<Answer, CodeHostError> {
+        Ok(Answer::Pending)
+    }
+}
+
+/// Who a login of the local kind is.
+pub fn identity(login: &str) -> Result<Identity, InvalidLogin> {
+    let login = login.trim().to_ascii_lowercase();
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let edges = login.starts_with('-') || login.ends_with('-');
+    if !(1..=LOGIN_MAX_LEN).contains(&login.len()) || !login.bytes().all(allowed) || edges {
+        return Err(InvalidLogin);
+    }
+    Ok(Identity { vcs_id: format!("local:{login}"), login, email: None })
+}
+
+fn new_user_code() -> String {
+    let mut rng = rand::rng();
+    let mut letters = || (0..4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect::<String>();
+    format!("{}-{}", letters(), letters())
+}
+
+/// A user code as a person may type it: case, spaces and hyphens do not matter.
+pub fn read_user_code(typed: &str) -> Option<String> {
+    let letters: String = typed.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+    let letters = letters.to_ascii_uppercase();
+    let good = letters.len() == 8 && letters.bytes().all(|b| LETTERS.contains(&b));
+    good.then(|| format!("{}-{}", &letters[..4], &letters[4..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_checked_and_lower_cased() {
+        assert_eq!(identity(" Ada ").unwrap().vcs_id, "local:ada");
+        for bad in ["", "-a", "a-", "a b", "ä", &"a".repeat(40)] {
+            assert_eq!(identity(bad), Err(InvalidLogin), "{bad}");
+        }
+    }
+
+    #[test]
+    fn user_codes_are_read_as_people_type_them() {
+        let code = new_user_code();
+        assert_eq!(read_user_code(&code).as_deref(), Some(&*code));
+        assert_eq!(read_user_code(" bcdf ghjk ").as_deref(), Some("BCDF-GHJK"));
+        for bad in ["", "BCDF", "BCDF-GHJI", "BCDF-GHJKL", "BCDF-GHJé"] {
+            assert_eq!(read_user_code(bad), None, "{bad}");
+        }
+    }
+}

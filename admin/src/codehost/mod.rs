@@ -1,0 +1,92 @@
+//! The code host: who people sign in with. One trait, and an implementation for each kind.
+//!
+//! [`github`] speaks GitHub's REST wire format; [`local`] has no code host at all, and asks on a page of ours.
+
+pub mod github;
+pub mod local;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use common::{
+    config::{CodeHostKind, Config},
+    db::users::Identity,
+};
+use secrecy::SecretString;
+
+/// Signing in at a code host by RFC 8628.
+#[async_trait]
+pub trait CodeHost: Send + Sync {
+    /// Begins a device flow.
+    async fn begin(&self) -> Result<Begun, CodeHostError>;
+
+    /// Asks whether the person has answered there.
+    async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError>;
+}
+
+/// A device flow that waits for a person.
+pub struct Begun {
+    /// What to ask with; none when the person answers on our own page, which moves the flow itself.
+    pub device_code: Option<SecretString>,
+    /// What the person types.
+    pub user_code: String,
+    /// Where.
+    pub verification_uri: String,
+    /// The same with the code filled in.
+    pub verification_uri_complete: Option<String>,
+    /// Until both codes expire.
+    pub expires_in: Duration,
+    /// To leave between polls.
+    pub interval: Duration,
+}
+
+/// What the code host says of a flow.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet.
+    Pending,
+    /// Nothing yet, and we ask too often: leave this much between polls, or 5 s more than before.
+    SlowDown(Option<Duration>),
+    /// Too late.
+    Expired,
+    /// The person said no.
+    Denied,
+    /// The person said yes, and is this.
+    Authorized(Identity),
+}
+
+/// The code host did not answer, or not as documented. Holds no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeHostError {
+    /// No connection, no answer in time, or an answer that cannot be read.
+    #[error("the code host does not answer: {0}")]
+    Unreachable(#[from] reqwest::Error),
+    /// A status that is not in its documentation for this call.
+    #[error("the code host answered {call} with status {status}")]
+    Status {
+        /// What was asked.
+        call: &'static str,
+        /// The answer.
+        status: u16,
+    },
+    /// An answer that is not in its documentation for this call.
+    #[error("the code host's answer to {call} is not as documented: {reason}")]
+    Answer {
+        /// What was asked.
+        call: &'static str,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+/// The configured code host.
+pub fn from_config(config: &Config) -> anyhow::Result<Arc<dyn CodeHost>> {
+    let host = &config.code_host;
+    Ok(match host.kind {
+        CodeHostKind::Github => Arc::new(github::Github::new(host)?),
+        CodeHostKind::Local => {
+            anyhow::ensure!(!host.client_secret.is_empty(), "code_host.client_secret must hold the operator's secret");
+            Arc::new(local::Local::new(&config.site.base_url))
+        }
+    })
+}

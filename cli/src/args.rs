@@ -1,0 +1,96 @@
+//! Everything that can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use common::domain::ProjectName;
+use url::Url;
+
+use crate::{
+    commands::{access, deploy, deployments, login, projects, share, shares, skill, tokens},
+    project,
+};
+
+const AFTER_HELP: &str = "\
+Examples:
+  svc deploy dist --project my-site     publish a folder at https://my-site.…
+  svc rollback --project my-site        go back to what was live before
+  svc share report.html --ttl 1         publish one page for a day
+  svc --json projects | jq              every command speaks JSON
+
+Files:
+  .svcignore     what not to publish, in gitignore's syntax
+  .svcproject    the project's name, so that --project can be left out
+
+Exit codes:
+  0  done                        4  not found
+  1  failed or refused           5  conflict, such as a name that is taken
+  2  wrong usage                 6  a limit: too large, or too many requests
+  3  not signed in               7  the network or the service failed";
+
+/// Publish folders as websites.
+#[derive(Debug, Parser)]
+#[command(name = "svc", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command understands.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Global {
+    /// Address of the API [default: the latest login's, else a `make up` in this folder or above]
+    #[arg(long, global = true, env = "SVC_API_URL", value_name = "URL")]
+    pub(crate) api: Option<Url>,
+    /// Trust this certificate authority (PEM) too
+    #[arg(long, global = true, env = "SVC_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Print one JSON document, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Sign in through the browser
+    Login(login::Login),
+    /// Forget the saved login and revoke nothing
+    Logout,
+    /// Show who you are signed in as
+    Whoami,
+    /// Publish a folder; its project is created when there is none of that name
+    Deploy(deploy::Deploy),
+    /// List, create and remove projects
+    Projects(projects::Projects),
+    /// List a project's deployments
+    Deployments(deployments::Deployments),
+    /// Serve an earlier deployment again
+    Rollback(deployments::Rollback),
+    /// Say who may see a site
+    Access(access::Access),
+    /// Open a project in the browser
+    Open(projects::Open),
+    /// Publish a file or folder for some days, at an address of its own
+    Share(share::Share),
+    /// List and remove shares
+    Shares(shares::Shares),
+    /// List, create and revoke API tokens
+    Tokens(tokens::Tokens),
+    /// Teach coding agents to publish pages
+    Skill(skill::Skill),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `--project`, for the commands that need one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProjectOption {
+    /// The project, by name or address [default: what .svcproject says]
+    #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
+    pub(crate) project: Option<ProjectName>,
+}

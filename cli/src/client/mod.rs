@@ -1,0 +1,285 @@
+//! HTTP to the control plane: one call, its retries, and what its answer means.
+
+mod connection;
+mod upload;
+
+use std::{path::PathBuf, time::Duration};
+
+use common::{BRAND, api::error::ErrorEnvelope};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
+use serde::{Serialize, de::DeserializeOwned};
+use url::Url;
+
+pub(crate) use upload::Upload;
+
+use crate::{
+    credentials::Connection,
+    failure::{Failure, Kind},
+};
+
+/// A call without a large body is over by then, or never.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const ATTEMPTS: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// A longer `Retry-After` is told to the person instead of waited for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Pages of a list that are followed: at 100 rows each, more than anybody reads.
+const MAX_PAGES: usize = 100;
+
+/// A client of one API address.
+#[derive(Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    pub(crate) api: Url,
+    token: Option<String>,
+    up_file: Option<PathBuf>,
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) body: T,
+    /// How far the change got, on answers to changes.
+    pub(crate) propagation: Option<Propagation>,
+}
+
+/// `X-Svc-Propagation: 2/3; 9ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Propagation {
+    pub(crate) acknowledged: u32,
+    pub(crate) edges: u32,
+    pub(crate) milliseconds: u64,
+}
+
+impl Client {
+    pub(crate) fn new(connection: Connection) -> anyhow::Result<Self> {
+        let http = connection::build(&connection)?;
+        let Connection { api, token, up_file, .. } = connection;
+        Ok(Self { http, api, token, up_file })
+    }
+
+    /// The same client, speaking for another token.
+    pub(crate) fn with_token(&self, token: String) -> Self {
+        let (http, api, up_file) = (self.http.clone(), self.api.clone(), self.up_file.clone());
+        Self { http, api, token: Some(token), up_file }
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        let request = || self.signed(Method::GET, path);
+        self.answer(request, Safety::Repeatable).await
+    }
+
+    /// A POST under an `Idempotency-Key`: repeating it after a dropped connection answers the first answer again.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        let key = idempotency_key();
+        let request = || Ok(self.signed(Method::POST, path)?.header("Idempotency-Key", &key).json(body));
+        self.answer(request, Safety::Repeatable).await
+    }
+
+    /// A POST of the login flow, which needs no token.
+    pub(crate) async fn post_unsigned<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let request = || Ok(self.http.post(self.url(path)?).timeout(CALL_TIMEOUT).json(body));
+        Ok(self.answer(request, Safety::Once).await?.body)
+    }
+
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        let request = || Ok(self.signed(Method::PUT, path)?.json(body));
+        self.answer(request, Safety::Repeatable).await
+    }
+
+    /// Not repeated after a dropped connection: the second answer would be a 404 for what the first one deleted.
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        let request = || self.signed(Method::DELETE, path);
+        self.answer(request, Safety::Once).await
+    }
+
+    /// Every row of a paged list.
+    pub(crate) async fn list<P, T>(
+        &self,
+        path: &str,
+        open: fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, Failure>
+    where
+        P: DeserializeOwned,
+    {
+        let (mut rows, mut next) = open(self.get(path).await?.body);
+        for _ in 1..MAX_PAGES {
+            let Some(cursor) = next else { break };
+            let cursor: String = url::form_urlencoded::byte_serialize(cursor.as_bytes()).collect();
+            let (more, after) = open(self.get(&format!("{path}?cursor={cursor}")).await?.body);
+            rows.extend(more);
+            next = after;
+        }
+        Ok(rows)
+    }
+
+    fn url(&self, path: &str) -> Result<Url, Failure> {
+        let base = self.api.as_str().trim_end_matches('/');
+        format!("{base}{path}").parse().map_err(|_| Failure::usage(format!("{base}{path} is not an address.")))
+    }
+
+    fn signed(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
+        let token = self.token.as_ref().ok_or_else(|| {
+            Failure::not_signed_in(format!("You are not signed in at {}.", self.api))
+                .with_hint("Run `svc login`, or set SVC_TOKEN.")
+        })?;
+        Ok(self.http.request(method, self.url(path)?).bearer_auth(token).timeout(CALL_TIMEOUT))
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        request: impl Fn() -> Result<RequestBuilder, Failure>,
+        safety: Safety,
+    ) -> Result<Answer<T>, Failure> {
+        let response = self.send(request, safety).await?;
+        let propagation = propagation(response.headers());
+        let body = response.json().await.map_err(|error| {
+            if error.is_decode() {
+                Failure::new(
+                    Kind::Unreachable,
+                    "unexpected_answer",
+                    format!("{} did not answer as the API does.", self.api),
+                )
+                .with_hint("Check the API's address (--api); if it is right, update svc.")
+            } else {
+                self.unreachable(&error)
+            }
+        })?;
+        Ok(Answer { body, propagation })
+    }
+
+    /// Sends until there is an answer to act on, at most [`ATTEMPTS`] times.
+    async fn send(
+        &self,
+        request: impl Fn() -> Result<RequestBuilder, Failure>,
+        safety: Safety,
+    ) -> Result<Response, Failure> {
+        let mut pause = FIRST_PAUSE;
+        let mut attempt = 1;
+        loop {
+            let (failure, wait) = match request()?.send().await {
+                Ok(response) if response.status().is_success() => return Ok(response),
+                Ok(response) => {
+                    let (status, asked) = (response.status(), retry_after(response.headers()));
+                    let failure = refusal(response).await;
+                    (failure.clone(), may_pass(status, &failure).then(|| asked.unwrap_or(pause)))
+                }
+                Err(error) => {
+                    let may_repeat = safety == Safety::Repeatable && !error.is_timeout();
+                    // A connection that never was has changed nothing.
+                    (self.unreachable(&error), (error.is_connect() || may_repeat).then_some(pause))
+                }
+            };
+            match wait {
+                Some(wait) if attempt < ATTEMPTS && wait <= LONGEST_PAUSE => tokio::time::sleep(jittered(wait)).await,
+                Some(wait) if wait > LONGEST_PAUSE => {
+                    return Err(failure.with_hint(format!("Try again in {} seconds.", wait.as_secs())));
+                }
+                _ => return Err(failure),
+            }
+            pause *= 3;
+            attempt += 1;
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let reason = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
+        let failure = Failure::new(Kind::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.api));
+        failure.with_hint(if reason.contains("certificate") {
+            "If the service has a certificate authority of its own, name its file with --ca-file.".to_owned()
+        } else if let Some(file) = &self.up_file {
+            format!("Is `make up` still running? The address comes from {}.", file.display())
+        } else {
+            "Check your connection and the API's address (--api or SVC_API_URL).".to_owned()
+        })
+    }
+}
+
+/// Whether a request may be sent again when nobody knows if it arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Safety {
+    Repeatable,
+    Once,
+}
+
+fn idempotency_key() -> String {
+    format!("{BRAND}-{:032x}", rand::random::<u128>())
+}
+
+/// Whether the same request may succeed in a moment.
+fn may_pass(status: StatusCode, failure: &Failure) -> bool {
+    match status {
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => true,
+        // `slow_down` is the login flow's own, and has its own pace.
+        StatusCode::TOO_MANY_REQUESTS => failure.code != "slow_down",
+        _ => false,
+    }
+}
+
+async fn refusal(response: Response) -> Failure {
+    let status = response.status();
+    let request_id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let body = response.bytes().await.unwrap_or_default();
+    let failure = match serde_json::from_slice::<ErrorEnvelope>(&body) {
+        Ok(ErrorEnvelope { error }) => Failure::answered(status.as_u16(), error.code, error.message),
+        Err(_) => Failure::answered(status.as_u16(), "unexpected_answer", format!("The service answered {status}.")),
+    };
+    match request_id {
+        Some(id) if status == StatusCode::INTERNAL_SERVER_ERROR => {
+            failure.with_hint(format!("This is the service's fault, not yours. Its operator finds it as request {id}."))
+        }
+        _ => failure,
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get("retry-after")?.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// Up to a quarter longer, so that many clients do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + rand::random::<f64>() / 4.0)
+}
+
+fn propagation(headers: &HeaderMap) -> Option<Propagation> {
+    let (edges, time) = headers.get("x-svc-propagation")?.to_str().ok()?.split_once(';')?;
+    let (acknowledged, edges) = edges.trim().split_once('/')?;
+    Some(Propagation {
+        acknowledged: acknowledged.parse().ok()?,
+        edges: edges.parse().ok()?,
+        milliseconds: time.trim().strip_suffix("ms")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_propagation_header_is_read_and_a_strange_one_ignored() {
+        let header = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-svc-propagation", text.parse().unwrap());
+            propagation(&headers)
+        };
+        assert_eq!(header("2/3; 9ms"), Some(Propagation { acknowledged: 2, edges: 3, milliseconds: 9 }));
+        assert_eq!(header("soon"), None);
+        assert_eq!(header("2/3; 9s"), None);
+    }
+}

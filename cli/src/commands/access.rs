@@ -1,0 +1,69 @@
+//! `svc access`.
+
+use clap::Subcommand;
+use common::{
+    api::access::AccessChanged,
+    domain::{ProjectName, access::AccessMode},
+};
+use serde_json::json;
+
+use super::{password, projects};
+use crate::{args::ProjectOption, client::Client, output::Output, project};
+
+/// Show or change who may see a site.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Access {
+    #[command(subcommand)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    /// Everybody may see it
+    Public,
+    /// Everybody who knows the password may see it
+    Password {
+        /// The password, or - to read it from stdin; without it, the one that was set before holds again
+        password: Option<String>,
+    },
+}
+
+pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(access.project.project, None)?;
+    match access.mode {
+        None => {
+            let mode = projects::detail(&name, client).await?.access.mode;
+            output.result(&json!({"project": name, "mode": mode}), || match mode {
+                AccessMode::Public => format!("{name} is public."),
+                AccessMode::Password => format!("{name} asks for a password."),
+                AccessMode::Org => format!("{name} is for the members of its organization."),
+            })
+        }
+        Some(Mode::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
+        Some(Mode::Password { password }) => {
+            let mut body = json!({"mode": AccessMode::Password});
+            if let Some(text) = password {
+                body["password"] = password::read(&text, output)?.expose().into();
+            }
+            change(&name, &body, client, output).await
+        }
+    }
+}
+
+async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.put::<AccessChanged>(&format!("/projects/{name}/access"), body).await;
+    let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
+    let told = match answer.body.mode {
+        AccessMode::Public => "Everybody may see",
+        AccessMode::Password => "A password now guards",
+        AccessMode::Org => "Only members of its organization see",
+    };
+    output.success(&format!("{told} {name}."));
+    super::tell_propagation(output, answer.propagation);
+    output.result(
+        &json!({"ok": true, "project": name, "mode": answer.body.mode, "propagation": answer.propagation}),
+        String::new,
+    )
+}

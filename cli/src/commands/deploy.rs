@@ -1,0 +1,81 @@
+//! `svc deploy`.
+
+use std::path::{Path, PathBuf};
+
+use common::{api::projects::ProjectDetail, domain::ProjectName};
+use serde::Serialize;
+
+use super::publish::{self, Published};
+use crate::{
+    args::ProjectOption,
+    client::Client,
+    failure::{Failure, Kind},
+    output::Output,
+    pack,
+    project::{self, PROJECT_FILE},
+};
+
+/// Publish a folder: packed, uploaded and live in one go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Deploy {
+    /// The folder, or a single file that becomes index.html [default: the current folder]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    project: ProjectOption,
+    /// Fail when there is no such project, in place of creating it
+    #[arg(long)]
+    no_create: bool,
+    /// Keep the project's name in .svcproject, here
+    #[arg(long)]
+    save: bool,
+}
+
+#[derive(Serialize)]
+struct Deployed {
+    project: ProjectName,
+    created: bool,
+    #[serde(flatten)]
+    published: Published,
+}
+
+pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyhow::Result<()> {
+    let dir = deploy.dir.as_deref().unwrap_or(Path::new("."));
+    if deploy.dir.is_none()
+        && let Some(build) = pack::likely_build_folder(dir)
+    {
+        let message = format!("This is a source folder; the site is probably in {build}/.");
+        let hint = format!("Run `svc deploy {build}`, or `svc deploy .` to publish this folder as it is.");
+        return Err(Failure::usage(message).with_hint(hint).into());
+    }
+    let name = project::named_or_remembered(deploy.project.project, Some(dir))?;
+
+    // Whether the project is there is asked while the folder is being packed; it is made when there is something to put
+    // into it.
+    let (package, known) = tokio::join!(publish::package(dir, output), known(&name, client));
+    let (package, known) = (package?, known?);
+    if !known {
+        if deploy.no_create {
+            return Err(Failure::new(Kind::NotFound, "not_found", format!("There is no project {name}."))
+                .with_hint(format!("Create it with `svc projects create {name}`."))
+                .into());
+        }
+        let made = super::projects::create(&name, client).await?;
+        output.success(&format!("Created project {} at {}", made.name, made.url));
+    }
+    let published = publish::upload(package, &format!("/projects/{name}/deployments"), None, client, output).await?;
+
+    if deploy.save {
+        project::remember(&name)?;
+        output.note(&format!("Kept the name in {PROJECT_FILE}: from now on, `svc deploy` is enough."));
+    }
+    let url = published.uploaded.url.clone();
+    output.result(&Deployed { project: name, created: !known, published }, || url)
+}
+
+async fn known(name: &ProjectName, client: &Client) -> Result<bool, Failure> {
+    match client.get::<ProjectDetail>(&format!("/projects/{name}")).await {
+        Ok(_) => Ok(true),
+        Err(failure) if failure.kind == Kind::NotFound => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,168 @@
+//! `svc deployments` and `svc rollback`.
+
+use common::{
+    api::deployments::{Activated, Deployment, DeploymentList},
+    domain::{DeploymentId, ProjectName, deployment::DeploymentStatus},
+};
+use serde_json::json;
+
+use super::projects;
+use crate::{
+    args::ProjectOption,
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, count, size, table},
+    project,
+};
+
+/// Characters of a commit's id that people read.
+const SHORT_SHA: usize = 8;
+
+/// List a project's deployments, newest first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Deployments {
+    #[command(flatten)]
+    project: ProjectOption,
+    /// How many
+    #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
+    limit: u8,
+}
+
+/// Serve an earlier deployment again, at once and without an upload.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rollback {
+    /// Which one, by id or address [default: the newest one before the live one]
+    #[arg(value_parser = deployment_id)]
+    deployment: Option<DeploymentId>,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+pub(crate) async fn list(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(args.project.project, None)?;
+    let answer = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit={}", args.limit)).await;
+    let list = answer.map_err(|failure| projects::unknown(&name, failure))?.body;
+    output.result(&list, || {
+        let rows: Vec<Vec<String>> = list.deployments.iter().map(|deployment| row(deployment, output)).collect();
+        let headings = ["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY"];
+        table(&headings, &rows, "Nothing was deployed yet. Publish a folder: svc deploy DIR")
+    })
+}
+
+pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(args.project.project, None)?;
+    let id = match args.deployment {
+        Some(id) => id,
+        None => previous(&name, &projects::detail(&name, client).await?.deployments)?,
+    };
+    let path = format!("/projects/{name}/deployments/{id}/activate");
+    let answer = client.post::<Activated>(&path, &json!({})).await.map_err(|failure| match failure.kind {
+        Kind::NotFound => failure.with_hint(format!("`svc deployments --project {name}` lists what there is.")),
+        Kind::Conflict => failure.with_hint("Only a deployment that was live once can be served again."),
+        _ => failure,
+    })?;
+    output.success(&format!("{name} serves {id} again."));
+    super::tell_propagation(output, answer.propagation);
+    let active = answer.body.active_deployment_id;
+    let document = json!({
+        "ok": true, "project": name, "active_deployment_id": active, "propagation": answer.propagation,
+    });
+    output.result(&document, || active.to_string())
+}
+
+/// The newest deployment that was live before the live one. Not merely the newest superseded one: after one roll back,
+/// that would be the very deployment one fled from.
+fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<DeploymentId, Failure> {
+    newest_first
+        .iter()
+        .skip_while(|deployment| !deployment.active)
+        .find(|deployment| deployment.status == DeploymentStatus::Superseded)
+        .map(|deployment| deployment.id.clone())
+        .ok_or_else(|| {
+            Failure::new(
+                Kind::NotFound,
+                "nothing_to_roll_back_to",
+                format!("{name} has no deployment before the live one."),
+            )
+            .with_hint(format!("Name one of `svc deployments --project {name}`: svc rollback dep_…"))
+        })
+}
+
+fn row(deployment: &Deployment, output: Output) -> Vec<String> {
+    let marker = if deployment.active { "●" } else { "" };
+    let status = match deployment.status {
+        DeploymentStatus::Uploading => "uploading".to_owned(),
+        DeploymentStatus::Live => "live".to_owned(),
+        DeploymentStatus::Superseded => "superseded".to_owned(),
+        DeploymentStatus::Failed => {
+            deployment.failure.as_ref().map_or("failed".to_owned(), |failure| format!("failed: {failure}"))
+        }
+    };
+    let commit = deployment.git_sha.as_deref().map(|sha| sha.chars().take(SHORT_SHA).collect()).unwrap_or_default();
+    vec![
+        marker.to_owned(),
+        deployment.id.to_string(),
+        status,
+        output.relative(deployment.created_at),
+        count(deployment.files.into(), "file"),
+        size(deployment.bytes),
+        commit,
+        deployment.created_by.clone().unwrap_or_default(),
+    ]
+}
+
+/// An id with or without its prefix, or a deployment's own address.
+fn deployment_id(text: &str) -> Result<DeploymentId, String> {
+    let label = project::first_label(text).unwrap_or(text);
+    let body = label.split_once("--").map_or(label, |(body, _)| body);
+    body.parse()
+        .or_else(|_| DeploymentId::from_body(body))
+        .map_err(|_| "a deployment is named by its id (dep_…) or its own address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(n: u8, status: DeploymentStatus) -> Deployment {
+        let created_at = common::domain::Timestamp::from_unix_millis(i64::from(n));
+        Deployment {
+            id: DeploymentId::new(created_at),
+            status,
+            url: String::new(),
+            created_at,
+            files: 1,
+            bytes: 1,
+            cli_version: None,
+            git_sha: None,
+            created_by: None,
+            active: status == DeploymentStatus::Live,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn rolling_back_goes_to_what_was_live_before() {
+        use DeploymentStatus::{Failed, Live, Superseded};
+        let name = "docs".parse().unwrap();
+        let history = |states: &[DeploymentStatus]| -> Vec<Deployment> {
+            states.iter().zip((0..100).rev()).map(|(status, n)| deployment(n, *status)).collect()
+        };
+        let all = history(&[Live, Failed, Superseded, Superseded]);
+        assert_eq!(previous(&name, &all).unwrap(), all[2].id);
+        let again = history(&[Superseded, Failed, Live, Superseded]);
+        assert_eq!(previous(&name, &again).unwrap(), again[3].id);
+        assert!(previous(&name, &history(&[Live, Failed])).is_err());
+        assert!(previous(&name, &history(&[Superseded, Live])).is_err());
+        assert!(previous(&name, &[]).is_err());
+    }
+
+    #[test]
+    fn deployments_are_named_by_id_or_address() {
+        let id = "dep_0123456789abcdefghij";
+        for text in [id, "0123456789abcdefghij", "https://0123456789abcdefghij--docs.svc.localhost:8443/x"] {
+            assert_eq!(deployment_id(text).unwrap().as_str(), id);
+        }
+        assert!(deployment_id("https://docs.svc.localhost").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! `svc login`, `logout` and `whoami`.
+
+use std::{path::PathBuf, time::Duration};
+
+use common::{
+    BRAND,
+    api::{
+        account::Account,
+        device::{DevicePoll, DeviceStart, DeviceToken},
+    },
+    secrets::tokens::TokenSecret,
+};
+use serde_json::json;
+
+use super::browser;
+use crate::{
+    client::Client,
+    credentials::{self, Connection, Logins},
+    failure::{Failure, Kind},
+    output::{self, Output},
+};
+
+/// What RFC 8628 asks for after `slow_down`.
+const SLOWER_BY: Duration = Duration::from_secs(5);
+/// Whatever the service says: not a busy loop.
+const FASTEST: Duration = Duration::from_secs(1);
+
+/// Sign in: a browser opens, you confirm the code, and this command remembers you.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Login {
+    /// Only print the address
+    #[arg(long)]
+    no_browser: bool,
+}
+
+pub(crate) async fn login(args: Login, connection: Connection, output: Output) -> anyhow::Result<()> {
+    let ca_file = connection.ca_file.as_ref().map(std::path::absolute).transpose()?;
+    let client = Client::new(connection)?;
+    let start = client.post_unsigned::<DeviceStart>("/auth/device", &json!({})).await?;
+    let url = start.verification_uri_complete.as_ref().unwrap_or(&start.verification_uri);
+    output::tell(&format!(
+        "Open   {url}\nand confirm the code   {}",
+        console::style(&start.user_code).for_stderr().bold()
+    ));
+    if !args.no_browser && !output.is_json() && browser::open(url) {
+        output.note("Your browser should show the page now.");
+    }
+    let spinner = output.spinner("Waiting for you to confirm");
+    let token = poll(&client, &start).await;
+    spinner.finish_and_clear();
+    let token = token?;
+
+    let account = client.with_token(token.clone()).get::<Account>("/me").await?.body;
+    save(&client, token, &account, ca_file)?;
+    output.success(&format!("Signed in at {} as {}.", client.api, name(&account)));
+    output.result(&json!({"api": client.api, "login": account.vcs_login}), String::new)
+}
+
+pub(crate) fn logout(connection: &Connection, output: Output) -> anyhow::Result<()> {
+    let file = credentials::file()?;
+    let mut logins = Logins::load(&file)?;
+    let was_signed_in = logins.remove(&connection.api).is_some();
+    if was_signed_in {
+        logins.save(&file)?;
+        output.success(&format!("Signed out of {}.", connection.api));
+        output.note("The token itself still works; `svc tokens revoke` ends one.");
+    } else {
+        output.note(&format!("There is no saved login for {}.", connection.api));
+    }
+    output.result(&json!({"ok": true, "api": connection.api, "was_signed_in": was_signed_in}), String::new)
+}
+
+pub(crate) async fn whoami(client: &Client, output: Output) -> anyhow::Result<()> {
+    let account = client.get::<Account>("/me").await?.body;
+    output.note(&format!("At {}", client.api));
+    output.result(&account, || name(&account))
+}
+
+/// Asks in the service's own rhythm until the person has answered or the code is too old.
+async fn poll(client: &Client, start: &DeviceStart) -> Result<String, Failure> {
+    let question = DevicePoll { device_code: start.device_code.clone() };
+    let mut interval = Duration::from_secs(start.interval).max(FASTEST);
+    let wait = async {
+        loop {
+            tokio::time::sleep(interval).await;
+            match client.post_unsigned::<DeviceToken>("/auth/device/poll", &question).await {
+                Ok(answer) => return Ok(answer.token),
+                Err(failure) => match &*failure.code {
+                    "authorization_pending" => {}
+                    "slow_down" => interval += SLOWER_BY,
+                    "expired_token" => return Err(too_late()),
+                    "access_denied" => {
+                        return Err(failure.with_hint("Nothing was changed. Run `svc login` to try again."));
+                    }
+                    // Somebody is typing a code meanwhile: a moment without network is no reason to give up.
+                    _ if failure.kind == Kind::Unreachable => {}
+                    _ => return Err(failure),
+                },
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(start.expires_in), wait).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+fn too_late() -> Failure {
+    Failure::new(Kind::Refused, "expired_token", "The code was not confirmed in time.")
+        .with_hint("Run `svc login` for a new one.")
+}
+
+fn save(client: &Client, token: String, account: &Account, ca_file: Option<PathBuf>) -> anyhow::Result<()> {
+    // What is not a token must not be saved as one: the next command would only say "401".
+    TokenSecret::parse(&token).ok_or_else(|| {
+        Failure::new(Kind::Unreachable, "unexpected_answer", format!("The answer held no {BRAND} token."))
+    })?;
+    let file = credentials::file()?;
+    let mut logins = Logins::load(&file)?;
+    logins.insert(&client.api, credentials::Login { token, vcs_login: account.vcs_login.clone(), ca_file });
+    logins.save(&file)
+}
+
+fn name(account: &Account) -> String {
+    let org = account.org.as_ref().map(|org| format!("organization {org}"));
+    account.vcs_login.clone().or(org).unwrap_or_else(|| account.id.clone())
+}

@@ -1,0 +1,72 @@
+//! One file per noun: from what was said to calls of the API and what is printed.
+
+pub(crate) mod access;
+mod browser;
+pub(crate) mod deploy;
+pub(crate) mod deployments;
+pub(crate) mod login;
+mod password;
+pub(crate) mod projects;
+mod publish;
+pub(crate) mod share;
+pub(crate) mod shares;
+pub(crate) mod skill;
+pub(crate) mod tokens;
+
+use std::env;
+
+use clap::CommandFactory as _;
+use common::BRAND;
+
+use crate::{
+    args::{Args, Command, Global},
+    client::{Client, Propagation},
+    credentials::{Connection, Wanted},
+    output::{self, Output},
+};
+
+/// Does what was said.
+pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
+    let Args { global, command } = args;
+    let connection = || connection(&global);
+    let client = || Client::new(connection()?);
+    match command {
+        Command::Login(login) => login::login(login, connection()?, output).await,
+        Command::Logout => login::logout(&connection()?, output),
+        Command::Whoami => login::whoami(&client()?, output).await,
+        Command::Deploy(deploy) => deploy::run(deploy, &client()?, output).await,
+        Command::Projects(projects) => projects::run(projects, &client()?, output).await,
+        Command::Deployments(deployments) => deployments::list(deployments, &client()?, output).await,
+        Command::Rollback(rollback) => deployments::rollback(rollback, &client()?, output).await,
+        Command::Access(access) => access::run(access, &client()?, output).await,
+        Command::Open(open) => projects::open(open, &client()?, output).await,
+        Command::Share(share) => share::run(share, &client()?, output).await,
+        Command::Shares(shares) => shares::run(shares, &client()?, output).await,
+        Command::Tokens(tokens) => tokens::run(tokens, &client()?, output).await,
+        Command::Skill(skill) => skill::run(skill, output),
+        Command::Completions { shell } => completions(shell, output),
+    }
+}
+
+fn connection(global: &Global) -> anyhow::Result<Connection> {
+    let token = env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
+    Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })
+}
+
+fn completions(shell: clap_complete::Shell, output: Output) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), BRAND, &mut script);
+    let script = String::from_utf8(script)?;
+    output.result(&serde_json::json!({"shell": shell.to_string(), "script": script}), || script.clone())
+}
+
+/// Says how far a change got, in commentary.
+fn tell_propagation(output: Output, propagation: Option<Propagation>) {
+    let Some(Propagation { acknowledged, edges, milliseconds }) = propagation else { return };
+    if edges > 0 {
+        output.success(&format!("Live on {acknowledged} of {edges} edges in {milliseconds} ms."));
+    }
+    if acknowledged < edges {
+        output::warning("The others have not answered; they take the change over when they are back.");
+    }
+}

@@ -1,0 +1,145 @@
+//! `svc projects` and `svc open`.
+
+use clap::Subcommand;
+use common::{
+    api::{
+        Done,
+        projects::{CreateProject, Project, ProjectDetail, ProjectList},
+    },
+    domain::{ProjectName, names::NewProjectName},
+};
+use console::Term;
+use serde_json::json;
+
+use super::browser;
+use crate::{
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, table},
+    project,
+};
+
+/// List your projects, or change them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Projects {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them, newest first
+    #[command(alias = "ls")]
+    List,
+    /// Create an empty project
+    Create {
+        /// 3 to 40 characters of a-z, 0-9 and -; it becomes the subdomain
+        name: NewProjectName,
+    },
+    /// Remove a project with everything it ever published
+    #[command(alias = "remove", alias = "delete")]
+    Rm {
+        /// Its name or address
+        #[arg(value_parser = project::parse)]
+        name: ProjectName,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// Open a project in the browser.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Open {
+    /// Its name [default: what .svcproject says]
+    #[arg(value_parser = project::parse)]
+    project: Option<ProjectName>,
+}
+
+pub(crate) async fn run(projects: Projects, client: &Client, output: Output) -> anyhow::Result<()> {
+    match projects.action.unwrap_or(Action::List) {
+        Action::List => list(client, output).await,
+        Action::Create { name } => {
+            let project = create(&name.into(), client).await?;
+            output.success(&format!("Created project {}.", project.name));
+            output.note(&format!("Publish a folder there: svc deploy DIR --project {}", project.name));
+            output.result(&project, || project.url.clone())
+        }
+        Action::Rm { name, yes } => remove(&name, yes, client, output).await,
+    }
+}
+
+pub(crate) async fn open(open: Open, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(open.project, None)?;
+    let project = detail(&name, client).await?.project;
+    let opened = !output.is_json() && browser::open(&project.url);
+    output.result(&json!({"project": name, "url": project.url, "opened": opened}), || project.url.clone())
+}
+
+/// A project's detail, with what to do when there is none.
+pub(super) async fn detail(name: &ProjectName, client: &Client) -> Result<ProjectDetail, Failure> {
+    let answer = client.get(&format!("/projects/{name}")).await;
+    Ok(answer.map_err(|failure| unknown(name, failure))?.body)
+}
+
+/// Makes the project.
+pub(super) async fn create(name: &ProjectName, client: &Client) -> Result<Project, Failure> {
+    let name: NewProjectName =
+        name.as_str().parse().map_err(|why| Failure::usage(format!("{name} cannot be a project: {why}.")))?;
+    let body = CreateProject { name: name.clone(), org: None };
+    let answer = client.post("/projects", &body).await.map_err(|failure| match &*failure.code {
+        "name_taken" => failure.with_hint(format!("{name} belongs to somebody; choose another name with --project.")),
+        _ => failure,
+    });
+    Ok(answer?.body)
+}
+
+/// Adds the next step to a 404 of a project's own routes.
+pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
+    if failure.kind == Kind::NotFound {
+        return Failure { message: format!("You have no project {name}."), ..failure }
+            .with_hint("`svc projects` lists yours; `svc deploy` creates one.");
+    }
+    failure
+}
+
+async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
+    let projects = client.list("/projects", |page: ProjectList| (page.projects, page.next_cursor)).await?;
+    output.result(&json!({"projects": projects}), || {
+        let rows: Vec<Vec<String>> = projects
+            .iter()
+            .map(|project| {
+                let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
+                vec![
+                    project.name.to_string(),
+                    state.to_owned(),
+                    output.relative(project.created_at),
+                    project.url.clone(),
+                ]
+            })
+            .collect();
+        table(
+            &["NAME", "STATE", "CREATED", "ADDRESS"],
+            &rows,
+            "No projects yet. Publish a folder: svc deploy DIR --project NAME",
+        )
+    })
+}
+
+async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
+    if !yes {
+        let question = format!("Remove {name}, its site and all its deployments for good? Type its name: ");
+        if !output.can_ask() {
+            return Err(Failure::usage(format!("Removing {name} cannot be undone.")).with_hint("Add --yes.").into());
+        }
+        let terminal = Term::stderr();
+        terminal.write_str(&question)?;
+        if terminal.read_line()?.trim() != name.as_str() {
+            return Err(Failure::new(Kind::Refused, "not_confirmed", "Nothing was removed.").into());
+        }
+    }
+    let answer = client.delete::<Done>(&format!("/projects/{name}")).await.map_err(|failure| unknown(name, failure))?;
+    output.success(&format!("Removed {name}."));
+    super::tell_propagation(output, answer.propagation);
+    output.result(&answer.body, String::new)
+}

@@ -1,0 +1,113 @@
+//! What `deploy` and `share` have in common: choose, pack, upload.
+
+use std::{path::Path, process::Command, time::Instant};
+
+use common::{api::deployments::Uploaded, domain::access::SitePassword};
+use serde::Serialize;
+
+use crate::{
+    client::{Answer, Client, Propagation, Upload},
+    output::{self, Output, count, size},
+    pack::{self, Archive, Selection},
+};
+
+/// A packed folder, on its way.
+pub(super) struct Package {
+    selection: Selection,
+    archive: Archive,
+    git_sha: Option<String>,
+}
+
+/// What was published, for `--json`.
+#[derive(Serialize)]
+pub(super) struct Published {
+    #[serde(flatten)]
+    pub(super) uploaded: Uploaded,
+    files: usize,
+    bytes: u64,
+    packed_bytes: u64,
+    git_sha: Option<String>,
+    /// Why files were left out unasked, and how many for each reason.
+    skipped: std::collections::BTreeMap<String, u64>,
+    pub(super) propagation: Option<Propagation>,
+}
+
+/// Packs `path`, on a thread of its own.
+pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Package> {
+    let spinner = output.spinner(format!("Packing {}", path.display()));
+    let start = Instant::now();
+    let path = path.to_owned();
+    let package = tokio::task::spawn_blocking(move || -> anyhow::Result<Package> {
+        let selection = pack::select(&path)?;
+        let archive = pack::write(&selection)?;
+        Ok(Package { archive, git_sha: git_sha(&path), selection })
+    })
+    .await?;
+    spinner.finish_and_clear();
+
+    let package = package?;
+    let Selection { entries, bytes, skipped, warnings } = &package.selection;
+    output.note(&format!(
+        "Packed {}, {} → {}, in {:.1} s.",
+        count(entries.len() as u64, "file"),
+        size(*bytes),
+        size(package.archive.bytes),
+        start.elapsed().as_secs_f64()
+    ));
+    if !skipped.is_empty() {
+        let what: Vec<String> = skipped.iter().map(|(what, times)| describe_skipped(what, *times)).collect();
+        output.note(&format!("Left out {}.", what.join(", ")));
+    }
+    for warning in warnings {
+        output::warning(warning);
+    }
+    Ok(package)
+}
+
+/// Uploads it, and says what the service had to say.
+pub(super) async fn upload(
+    package: Package,
+    path: &str,
+    password: Option<&SitePassword>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<Published> {
+    let Package { selection, archive, git_sha } = package;
+    let packed_bytes = archive.bytes;
+    let progress = output.byte_bar("Uploading", packed_bytes);
+    let upload = Upload { path, archive, git_sha: git_sha.clone(), password, progress: &progress };
+    let answer = client.upload(upload).await;
+    progress.finish_and_clear();
+
+    let Answer { body: uploaded, propagation } = answer?;
+    for warning in &uploaded.warnings {
+        output::warning(warning);
+    }
+    super::tell_propagation(output, propagation);
+    Ok(Published {
+        uploaded,
+        files: selection.entries.len(),
+        bytes: selection.bytes,
+        packed_bytes,
+        git_sha,
+        skipped: selection.skipped,
+        propagation,
+    })
+}
+
+fn describe_skipped(what: &str, times: u64) -> String {
+    match what {
+        "symlinks" => format!("{} (never followed)", count(times, "symlink")),
+        name if times == 1 => name.to_owned(),
+        name => format!("{name} ({times}×)"),
+    }
+}
+
+/// The commit that is checked out where `path` is, if anything is.
+fn git_sha(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let folder = if path.is_dir() { &path } else { path.parent()? };
+    let git = Command::new("git").arg("-C").arg(folder).args(["rev-parse", "--verify", "--quiet", "HEAD"]).output();
+    let sha = String::from_utf8(git.ok().filter(|git| git.status.success())?.stdout).ok()?.trim().to_owned();
+    (sha.len() >= 40 && sha.bytes().all(|b| b.is_ascii_hexdigit())).then_some(sha)
+}

@@ -1,0 +1,48 @@
+//! `svc share`.
+
+use std::path::PathBuf;
+
+use common::domain::limits;
+
+use super::{password, publish};
+use crate::{client::Client, output::Output};
+
+/// Publish a file or a folder for some days. The address is unlisted, but it is no secret.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Share {
+    /// A page, or a folder with an index.html
+    path: PathBuf,
+    /// Days until it goes away, 1 to 30
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = limits::SHARE_TTL_DEFAULT_DAYS,
+        value_parser = clap::value_parser!(u32).range(ttl_days()),
+    )]
+    ttl: u32,
+    /// Ask visitors for this password; - reads it from stdin, so that it is not in the shell's history
+    #[arg(long, value_name = "PW")]
+    password: Option<String>,
+}
+
+fn ttl_days() -> std::ops::RangeInclusive<i64> {
+    (*limits::SHARE_TTL_DAYS.start()).into()..=(*limits::SHARE_TTL_DAYS.end()).into()
+}
+
+pub(crate) async fn run(share: Share, client: &Client, output: Output) -> anyhow::Result<()> {
+    let password = share.password.map(|text| password::read(&text, output)).transpose()?;
+    let package = publish::package(&share.path, output).await?;
+    let path = format!("/shares?ttl={}", share.ttl);
+    let published = publish::upload(package, &path, password.as_ref(), client, output).await?;
+
+    if let Some(expires_at) = published.uploaded.expires_at {
+        let guarded = if password.is_some() { "Guarded by the password; gone" } else { "Gone" };
+        output.note(&format!(
+            "{guarded} {}, or with `svc shares rm {}`.",
+            output.relative(expires_at),
+            published.uploaded.url
+        ));
+    }
+    let url = published.uploaded.url.clone();
+    output.result(&published, || url)
+}

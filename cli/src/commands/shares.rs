@@ -1,0 +1,104 @@
+//! `svc shares`.
+
+use clap::Subcommand;
+use common::{
+    api::{Done, shares::ShareList},
+    domain::{ProjectName, ShareName},
+};
+use serde_json::json;
+
+use crate::{
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, count, size, table},
+    project::first_label,
+};
+
+/// List your live shares, or remove one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shares {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them, newest first
+    #[command(alias = "ls")]
+    List,
+    /// Remove a share now; its address stops serving at once
+    #[command(alias = "remove", alias = "delete")]
+    Rm {
+        /// Its three words, its address, or its tmp-… name
+        #[arg(value_parser = share_name)]
+        share: String,
+    },
+}
+
+pub(crate) async fn run(shares: Shares, client: &Client, output: Output) -> anyhow::Result<()> {
+    match shares.action.unwrap_or(Action::List) {
+        Action::List => list(client, output).await,
+        Action::Rm { share } => remove(&share, client, output).await,
+    }
+}
+
+async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
+    let shares = client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await?;
+    output.result(&json!({"shares": shares}), || {
+        let rows: Vec<Vec<String>> = shares
+            .iter()
+            .map(|share| {
+                vec![
+                    share.name.to_string(),
+                    output.relative(share.expires_at),
+                    count(share.files.into(), "file"),
+                    size(share.bytes),
+                    if share.protected { "password" } else { "open" }.to_owned(),
+                    share.url.clone(),
+                ]
+            })
+            .collect();
+        table(
+            &["NAME", "EXPIRES", "FILES", "SIZE", "ACCESS", "ADDRESS"],
+            &rows,
+            "No live shares. Publish a page: svc share FILE",
+        )
+    })
+}
+
+async fn remove(share: &str, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.delete::<Done>(&format!("/shares/{share}")).await.map_err(|failure| match failure.kind {
+        Kind::NotFound => Failure { message: format!("You have no live share {share}."), ..failure }
+            .with_hint("`svc shares` lists yours."),
+        _ => failure,
+    })?;
+    output.success(&format!("Removed {share}."));
+    super::tell_propagation(output, answer.propagation);
+    output.result(&answer.body, String::new)
+}
+
+fn share_name(text: &str) -> Result<String, String> {
+    let name = first_label(text).unwrap_or(text);
+    let is_share =
+        name.parse::<ShareName>().is_ok() || name.parse::<ProjectName>().is_ok_and(|name| name.is_ephemeral());
+    if is_share { Ok(name.to_owned()) } else { Err("a share is named by its three words or its address".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_named_by_words_address_or_project() {
+        for (text, name) in [
+            ("amber-quiet-otter", "amber-quiet-otter"),
+            ("https://amber-quiet-otter.share.localhost:8443/a?b", "amber-quiet-otter"),
+            ("tmp-0123456789", "tmp-0123456789"),
+        ] {
+            assert_eq!(share_name(text).as_deref(), Ok(name));
+        }
+        for text in ["docs", "../projects/docs", "https://docs.svc.localhost"] {
+            assert!(share_name(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `svc skill`.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::output::Output;
+
+const SKILL: &str = include_str!("skill.md");
+const FOLDER: &str = ".claude/skills/svc-share";
+
+/// Teach coding agents to publish pages.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Skill {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write the skill's SKILL.md into this project
+    Install {
+        /// The skill's folder
+        #[arg(long, default_value = FOLDER)]
+        dir: PathBuf,
+    },
+    /// Print it
+    Show,
+}
+
+pub(crate) fn run(skill: Skill, output: Output) -> anyhow::Result<()> {
+    match skill.action {
+        Action::Install { dir } => {
+            let file = dir.join("SKILL.md");
+            fs::create_dir_all(&dir)
+                .and_then(|()| fs::write(&file, SKILL))
+                .with_context(|| format!("Cannot write {}", file.display()))?;
+            output.success("Installed the skill: agents here can now publish pages with `svc share`.");
+            output.result(&json!({"ok": true, "file": file}), || file.display().to_string())
+        }
+        Action::Show => output.result(&json!({"skill": SKILL}), || SKILL.to_owned()),
+    }
+}

@@ -1,0 +1,135 @@
+//! What went wrong, for people (a sentence and what to do next), for programs (a stable code) and for shells (an exit code).
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// The classes of failure that a shell script can tell apart. The numbers are promised in `svc --help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Refused = 1,
+    Usage = 2,
+    NotSignedIn = 3,
+    NotFound = 4,
+    Conflict = 5,
+    Limit = 6,
+    Unreachable = 7,
+}
+
+/// A failure that the person can do something about.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, code: code.into(), message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, "usage", message)
+    }
+
+    pub(crate) fn not_signed_in(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotSignedIn, "not_signed_in", message)
+    }
+
+    pub(crate) fn limit(message: impl Into<String>) -> Self {
+        Self::new(Kind::Limit, "limit_exceeded", message)
+    }
+
+    /// What the API answered: `code` and `message` are its own.
+    pub(crate) fn answered(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
+        let kind = match status {
+            401 => Kind::NotSignedIn,
+            404 => Kind::NotFound,
+            409 => Kind::Conflict,
+            413 | 429 => Kind::Limit,
+            500.. => Kind::Unreachable,
+            _ => Kind::Refused,
+        };
+        let failure = Self::new(kind, code, message);
+        match kind {
+            Kind::NotSignedIn => failure.with_hint("Run `svc login`, or set SVC_TOKEN to a valid token."),
+            Kind::Unreachable => failure.with_hint("This is the service's fault, not yours; try again in a minute."),
+            _ if failure.code == "rate_limit_exceeded" => failure.with_hint("Wait a minute, then try again."),
+            _ => failure,
+        }
+    }
+
+    /// Adds what to do next, in place of a more general hint.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// The failure inside `error`, or one made of it: an unforeseen error still gets a code and a sentence.
+pub(crate) fn of(error: &anyhow::Error) -> Failure {
+    error
+        .downcast_ref::<Failure>()
+        .cloned()
+        .unwrap_or_else(|| Failure::new(Kind::Refused, "failed", Chain(error).to_string()))
+}
+
+/// An error and its causes in one line.
+struct Chain<'e>(&'e anyhow::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+/// `{"error": {…}}`: the API's own envelope, with the next step beside the message.
+#[derive(Serialize)]
+pub(crate) struct Report<'f> {
+    error: ReportBody<'f>,
+}
+
+#[derive(Serialize)]
+struct ReportBody<'f> {
+    code: &'f str,
+    message: &'f str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'f str>,
+}
+
+impl<'f> From<&'f Failure> for Report<'f> {
+    fn from(failure: &'f Failure) -> Self {
+        let Failure { code, message, hint, .. } = failure;
+        Self { error: ReportBody { code, message, hint: hint.as_deref() } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_become_the_promised_exit_codes() {
+        for (status, exit) in
+            [(400, 1), (403, 1), (415, 1), (401, 3), (404, 4), (409, 5), (413, 6), (429, 6), (500, 7), (503, 7)]
+        {
+            assert_eq!(Failure::answered(status, "code", "message").kind as u8, exit, "{status}");
+        }
+    }
+
+    #[test]
+    fn an_unforeseen_error_keeps_its_causes() {
+        let error = anyhow::anyhow!("disk full").context("Cannot write x");
+        assert_eq!(of(&error).message, "Cannot write x: disk full");
+        assert_eq!(of(&error).kind, Kind::Refused);
+    }
+
+    #[test]
+    fn a_failure_is_found_under_its_context() {
+        let error = anyhow::Error::from(Failure::answered(409, "name_taken", "taken")).context("while creating");
+        assert_eq!(of(&error).kind, Kind::Conflict);
+    }
+}

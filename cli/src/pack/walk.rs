@@ -1,0 +1,291 @@
+//! What is published: every regular file of the folder that nothing excludes.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context as _;
+use common::domain::limits;
+use ignore::WalkBuilder;
+
+use crate::{
+    failure::{Failure, Kind},
+    output::{count, size},
+};
+
+/// Patterns of files that are not published, in gitignore's syntax. Honoured in every folder.
+const IGNORE_FILE: &str = ".svcignore";
+/// Names that never belong on a site: version control, secrets, dependencies, our own files.
+const NEVER: [&str; 10] = [
+    ".git",
+    ".hg",
+    ".svn",
+    ".svc",
+    IGNORE_FILE,
+    crate::project::PROJECT_FILE,
+    ".DS_Store",
+    "Thumbs.db",
+    "node_modules",
+    ".env",
+];
+/// Where build tools put the site that a source folder makes.
+const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
+const PAGE_EXTENSIONS: [&str; 3] = ["html", "htm", "xhtml"];
+
+/// A file and the name it gets on the site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) source: PathBuf,
+    /// Relative, with `/` between its parts.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+/// The files to publish, sorted by name, and what was left out.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) bytes: u64,
+    /// What was skipped without being asked for: reason or name, and how often.
+    pub(crate) skipped: BTreeMap<String, u64>,
+    /// Things the person may not have meant.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Everything `path` publishes, within the contract's limits.
+pub(crate) fn select(path: &Path) -> anyhow::Result<Selection> {
+    let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
+    let selection = if metadata.is_dir() { folder(path)? } else { single(path, metadata.len()) };
+    judge(path, &selection)?;
+    Ok(selection)
+}
+
+/// The folder beside the sources that was probably meant: `package.json` here, and a built site in `dist/`.
+pub(crate) fn likely_build_folder(path: &Path) -> Option<&'static str> {
+    path.join("package.json").is_file().then_some(())?;
+    BUILD_FOLDERS.into_iter().find(|folder| path.join(folder).join("index.html").is_file())
+}
+
+fn single(path: &Path, bytes: u64) -> Selection {
+    let mut warnings = Vec::new();
+    let extension = path.extension().and_then(|text| text.to_str()).unwrap_or_default();
+    if !PAGE_EXTENSIONS.iter().any(|page| extension.eq_ignore_ascii_case(page)) {
+        warnings.push(format!(
+            "{} is published as index.html, so browsers read it as a web page. To keep its type, publish a folder.",
+            path.display()
+        ));
+    }
+    let entry = Entry { source: path.to_owned(), name: "index.html".to_owned(), bytes };
+    Selection { entries: vec![entry], bytes, warnings, ..Selection::default() }
+}
+
+fn folder(root: &Path) -> anyhow::Result<Selection> {
+    let skipped = Arc::new(Mutex::new(BTreeMap::new()));
+    let never = Arc::clone(&skipped);
+    // A folder that was named through a symlink is still the folder the person named.
+    let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
+    let walk = WalkBuilder::new(&root)
+        .standard_filters(false)
+        .add_custom_ignore_filename(IGNORE_FILE)
+        .follow_links(false)
+        .filter_entry(move |entry| {
+            let name = entry.file_name().to_string_lossy();
+            let excluded = entry.depth() > 0 && (NEVER.contains(&&*name) || name.starts_with(".env."));
+            if excluded && name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
+                *never.lock().unwrap_or_else(PoisonError::into_inner).entry(name.into_owned()).or_insert(0) += 1;
+            }
+            !excluded
+        })
+        .build();
+
+    let mut selection = Selection::default();
+    let mut links = 0;
+    for entry in walk {
+        let entry = entry.context("Cannot read the folder")?;
+        match entry.file_type() {
+            Some(kind) if kind.is_file() => {
+                let bytes = entry.metadata().with_context(|| format!("Cannot read {}", entry.path().display()))?.len();
+                let name = site_name(entry.path().strip_prefix(&root)?)?;
+                selection.bytes += bytes;
+                selection.entries.push(Entry { source: entry.into_path(), name, bytes });
+            }
+            Some(kind) if kind.is_symlink() => links += 1,
+            _ => {}
+        }
+    }
+    selection.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    selection.skipped = std::mem::take(&mut *skipped.lock().unwrap_or_else(PoisonError::into_inner));
+    if links > 0 {
+        selection.skipped.insert("symlinks".to_owned(), links);
+    }
+    if let Some(build) = likely_build_folder(&root) {
+        selection.warnings.push(format!("This is a source folder. Did you mean its {build}/ folder?"));
+    }
+    Ok(selection)
+}
+
+fn site_name(relative: &Path) -> Result<String, Failure> {
+    let refuse = |why: &str| {
+        let message = format!("{} cannot be published: its name {why}.", relative.display());
+        Failure::new(Kind::Refused, "bad_file_name", message)
+            .with_hint(format!("Rename it, or leave it out with a line in {IGNORE_FILE}."))
+    };
+    let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
+    let name = parts.ok_or_else(|| refuse("is not UTF-8"))?.join("/");
+    if name.contains('\\') {
+        return Err(refuse("contains a backslash"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(refuse("contains a control character"));
+    }
+    Ok(name)
+}
+
+fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
+    let instead = likely_build_folder(path).map(|folder| format!("Did you mean {}?", path.join(folder).display()));
+    let advise = |failure: Failure, otherwise: String| failure.with_hint(instead.clone().unwrap_or(otherwise));
+    let leave_out = || format!("List what the site does not need in {IGNORE_FILE} (gitignore syntax).");
+
+    if selection.entries.is_empty() {
+        let message = format!("{} holds no file to publish.", path.display());
+        let failure = Failure::new(Kind::Refused, "empty_folder", message);
+        return Err(advise(failure, "Name the folder that holds your index.html.".to_owned()));
+    }
+    let most = *limits::ARCHIVE_FILES.end();
+    if selection.entries.len() > most {
+        let (found, allowed) = (count(selection.entries.len() as u64, "file"), count(most as u64, "file"));
+        return Err(advise(Failure::limit(format!("{found} are too many: at most {allowed}.")), leave_out()));
+    }
+    if let Some(large) = selection.entries.iter().find(|entry| entry.bytes > limits::FILE_BYTES) {
+        let message = format!(
+            "{} is {}; a single file may be at most {}.",
+            large.source.display(),
+            size(large.bytes),
+            size(limits::FILE_BYTES)
+        );
+        return Err(advise(Failure::limit(message), leave_out()));
+    }
+    if selection.bytes > limits::DEPLOYMENT_BYTES {
+        let message = format!(
+            "The files are {} together; a site may be at most {}.",
+            size(selection.bytes),
+            size(limits::DEPLOYMENT_BYTES)
+        );
+        return Err(advise(Failure::limit(message), leave_out()));
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        Failure::new(Kind::Usage, "no_such_path", format!("{} does not exist.", path.display()))
+            .with_hint("Name the folder (or single file) to publish.")
+    } else {
+        Failure::new(Kind::Refused, "unreadable", format!("Cannot read {}: {error}.", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn site(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, body) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, body).unwrap();
+        }
+        dir
+    }
+
+    fn names(selection: &Selection) -> Vec<&str> {
+        selection.entries.iter().map(|entry| entry.name.as_str()).collect()
+    }
+
+    #[test]
+    fn ignored_files_and_what_never_belongs_are_left_out() {
+        let dir = site(&[
+            ("index.html", "x"),
+            ("a/b.css", "x"),
+            ("a/draft.md", "x"),
+            ("a/keep.md", "x"),
+            (".well-known/security.txt", "x"),
+            (".svcignore", "*.md\n!keep.md\n/private/\n"),
+            ("private/x.html", "x"),
+            ("a/private/y.html", "x"),
+            (".gitignore", "index.html"),
+            (".git/config", "x"),
+            (".env", "x"),
+            (".env.local", "x"),
+            (".svc/up.json", "x"),
+            ("node_modules/x/y.js", "x"),
+            (".svcproject", "docs"),
+        ]);
+        let selection = select(dir.path()).unwrap();
+        assert_eq!(
+            names(&selection),
+            [".gitignore", ".well-known/security.txt", "a/b.css", "a/keep.md", "a/private/y.html", "index.html"]
+        );
+        let skipped: Vec<&str> = selection.skipped.keys().map(String::as_str).collect();
+        assert_eq!(skipped, [".env", ".env.local", ".git", ".svc", "node_modules"]);
+    }
+
+    #[test]
+    fn a_single_file_becomes_index_html() {
+        let dir = site(&[("page.html", "hello"), ("picture.png", "x")]);
+        let selection = select(&dir.path().join("page.html")).unwrap();
+        assert_eq!((names(&selection), selection.bytes), (vec!["index.html"], 5));
+        assert!(selection.warnings.is_empty());
+        assert_eq!(select(&dir.path().join("picture.png")).unwrap().warnings.len(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_are_not_followed_but_the_named_folder_may_be_one() {
+        let dir = site(&[("site/index.html", "x"), ("secret/key", "x")]);
+        std::os::unix::fs::symlink(dir.path().join("secret"), dir.path().join("site/out")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret/key"), dir.path().join("site/key")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("site"), dir.path().join("link")).unwrap();
+        let selection = select(&dir.path().join("link")).unwrap();
+        assert_eq!(names(&selection), ["index.html"]);
+        assert_eq!(selection.skipped["symlinks"], 2);
+    }
+
+    #[test]
+    fn an_empty_source_folder_points_to_the_build() {
+        let dir = site(&[(".git/config", "x")]);
+        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+        assert_eq!(failure.code, "empty_folder");
+
+        let dir = site(&[("package.json", "{}"), ("dist/index.html", "x"), (".svcignore", "*\n")]);
+        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+        assert!(failure.hint.unwrap().contains("dist"));
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_named() {
+        let dir = site(&[("index.html", "x")]);
+        fs::File::create(dir.path().join("film.mp4")).unwrap().set_len(limits::FILE_BYTES + 1).unwrap();
+        let failure = crate::failure::of(&select(dir.path()).unwrap_err());
+        assert_eq!(failure.kind, Kind::Limit);
+        assert!(failure.message.contains("film.mp4"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_missing_path_is_a_mistake_of_usage() {
+        let failure = crate::failure::of(&select(Path::new("/no/such/folder")).unwrap_err());
+        assert_eq!(failure.kind, Kind::Usage);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_backslash_in_a_name_is_refused_before_the_upload() {
+        let dir = site(&[("index.html", "x"), ("a\\b", "x")]);
+        assert_eq!(crate::failure::of(&select(dir.path()).unwrap_err()).code, "bad_file_name");
+    }
+}
