@@ -11,6 +11,7 @@
 )]
 
 mod access;
+mod cli;
 mod deployments;
 mod device;
 mod errors;
