@@ -107,6 +107,7 @@ impl Builder {
         .into_iter()
         .map(|(key, value)| (format!("SVC__{key}"), value))
         .collect();
+        env.push(("SVC_LOG_FORMAT".to_owned(), "text".to_owned()));
         env.extend(self.env);
 
         let redis = start_redis(redis_port, folder.path());
