@@ -5,7 +5,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use axum::{
@@ -21,6 +24,8 @@ use tokio::{net::TcpListener, task::AbortHandle};
 /// The application's id that the stub knows.
 pub const CLIENT_ID: &str = "Iv1.0123456789abcdef";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// What every device code here begins with.
+pub const DEVICE_CODE: &str = "3584d83530557fdd1f46af8289938c8ef79f9dc";
 const ACCESS_TOKEN: &str = "gho_16C7e42F292c6912E7710c838347Ae178B4a";
 
 /// What happens next at the code host.
@@ -45,6 +50,7 @@ pub enum Step {
 struct Shared {
     state: Mutex<Step>,
     login: Mutex<(u64, String, Option<String>)>,
+    started: AtomicU32,
 }
 
 /// A code host on a port of this machine; it ends with the value.
@@ -63,6 +69,7 @@ impl CodeHost {
         let shared = Arc::new(Shared {
             state: Mutex::new(Step::Pending),
             login: Mutex::new((583_231, "octocat".to_owned(), None)),
+            started: AtomicU32::new(0),
         });
         let router = Router::new()
             .route("/login/device/code", post(device_code))
@@ -102,9 +109,10 @@ async fn device_code(
     if form.get("client_id").map(String::as_str) != Some(CLIENT_ID) {
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "Not Found" }))).into_response();
     }
+    let number = shared.started.fetch_add(1, Ordering::Relaxed);
     let answer = json!({
-        "device_code": "3584d83530557fdd1f46af8289938c8ef79f9dc5",
-        "user_code": "WDJB-MJHT",
+        "device_code": format!("{DEVICE_CODE}{number}"),
+        "user_code": format!("WDJB-MJ{number:02}"),
         "verification_uri": "https://github.example/login/device",
         "expires_in": 900,
         "interval": 5,
@@ -124,7 +132,7 @@ async fn access_token(
     if field("client_id") != CLIENT_ID || field("grant_type") != GRANT {
         return oauth(&headers, &json!({ "error": "unsupported_grant_type" }));
     }
-    if field("device_code") != "3584d83530557fdd1f46af8289938c8ef79f9dc5" {
+    if !field("device_code").starts_with(DEVICE_CODE) {
         return oauth(&headers, &json!({ "error": "incorrect_device_code" }));
     }
     let state = *shared.state.lock().unwrap();

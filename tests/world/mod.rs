@@ -107,7 +107,9 @@ impl Builder {
         .into_iter()
         .map(|(key, value)| (format!("SVC__{key}"), value))
         .collect();
-        env.push(("SVC_LOG_FORMAT".to_owned(), "text".to_owned()));
+        env.extend(
+            [("SVC_LOG_FORMAT", "text"), ("NO_COLOR", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
         env.extend(self.env);
 
         let redis = start_redis(redis_port, folder.path());
