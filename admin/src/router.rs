@@ -14,7 +14,7 @@ use crate::{
     auth,
     error::{ApiError, Code},
     middleware::{
-        client, idempotency, panics,
+        client, close, idempotency, panics,
         rate_limit::{self, Bucket},
         request_id, trace,
     },
@@ -73,7 +73,8 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 }
 
 /// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
-/// covers everything; panics, inside both; the client's address, which limits are kept by.
+/// covers everything; panics, inside both; the end of connections whose request was refused unread; the client's
+/// address, which limits are kept by.
 pub fn router(app: &App, trusted_proxies: Networks) -> Router {
     let (routes, document) = index(app);
     routes
@@ -83,6 +84,7 @@ pub fn router(app: &App, trusted_proxies: Networks) -> Router {
         })
         .layer(Extension(Arc::new(document)))
         .layer(from_fn_with_state(Arc::new(trusted_proxies), client::find))
+        .layer(from_fn(close::after_refused_bodies))
         .layer(CatchPanicLayer::custom(panics::answer))
         .layer(from_fn(trace::record))
         .layer(from_fn(request_id::assign))

@@ -1,6 +1,7 @@
 //! What happens around every handler. The order, outermost first, and its reasons: `router.rs`.
 
 pub mod client;
+pub mod close;
 pub mod idempotency;
 pub mod panics;
 pub mod rate_limit;
