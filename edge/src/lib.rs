@@ -4,7 +4,10 @@
 //! or [`platform`], which hands on to admin. [`route`] remembers which site a host is. A warm request touches memory
 //! only: no query, no lock that another request holds across a wait.
 
+pub mod front;
 pub mod gate;
 mod limits;
+pub mod listen;
+pub mod platform;
 pub mod route;
 pub mod sites;

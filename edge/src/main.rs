@@ -1,2 +1,105 @@
-//! x
-fn main() {}
+//! The edge program: reads the configuration, puts the parts together, runs them under Pingora.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use clap::Parser;
+use common::{config::Config, db, domain::Clock, redis::Redis, secrets::MasterKey, store::PackStore, telemetry};
+use edge::{
+    front::Front,
+    listen::{Listeners, Sockets, Stop},
+    platform::Platform,
+    route::{Memory, Postgres, Routes, follow::Follower},
+    sites::Sites,
+};
+use pingora::server::{RunArgs, Server, configuration::ServerConf};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Serves sites over HTTPS, and hands the API's and the console's requests to admin.
+#[derive(Parser)]
+#[command(name = "edge", version)]
+struct Arguments {
+    /// The configuration file; else the one SVC_CONFIG names, else svc.toml here.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    telemetry::start();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("edge cannot start: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let config = Config::load(arguments.config.as_deref())?;
+    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+    let sockets = Sockets::bind(config.edge.listen_https, config.edge.listen_http)?;
+    // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+
+    let threads = match config.edge.threads {
+        0 => std::thread::available_parallelism()?.get(),
+        threads => threads,
+    };
+    let stop = Stop::default();
+    let mut server = Server::new_with_opt_and_conf(None, ServerConf { threads, ..ServerConf::default() });
+    server.bootstrap();
+    // The pools and connections below belong to this runtime until Pingora's own runs them.
+    let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listeners = {
+        let _within = setup.enter();
+        listeners(&config, master_key, sockets, threads, stop.clone())?
+    };
+    server.add_service(listeners);
+    server.run(RunArgs { shutdown_signal: Box::new(stop) });
+    Ok(())
+}
+
+fn listeners(
+    config: &Config,
+    master_key: MasterKey,
+    sockets: Sockets,
+    threads: usize,
+    stop: Stop,
+) -> anyhow::Result<Listeners> {
+    let clock = Clock::system();
+    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+    let routes_url = config.postgres.replica_url.as_ref().unwrap_or(&config.postgres.url);
+    let routes_db = db::connect(&config.postgres, routes_url).context("postgres.replica_url")?;
+    let redis = Redis::connect(&config.redis.url).context("redis.url")?;
+    let store = PackStore::open(&config.store)?;
+
+    let memory = Arc::new(Memory::default());
+    let routes = Arc::new(Routes::new(memory.clone(), Postgres(routes_db), clock.clone()));
+    let sites = Sites::new(Arc::new(store), routes.clone(), &master_key, clock.clone());
+    let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
+    let health = platform.health_watch();
+    let front = Arc::new(Front::new(config, routes, sites, platform).context("edge.trusted_proxies")?);
+    let follower = Follower::new(memory, db.clone(), redis, clock.clone());
+
+    let tls = (db, master_key, clock);
+    let mut listeners = Listeners::new(sockets, front, tls, &config.site.site_domain, threads, stop)?;
+    let last_connection_gone = listeners.background_stop();
+    listeners.add_background(health);
+    listeners.add_background(follower.announcer(edge_id(), last_connection_gone.clone()));
+    listeners.add_background(follower.run(last_connection_gone));
+    Ok(listeners)
+}
+
+/// Made up anew at every start: a restarted edge knows nothing that the old one acknowledged.
+fn edge_id() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
+}

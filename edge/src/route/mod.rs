@@ -13,6 +13,7 @@ use std::{
     time::Instant,
 };
 
+use async_trait::async_trait;
 use common::{
     domain::{Clock, DeploymentId, ProjectId},
     routes::{HostKey, Site},
@@ -23,7 +24,7 @@ pub use self::{
     memory::{Memory, Recollection},
     source::{Postgres, Source},
 };
-use crate::limits;
+use crate::{limits, sites::RecentDeployments};
 
 /// Why it is not known which site a host is. The visitor may come again soon.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -134,6 +135,13 @@ impl<S: Source> Routes<S> {
 
     fn unless_over(&self, site: Arc<Site>) -> Option<Arc<Site>> {
         (!self.is_over(&site)).then_some(site)
+    }
+}
+
+#[async_trait]
+impl<S: Source> RecentDeployments for Routes<S> {
+    async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
+        Self::recent(self, project).await
     }
 }
 

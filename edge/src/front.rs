@@ -1,0 +1,210 @@
+//! Every request's first stop: which host is it for, and who answers.
+
+mod body;
+mod host;
+mod visitor;
+
+use std::{net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use common::{
+    config::{Config, HttpMode},
+    domain::networks::{InvalidNetwork, Networks},
+    routes::{Addresses, HostKey, Site, addresses::HostKind},
+};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+pub use self::body::Body;
+pub(crate) use self::visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor};
+use crate::{
+    limits,
+    platform::Platform,
+    route::{Recollection, Routes},
+    sites::{SiteBody, Sites, Visit, pages},
+};
+
+const SERVER: HeaderValue = HeaderValue::from_static(common::BRAND);
+/// A year, as is customary.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Chooses who answers a request.
+pub struct Front {
+    addresses: Addresses,
+    routes: Arc<Routes>,
+    sites: Sites,
+    platform: Platform,
+    trusted: Networks,
+    http_mode: HttpMode,
+    /// The port of our public HTTPS addresses, when it is not 443.
+    public_port: Option<u16>,
+}
+
+/// What is known of the connection that a request came over.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The other end.
+    pub peer: IpAddr,
+    /// Whether it is TLS.
+    pub tls: bool,
+    /// Which application the visitor connected for, by the name it gave in the TLS handshake.
+    pub application: Option<Application>,
+}
+
+/// The two kinds of hosts. One connection is for one of them: a certificate for `*.{site_domain}` lets browsers send
+/// the console's requests over a site's connection and the other way round, and the two shall not share a fate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Application {
+    /// Sites and everything unknown.
+    Sites,
+    /// The control plane and the console.
+    Platform,
+}
+
+impl Application {
+    fn of(kind: &HostKind) -> Self {
+        match kind {
+            HostKind::Api | HostKind::Console => Self::Platform,
+            HostKind::Site(_) | HostKind::Gateway | HostKind::Unknown => Self::Sites,
+        }
+    }
+}
+
+impl Front {
+    /// A front before these.
+    pub fn new(config: &Config, routes: Arc<Routes>, sites: Sites, platform: Platform) -> Result<Self, InvalidNetwork> {
+        Ok(Self {
+            addresses: Addresses::new(&config.site),
+            routes,
+            sites,
+            platform,
+            trusted: Networks::parse(&config.edge.trusted_proxies)?,
+            http_mode: config.edge.http_mode,
+            public_port: config.site.base_url.port(),
+        })
+    }
+
+    /// The application behind the name that a visitor gave in the TLS handshake.
+    pub fn application(&self, server_name: &str) -> Application {
+        Application::of(&self.addresses.classify(server_name))
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
+        let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
+        let mut response = match host::of(request.version(), request.uri(), request.headers()) {
+            Ok(host) if request.method() != Method::CONNECT => {
+                let host = host.into_owned();
+                self.answer_for(host, request, connection, visitor).await
+            }
+            _ => closing(pages::bad_request()),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::SERVER, SERVER);
+        if visitor.tls && self.http_mode == HttpMode::Redirect {
+            headers.entry(header::STRICT_TRANSPORT_SECURITY).or_insert(HSTS);
+        }
+        response
+    }
+
+    async fn answer_for(
+        &self,
+        host: String,
+        request: Request<Incoming>,
+        connection: &Connection,
+        visitor: Visitor,
+    ) -> Response<Body> {
+        if self.http_mode == HttpMode::Redirect && !visitor.tls {
+            return self.redirect(&host, &request);
+        }
+        if let Recollection::Site(site) = self.routes.remembered(&host) {
+            return match connection.application {
+                Some(Application::Platform) => misdirected(),
+                _ => self.visit(&site, host, request, visitor).await,
+            };
+        }
+        let kind = self.addresses.classify(&host);
+        if connection.application.is_some_and(|application| application != Application::of(&kind)) {
+            return misdirected();
+        }
+        match kind {
+            HostKind::Api | HostKind::Console => self.platform.hand_over(request, &host, visitor).await,
+            HostKind::Gateway => unknown_url(request.method(), request.uri().path()),
+            HostKind::Unknown => page(request.method(), pages::unknown_host()),
+            HostKind::Site(key) => match self.routes.site(&host, &key).await {
+                Ok(Some(site)) => self.visit(&site, host, request, visitor).await,
+                Ok(None) => page(request.method(), absent(&key)),
+                Err(error) => {
+                    tracing::warn!(host, %error, "the route is not known");
+                    page(request.method(), pages::unavailable())
+                }
+            },
+        }
+    }
+
+    async fn visit(&self, site: &Site, host: String, request: Request<Incoming>, visitor: Visitor) -> Response<Body> {
+        let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
+        let has_no_body = matches!(*request.method(), Method::GET | Method::HEAD);
+        let answer = self.sites.respond(request, &visit, site);
+        if has_no_body {
+            return answer.await.map(Body::Site);
+        }
+        match tokio::time::timeout(limits::REQUEST_BODY, answer).await {
+            Ok(response) => response.map(Body::Site),
+            Err(_) => {
+                let mut response = pages::bad_request();
+                *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
+                closing(response)
+            }
+        }
+    }
+
+    /// 308 to the same address over HTTPS, for hosts that can be ours.
+    fn redirect(&self, host: &str, request: &Request<Incoming>) -> Response<Body> {
+        if self.addresses.classify(host) == HostKind::Unknown {
+            return page(request.method(), pages::unknown_host());
+        }
+        let port = self.public_port.map(|port| format!(":{port}")).unwrap_or_default();
+        let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let Ok(location) = HeaderValue::try_from(format!("https://{host}{port}{path}")) else {
+            return closing(pages::bad_request());
+        };
+        let mut response = Response::new(Body::Site(SiteBody::empty()));
+        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+        response.headers_mut().insert(header::LOCATION, location);
+        response
+    }
+}
+
+fn absent(key: &HostKey) -> Response<SiteBody> {
+    match key {
+        HostKey::Share(_) => pages::gone(),
+        HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
+    }
+}
+
+fn page(method: &Method, response: Response<SiteBody>) -> Response<Body> {
+    pages::seen_by(method, response).map(Body::Site)
+}
+
+fn misdirected() -> Response<Body> {
+    pages::misdirected().map(Body::Site)
+}
+
+/// An answer to a request after which nothing on the connection can be believed.
+fn closing(mut response: Response<SiteBody>) -> Response<Body> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.map(Body::Site)
+}
+
+/// The AI gateway's answer to a path it does not have, in OpenAI's shape.
+fn unknown_url(method: &Method, path: &str) -> Response<Body> {
+    let error = serde_json::json!({"error": {
+        "message": format!("Unknown request URL: {method} {path}. Please check the URL for typos."),
+        "type": "invalid_request_error", "param": null, "code": "unknown_url",
+    }});
+    let mut response = Response::new(SiteBody::from(Bytes::from(error.to_string())));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    page(method, response)
+}

@@ -1,0 +1,139 @@
+//! HTTP on a connection that stands: hyper, with every limit it has, and an end to connections that idle or grow old.
+
+use std::{
+    convert::Infallible,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::stall::Stall;
+use crate::{
+    front::{Connection, Front},
+    limits,
+};
+
+/// Which version of HTTP was agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// One allocation a connection, which its requests share.
+struct Shared {
+    front: Arc<Front>,
+    connection: Connection,
+    requests: AtomicU64,
+}
+
+/// Answers the requests of one connection until it ends, or `stop` asks it to.
+pub(crate) async fn serve<S>(
+    stream: S,
+    protocol: Protocol,
+    connection: Connection,
+    front: Arc<Front>,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let shared = Arc::new(Shared { front, connection, requests: AtomicU64::new(0) });
+    let answering = shared.clone();
+    let service = service_fn(move |request| {
+        let shared = answering.clone();
+        shared.requests.fetch_add(1, Ordering::Relaxed);
+        async move { Ok::<_, Infallible>(shared.front.answer(request, &shared.connection).await) }
+    });
+    let stream = TokioIo::new(Stall::new(stream));
+    match protocol {
+        Protocol::Http1 => {
+            let connection = http1_builder().serve_connection(stream, service);
+            run(connection, |connection| connection.graceful_shutdown(), grown_old(stop)).await;
+        }
+        Protocol::Http2 => {
+            let over = async move {
+                tokio::select! {
+                    () = grown_old(stop) => {}
+                    () = idle(&shared) => {}
+                }
+            };
+            let connection = http2_builder().serve_connection(stream, service);
+            run(connection, |connection| connection.graceful_shutdown(), over).await;
+        }
+    }
+}
+
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::REQUEST_HEAD)
+        .max_headers(limits::HEAD_FIELDS)
+        .max_buf_size(limits::HEAD_BYTES)
+        .half_close(false);
+    builder
+}
+
+fn http2_builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::H2_STREAMS)
+        .max_header_list_size(limits::H2_HEAD_BYTES)
+        .initial_stream_window_size(limits::H2_STREAM_WINDOW)
+        .initial_connection_window_size(limits::H2_CONNECTION_WINDOW)
+        .max_frame_size(limits::H2_FRAME_BYTES)
+        .max_send_buf_size(limits::H2_SEND_BUFFER)
+        .max_pending_accept_reset_streams(limits::H2_RESETS)
+        .max_local_error_reset_streams(limits::H2_RESETS)
+        .keep_alive_interval(limits::H2_PING_EVERY)
+        .keep_alive_timeout(limits::H2_PING_WAIT);
+    builder
+}
+
+async fn grown_old(stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = sleep(limits::CONNECTION_AGE) => {}
+    }
+}
+
+/// HTTP/1.1 has its own end to idling: the limit for a request's head.
+async fn idle(shared: &Shared) {
+    let mut before = u64::MAX;
+    loop {
+        let requests = shared.requests.load(Ordering::Relaxed);
+        if requests == before {
+            return;
+        }
+        before = requests;
+        sleep(limits::H2_IDLE).await;
+    }
+}
+
+/// Runs the connection; when `over` comes it may finish what it has begun, and nothing else.
+async fn run<C: Future>(connection: C, end: impl FnOnce(Pin<&mut C>), over: impl Future<Output = ()>) {
+    let mut connection = pin!(connection);
+    // Polled only when it was itself woken: a plain select would look at its timers at every byte of the connection.
+    let mut over = pin!(FuturesUnordered::from_iter([over]));
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => return,
+        _ = over.next() => end(connection.as_mut()),
+    }
+    let _ = timeout(limits::CONNECTION_END, connection).await;
+}
