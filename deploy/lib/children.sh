@@ -11,9 +11,9 @@ readonly STOP_SECONDS=15
 # File descriptors that no program may inherit: 7 the pipe to the guard, 8 the lock on ports, 9 the lock on the state
 # folder. The guard keeps 9, so that the state folder is locked until everything has stopped.
 
-# start_guard FILE: FILE is removed before anything stops.
+# start_guard [FILE]: FILE, when given, is removed before anything stops.
 start_guard() {
-  exec 7> >(trap '' INT TERM HUP; exec setsid bash "$HERE/lib/guard.sh" "$STOP_SECONDS" "$1" 8<&-)
+  exec 7> >(trap '' INT TERM HUP; exec setsid bash "$HERE/lib/guard.sh" "$STOP_SECONDS" "$@" 8<&-)
   GUARD=$!
 }
 

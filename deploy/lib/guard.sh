@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# guard.sh SECONDS FILE: reads `+ pid name` and `- pid` from standard input until it closes, then removes FILE and
+# guard.sh SECONDS [FILE]: reads `+ pid name` and `- pid` from standard input until it closes, then removes FILE and
 # stops what was added and not taken away, the last first. Each is the leader of a session of its own. See children.sh.
 set -u
 patience=$1
@@ -14,7 +14,7 @@ while read -r sign pid name; do
     -) unset "names[$pid]" ;;
   esac
 done
-rm -f "$2"
+[[ $# -lt 2 ]] || rm -f "$2"
 
 alive() {
   local stat
