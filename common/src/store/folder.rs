@@ -117,6 +117,11 @@ impl Folder {
 }
 
 impl Incoming {
+    /// Where it is being written.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The file of the pack's bodies, empty.
     pub(super) fn data(&self) -> Result<File, StoreError> {
         Ok(OpenOptions::new().read(true).write(true).create_new(true).open(self.folder.join(DATA))?)

@@ -5,11 +5,15 @@
 //! tarball, [`writer`] makes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket
 //! keeps it. A pack exists once its manifest does. Start with [`PackStore`] and [`manifest`].
 
+mod appender;
 pub mod archive;
 mod bucket;
+mod compress;
+mod files;
 mod folder;
 pub mod manifest;
 pub mod rules;
+mod writer;
 
 use std::{fs::File, sync::Arc};
 
@@ -158,9 +162,34 @@ impl PackStore {
     /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails.
     pub async fn publish(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<Published, PublishError> {
         let _permit = self.publishes.acquire().await.map_err(|_| StoreError::Stopping)?;
-        let _ = (id, spooled, now);
-        Err(StoreError::Stopping.into())
+        match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || {
+                    let incoming = folder.begin(&id)?;
+                    let data = incoming.data()?;
+                    let (manifest, published) = writer::write_pack(spooled, &data, incoming.folder(), now)?;
+                    incoming.finish(&data, &to_json(&manifest)?)?;
+                    Ok(published)
+                })
+                .await
+            }
+            Place::Bucket(bucket) => {
+                let (data, manifest, published) = blocking(move || {
+                    let data = tempfile::tempfile().map_err(StoreError::Io)?;
+                    let (manifest, published) = writer::write_pack(spooled, &data, &std::env::temp_dir(), now)?;
+                    Ok::<_, PublishError>((data, to_json(&manifest)?, published))
+                })
+                .await?;
+                bucket.put(id, data, manifest).await?;
+                Ok(published)
+            }
+        }
     }
+}
+
+fn to_json(manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))
 }
 
 /// Runs file work off the runtime's threads.

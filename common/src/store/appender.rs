@@ -1,0 +1,73 @@
+//! Appends to a file what may turn out not to be wanted.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::FileExt as _,
+};
+
+use super::Span;
+
+/// Writes drafts at the end of a file. A draft that is not kept is overwritten by the next.
+pub(super) struct Appender<'f> {
+    file: &'f File,
+    kept: u64,
+    draft: u64,
+    /// The first write that failed: compressors swallow errors when they are closed, so [`Self::keep`] tells.
+    failed: Option<io::Error>,
+}
+
+impl<'f> Appender<'f> {
+    /// Appends to `file`, which is empty.
+    pub(super) fn new(file: &'f File) -> Self {
+        Self { file, kept: 0, draft: 0, failed: None }
+    }
+
+    /// Bytes of the draft.
+    pub(super) fn draft(&self) -> u64 {
+        self.draft
+    }
+
+    /// Keeps the draft.
+    pub(super) fn keep(&mut self) -> io::Result<Span> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let span = Span { offset: self.kept, len: self.draft };
+        self.kept += self.draft;
+        self.draft = 0;
+        Ok(span)
+    }
+
+    /// Forgets the draft.
+    pub(super) fn discard(&mut self) {
+        self.draft = 0;
+    }
+
+    /// Cuts the last draft off, and gives the file.
+    pub(super) fn finish(&mut self) -> io::Result<&'f File> {
+        self.draft = 0;
+        self.file.set_len(self.kept)?;
+        Ok(self.file)
+    }
+}
+
+impl Write for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.file.write_all_at(bytes, self.kept + self.draft) {
+            Ok(()) => {
+                self.draft += bytes.len() as u64;
+                Ok(bytes.len())
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.failed.get_or_insert(error);
+                Err(kind.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! The rules for paths, judged on their raw bytes.
+
+use super::ArchiveError;
+
+/// Bytes of a path, at most.
+const PATH_BYTES: usize = 1_024;
+/// Characters of a path that a message shows.
+const SHOWN_CHARS: usize = 120;
+
+/// What a path may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Something in the site.
+    File,
+    /// Something in the site, or the site's root itself.
+    Folder,
+}
+
+/// The path as it is kept: relative, `/` between segments, none of them empty or `.`.
+pub(super) fn judge(raw: &[u8], names: Names) -> Result<String, ArchiveError> {
+    let refuse = |why: &str| Err(ArchiveError::invalid(format!("the path {} {why}", shown(raw))));
+    if raw.is_empty() {
+        return Err(ArchiveError::invalid("an entry has no path"));
+    }
+    if raw.len() > PATH_BYTES {
+        return refuse("is longer than 1,024 bytes");
+    }
+    if raw.contains(&0) {
+        return refuse("holds a NUL byte");
+    }
+    if raw.contains(&b'\\') {
+        return refuse("holds a backslash; write / between folders");
+    }
+    let Ok(path) = std::str::from_utf8(raw) else { return refuse("is not UTF-8") };
+    if path.chars().any(char::is_control) {
+        return refuse("holds a control character");
+    }
+    if path.starts_with('/') || is_drive(path) {
+        return refuse("is absolute; paths start at the site's root");
+    }
+    if path.split('/').any(|segment| segment == "..") {
+        return refuse("has a `..` segment");
+    }
+    if names == Names::File && matches!(path.rsplit('/').next(), Some("" | ".")) {
+        return refuse("is a file's but ends like a folder's");
+    }
+    let segments: Vec<&str> = path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
+    Ok(segments.join("/"))
+}
+
+/// Whether `path` starts at a drive of Windows.
+fn is_drive(path: &str) -> bool {
+    let first = path.as_bytes();
+    matches!(first, [letter, b':', b'/', ..] if letter.is_ascii_alphabetic())
+}
+
+/// Refuses a set of files of which two have the same path, or one is the folder of another.
+pub(super) fn check_collisions(files: &mut [String]) -> Result<(), ArchiveError> {
+    // Segment by segment, so that a file stands right before what would be in a folder of its name.
+    files.sort_unstable_by(|a, b| a.split('/').cmp(b.split('/')));
+    for pair in files.windows(2) {
+        let (one, other) = (&pair[0], &pair[1]);
+        let rest = other.strip_prefix(one.as_str());
+        if rest == Some("") {
+            return Err(ArchiveError::invalid(format!("the archive has {} twice", shown(one.as_bytes()))));
+        }
+        if rest.is_some_and(|rest| rest.starts_with('/')) {
+            let (one, other) = (shown(one.as_bytes()), shown(other.as_bytes()));
+            return Err(ArchiveError::invalid(format!("{one} is a file and also the folder of {other}")));
+        }
+    }
+    Ok(())
+}
+
+/// A path for people to read, whatever its bytes are.
+pub(super) fn shown(raw: &[u8]) -> String {
+    let end = raw.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    let text = String::from_utf8_lossy(&raw[..end.min(PATH_BYTES)]);
+    let mut escaped: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        escaped.push('…');
+    }
+    format!("`{escaped}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_paths_are_kept_in_one_spelling() {
+        for (raw, wanted) in [
+            ("a", "a"),
+            ("./a", "a"),
+            ("a//b", "a/b"),
+            ("././a/./b.html", "a/b.html"),
+            ("..a/b../c..d", "..a/b../c..d"),
+            (".../x", ".../x"),
+            (".well-known/x", ".well-known/x"),
+            ("a:b/c", "a:b/c"),
+            ("%2e%2e/x", "%2e%2e/x"),
+            ("caf\u{e9} and more/\u{1f600}", "caf\u{e9} and more/\u{1f600}"),
+        ] {
+            assert_eq!(judge(raw.as_bytes(), Names::File), Ok(wanted.to_owned()), "{raw}");
+        }
+        for root in ["./", ".", "./."] {
+            assert_eq!(judge(root.as_bytes(), Names::Folder), Ok(String::new()));
+        }
+        assert_eq!(judge("x/".repeat(512).as_bytes(), Names::Folder).map(|path| path.len()), Ok(1_023));
+    }
+
+    #[test]
+    fn bad_paths_are_refused() {
+        let long = "x".repeat(1_025);
+        for raw in [
+            &b""[..],
+            b"/",
+            b"/a",
+            b"//a",
+            b"C:/a",
+            b"..",
+            b"../a",
+            b"a/..",
+            b"a/../b",
+            b"./../a",
+            b"a//../b",
+            b"a\\b",
+            b"..\\a",
+            b"\\\\host\\a",
+            b"a\0b",
+            b"a\nb",
+            b"a\x7fb",
+            b"a\xc2\x85b",
+            b"\xff",
+            b"\xc0\xae\xc0\xae/a",
+            b"a/",
+            b"a/.",
+            b".",
+            b"./",
+            long.as_bytes(),
+        ] {
+            assert!(judge(raw, Names::File).is_err(), "{}", raw.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn collisions() {
+        let check = |files: &[&str]| {
+            check_collisions(&mut files.iter().map(|&file| file.to_owned()).collect::<Vec<_>>())
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(check(&["a/b", "a.b", "a-b", "a0", "ab/c", "A/b", "b"]), Ok(()));
+        assert_eq!(check(&["a", "b", "a"]), Err("the archive has `a` twice".into()));
+        assert_eq!(check(&["a/b/c", "a.b", "a-b", "a"]), Err("`a` is a file and also the folder of `a/b/c`".into()));
+    }
+
+    #[test]
+    fn messages_show_paths_safely() {
+        assert_eq!(shown(b"a\nb\x1b[31m\xff\0\0"), "`a\\nb\\u{1b}[31m\u{fffd}`");
+        assert!(shown("\u{1f600}".repeat(5_000).as_bytes()).chars().count() <= SHOWN_CHARS + 3);
+    }
+}

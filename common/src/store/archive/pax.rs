@@ -1,0 +1,81 @@
+//! PAX extended headers: records of the form `length key=value\n`.
+
+use super::{ArchiveError, path::shown};
+
+/// What a PAX header says of the entry that follows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Records {
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+}
+
+impl Records {
+    /// Reads all records; the last one of a key counts, as POSIX says.
+    pub(super) fn parse(mut text: &[u8]) -> Result<Self, ArchiveError> {
+        let mut records = Self::default();
+        while !text.is_empty() {
+            let (key, value, rest) = record(text).ok_or_else(|| ArchiveError::invalid("a PAX header is malformed"))?;
+            text = rest;
+            match key {
+                b"path" => records.path = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().filter(|size| size.bytes().all(|b| b.is_ascii_digit()));
+                    let size = size.and_then(|size| size.parse().ok());
+                    records.size = Some(size.ok_or_else(|| {
+                        ArchiveError::invalid(format!("a PAX header gives the impossible size {}", shown(value)))
+                    })?);
+                }
+                key if key.starts_with(b"GNU.sparse.") => {
+                    return Err(ArchiveError::invalid(
+                        "the archive holds a sparse file: only regular files can be published; \
+                         make it without `--sparse`",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(records)
+    }
+}
+
+/// The first record of `text`: key, value, and what follows.
+fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = text.iter().take(20).position(|&b| b == b' ')?;
+    let digits =
+        std::str::from_utf8(&text[..space]).ok().filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))?;
+    let (record, rest) = text.split_at_checked(digits.parse().ok()?)?;
+    let pair = record.get(space + 1..)?.strip_suffix(b"\n")?;
+    let equals = pair.iter().position(|&b| b == b'=')?;
+    Some((&pair[..equals], &pair[equals + 1..], rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records() {
+        let parsed = Records::parse(b"30 mtime=1700000000.123456789\n10 path=a\n10 path=b\n11 size=42\n");
+        assert_eq!(parsed, Ok(Records { path: Some(b"b".to_vec()), size: Some(42) }));
+        assert_eq!(Records::parse(b"12 path=a\nb\n"), Ok(Records { path: Some(b"a\nb".to_vec()), size: None }));
+        for malformed in [
+            &b"x"[..],
+            b"10 path=a",
+            b"11 path=a\n",
+            b"8 path=a\n",
+            b"0 \n",
+            b"3 \n",
+            b"-1 path=a\n",
+            b"+10 path=a\n",
+            b"99999999999999999999999 path=a\n",
+            b"18446744073709551615 path=a\n",
+            b"8 patha\n",
+            b"11 size=-1\n",
+            b"10 size=\n\n",
+            b"29 size=99999999999999999999\n",
+            b"27 GNU.sparse.name=somename\n",
+        ] {
+            assert!(Records::parse(malformed).is_err(), "{}", malformed.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The compressed variants of a body: which bodies get them, and how they are made.
+//!
+//! The levels are the fast ones: they were chosen so that a documentation site of 60 MB is compressed three times over
+//! in about a second on two cores.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt as _,
+};
+
+use brotli::enc::BrotliEncoderParams;
+use flate2::{Compression, write::GzEncoder};
+
+use super::{Encoding, Span, appender::Appender};
+
+/// What every compressible body is offered in.
+pub(super) const ENCODINGS: [Encoding; 3] = [Encoding::Zstd, Encoding::Br, Encoding::Gzip];
+
+/// Smaller bodies fit the packet that carries the headers: compressing them saves nothing.
+const SMALLEST: u64 = 256;
+/// Percent of the body that a variant may have at most, to be worth its place.
+const MOST_PERCENT: u64 = 90;
+/// Bytes read of a body at once.
+const CHUNK_BYTES: usize = 128 * 1024;
+
+const ZSTD_LEVEL: i32 = 3;
+const BROTLI_QUALITY: i32 = 3;
+/// 2^20 bytes of window: more costs memory and finds little in a page or a script.
+const BROTLI_WINDOW: i32 = 20;
+const GZIP_LEVEL: u32 = 5;
+
+/// Whether a body of this type and size gets variants.
+pub(super) fn is_worth_it(content_type: &str, len: u64) -> bool {
+    len >= SMALLEST && is_compressible(content_type)
+}
+
+/// Whether a variant is so much smaller than its body that it is kept.
+pub(super) fn is_kept(variant: u64, body: u64) -> bool {
+    variant * 100 <= body * MOST_PERCENT
+}
+
+fn is_compressible(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.starts_with("text/")
+        || essence.ends_with("+xml")
+        || essence.ends_with("+json")
+        || matches!(
+            essence,
+            "application/javascript"
+                | "application/json"
+                | "application/json5"
+                | "application/ld+json"
+                | "application/rtf"
+                | "application/vnd.ms-fontobject"
+                | "application/wasm"
+                | "application/x-javascript"
+                | "application/x-sh"
+                | "application/x-tex"
+                | "application/xml"
+                | "application/yaml"
+                | "font/otf"
+                | "font/ttf"
+                | "application/x-font-ttf"
+                | "image/bmp"
+                | "image/x-icon"
+                | "image/vnd.microsoft.icon"
+        )
+}
+
+/// One worker's compressors.
+pub(super) struct Compressor {
+    chunk: Vec<u8>,
+}
+
+impl Compressor {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { chunk: vec![0; CHUNK_BYTES] })
+    }
+
+    /// Appends the body at `span` of `data`, compressed, to `out`.
+    pub(super) fn compress(
+        &mut self,
+        encoding: Encoding,
+        data: &File,
+        span: Span,
+        out: &mut Appender<'_>,
+    ) -> io::Result<()> {
+        let mut body = Body { data, span };
+        match encoding {
+            Encoding::Zstd => {
+                let mut encoder = zstd::Encoder::new(out, ZSTD_LEVEL)?;
+                encoder.set_pledged_src_size(Some(span.len))?;
+                self.feed(&mut body, &mut encoder)?;
+                encoder.finish()?;
+            }
+            Encoding::Gzip => {
+                let mut encoder = GzEncoder::new(out, Compression::new(GZIP_LEVEL));
+                self.feed(&mut body, &mut encoder)?;
+                encoder.finish()?;
+            }
+            Encoding::Br => {
+                let params = BrotliEncoderParams {
+                    quality: BROTLI_QUALITY,
+                    lgwin: BROTLI_WINDOW,
+                    size_hint: usize::try_from(span.len).unwrap_or(0),
+                    ..BrotliEncoderParams::default()
+                };
+                brotli::BrotliCompress(&mut body, out, &params)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self, body: &mut Body<'_>, encoder: &mut impl io::Write) -> io::Result<()> {
+        loop {
+            let read = body.read(&mut self.chunk)?;
+            if read == 0 {
+                return Ok(());
+            }
+            encoder.write_all(&self.chunk[..read])?;
+        }
+    }
+}
+
+/// A body, read from the data file.
+struct Body<'d> {
+    data: &'d File,
+    span: Span,
+}
+
+impl Read for Body<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.span.len).unwrap_or(usize::MAX).min(buf.len());
+        let read = self.data.read_at(&mut buf[..most], self.span.offset)?;
+        if read == 0 && most > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.span.offset += read as u64;
+        self.span.len -= read as u64;
+        Ok(read)
+    }
+}
