@@ -131,11 +131,6 @@ impl File {
             forms: OnceLock::new(),
         }
     }
-
-    /// What shared caches must tell apart.
-    pub(crate) fn has_variants(&self) -> bool {
-        !self.variants.is_empty()
-    }
 }
 
 impl Form {
@@ -156,9 +151,8 @@ impl Form {
         headers.insert(CACHE_CONTROL, if file.fingerprinted { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        if file.has_variants() {
-            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        }
+        // Also where there is only one form: the next deployment of the same address may have more.
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         if let Some(encoding) = encoding {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.token()));
         }

@@ -10,28 +10,28 @@ use common::store::{
 
 /// Rules in the order of their file. Those without wildcards are found by hash.
 pub(crate) struct Rules<T> {
-    rules: Vec<(Pattern, T)>,
+    in_order: Vec<(Pattern, T)>,
     exact: HashMap<String, Vec<usize>>,
     wild: Vec<usize>,
 }
 
 impl<T> Rules<T> {
     /// Of patterns and what holds for them.
-    pub(crate) fn new(rules: Vec<(Pattern, T)>) -> Self {
+    pub(crate) fn new(in_order: Vec<(Pattern, T)>) -> Self {
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut wild = Vec::new();
-        for (at, (pattern, _)) in rules.iter().enumerate() {
+        for (at, (pattern, _)) in in_order.iter().enumerate() {
             match literal(pattern) {
                 Some(path) => exact.entry(path).or_default().push(at),
                 None => wild.push(at),
             }
         }
-        Self { rules, exact, wild }
+        Self { in_order, exact, wild }
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.in_order.is_empty()
     }
 
     /// The rules that a request for `path` meets, first in the file first, each with what its wildcards stand for.
@@ -45,7 +45,7 @@ impl<T> Rules<T> {
             (_, None) => exact.next(),
         });
         order.filter_map(move |at| {
-            let (pattern, rule) = self.rules.get(at)?;
+            let (pattern, rule) = self.in_order.get(at)?;
             Some((rule, pattern.matches(host, path)?))
         })
     }

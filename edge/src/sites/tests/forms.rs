@@ -24,7 +24,7 @@ async fn a_file_has_its_headers() {
         ("cache-control", "public, max-age=0, must-revalidate"),
         ("x-content-type-options", "nosniff"),
         ("accept-ranges", "bytes"),
-        ("vary", ""),
+        ("vary", "Accept-Encoding"),
         ("content-encoding", ""),
     ];
     for (name, value) in expected {

@@ -18,10 +18,10 @@ fn world() -> World {
 }
 
 fn is_explained(answer: &Answer) -> bool {
-    let is_part = |file: &&str| format!("<{file}>").contains(&answer.body);
+    let is_part = |file: &str| format!("<{file}>").contains(&answer.body);
     let is_local = !answer.header("location").starts_with("//") && answer.header("location").starts_with('/');
     match answer.status.as_u16() {
-        200 | 206 => answer.header("content-type").starts_with("multipart/") || FILES.iter().any(|file| is_part(&file)),
+        200 | 206 => answer.header("content-type").starts_with("multipart/") || FILES.iter().any(|file| is_part(file)),
         404 => answer.body == "<404.html>",
         302 | 308 => is_local && answer.body.is_empty(),
         304 | 416 => answer.body.is_empty(),

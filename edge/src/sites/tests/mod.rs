@@ -103,7 +103,7 @@ impl Folder {
             "js" => "text/javascript; charset=utf-8",
             _ => "application/octet-stream",
         };
-        let sha256 = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = Sha256::digest(content).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         let entry = FileEntry {
             content_type: content_type.into(),
             sha256,
