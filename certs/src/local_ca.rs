@@ -1,0 +1,253 @@
+//! A certificate authority for one installation: its root is kept in a folder and trusted by hand (or by `svc` itself);
+//! its leaf is stored like any other certificate.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use common::{
+    config,
+    db::certificates::{self, NewCertificate},
+    domain::Timestamp,
+    secrets::MasterKey,
+};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
+};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+use sqlx::PgPool;
+
+use crate::private_file;
+
+const CERTIFICATE_FILE: &str = "ca.pem";
+const KEY_FILE: &str = "ca.key";
+const DAY: Duration = Duration::from_hours(24);
+/// Ten years: trusting it by hand again is tedious.
+const CA_LIFE: Duration = Duration::from_hours(24 * 3_650);
+/// What browsers accept at most is 398 days.
+const LEAF_LIFE: Duration = Duration::from_hours(24 * 397);
+
+/// Why there is no local authority, or no leaf from it.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalCaError {
+    /// A file of the authority.
+    #[error("cannot use {path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Only one of the authority's two files is there.
+    #[error("{0} is missing although the authority's other file is there; restore it, or remove both to start anew")]
+    Half(PathBuf),
+    /// The domains were changed since the authority was made.
+    #[error("the authority in {0} is not good for {1}; remove its ca.pem and ca.key, and trust the new one")]
+    OtherDomains(PathBuf, String),
+    /// Making or reading a certificate failed.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The leaf could not be stored.
+    #[error("the database does not answer: {0}")]
+    Database(#[from] sqlx::Error),
+}
+
+/// What [`renew`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The stored leaf is good for longer.
+    Kept,
+    /// A new leaf was stored.
+    Issued,
+}
+
+/// The authority, read from or made in a folder.
+pub struct LocalCa {
+    certificate_pem: String,
+    key: KeyPair,
+}
+
+/// The DNS names that an installation needs a certificate for.
+pub fn names(site: &config::Site) -> Vec<String> {
+    let urls = [&site.base_url, &site.ai_url, &site.console_url];
+    let hosts = urls.into_iter().filter_map(|url| url.host_str()).map(str::to_ascii_lowercase);
+    let mut names: Vec<String> = [&site.site_domain, &site.share_domain]
+        .into_iter()
+        .flat_map(|domain| [domain.clone(), format!("*.{domain}")])
+        .chain(hosts)
+        .chain(["localhost".to_owned()])
+        .collect();
+    names.sort();
+    names.dedup();
+    // A wildcard covers its children already.
+    let wildcards: Vec<String> = names.iter().filter_map(|name| name.strip_prefix("*.").map(str::to_owned)).collect();
+    names.retain(|name| {
+        name.starts_with("*.") || !name.split_once('.').is_some_and(|(_, parent)| wildcards.iter().any(|w| w == parent))
+    });
+    names
+}
+
+/// Sees to it that a leaf for `names` is stored that has at least a third of its life before it.
+pub async fn renew(
+    db: &PgPool,
+    master_key: &MasterKey,
+    ca: &LocalCa,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Outcome, LocalCaError> {
+    if let Some(stored) = certificates::covering(db, names).await? {
+        let mut covered = stored.names.clone();
+        covered.sort();
+        let left = stored.not_after.since(now);
+        let is_ours = stored.chain_pem.ends_with(&ca.certificate_pem);
+        if is_ours && covered == names && left > LEAF_LIFE / 3 && stored.open_key(master_key).is_ok() {
+            return Ok(Outcome::Kept);
+        }
+    }
+    let leaf = ca.issue(names, now)?;
+    let mut conn = db.acquire().await?;
+    let certificate = NewCertificate {
+        names,
+        chain_pem: &leaf.chain_pem,
+        key_pem: &leaf.key_pem,
+        not_before: leaf.not_before,
+        not_after: leaf.not_after,
+    };
+    certificates::store(&mut conn, master_key, &certificate, now).await?;
+    Ok(Outcome::Issued)
+}
+
+/// A certificate with its key.
+pub struct Leaf {
+    /// Leaf first, then the authority.
+    pub chain_pem: String,
+    /// PKCS #8.
+    pub key_pem: String,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
+}
+
+impl LocalCa {
+    /// The authority kept in `folder`; a new one, good for `names`' domains only, when there is none.
+    pub fn open_or_create(folder: &Path, names: &[String], now: Timestamp) -> Result<Self, LocalCaError> {
+        let (certificate, key) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
+        match (certificate.exists(), key.exists()) {
+            (true, true) => {
+                let certificate_pem = std::fs::read_to_string(&certificate).map_err(at(&certificate))?;
+                let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(at(&key))?)?;
+                match domains(names).find(|domain| !permits(&certificate_pem, domain)) {
+                    Some(domain) => Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned())),
+                    None => Ok(Self { certificate_pem, key }),
+                }
+            }
+            (false, false) => {
+                let ca = Self::generate(names, now)?;
+                std::fs::create_dir_all(folder).map_err(at(folder))?;
+                private_file::create(&key, &ca.key.serialize_pem()).map_err(at(&key))?;
+                std::fs::write(&certificate, &ca.certificate_pem).map_err(at(&certificate))?;
+                Ok(ca)
+            }
+            (true, false) => Err(LocalCaError::Half(key)),
+            (false, true) => Err(LocalCaError::Half(certificate)),
+        }
+    }
+
+    /// A new authority.
+    pub fn generate(names: &[String], now: Timestamp) -> Result<Self, LocalCaError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = distinguished_name("svc local CA");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        // Whoever steals the key can forge names of this installation, not a bank's.
+        params.name_constraints = Some(NameConstraints {
+            permitted_subtrees: domains(names).map(|domain| GeneralSubtree::DnsName(domain.to_owned())).collect(),
+            excluded_subtrees: Vec::new(),
+        });
+        params.not_before = (now - DAY).as_datetime();
+        params.not_after = (now + CA_LIFE).as_datetime();
+        let certificate_pem = params.self_signed(&key)?.pem();
+        Ok(Self { certificate_pem, key })
+    }
+
+    /// A leaf for `names`.
+    pub fn issue(&self, names: &[String], now: Timestamp) -> Result<Leaf, LocalCaError> {
+        let issuer = Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key)?;
+        let key = KeyPair::generate()?;
+        let (not_before, not_after) = (now - DAY, now + LEAF_LIFE - DAY);
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = distinguished_name("svc");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        params.not_before = not_before.as_datetime();
+        params.not_after = not_after.as_datetime();
+        let leaf = params.signed_by(&key, &issuer)?;
+        Ok(Leaf {
+            chain_pem: format!("{}{}", leaf.pem(), self.certificate_pem),
+            key_pem: key.serialize_pem(),
+            not_before,
+            not_after,
+        })
+    }
+
+    /// The root, for those who are to trust it.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+}
+
+/// What the names are in, or are.
+fn domains(names: &[String]) -> impl Iterator<Item = &str> {
+    names.iter().map(|name| name.trim_start_matches("*."))
+}
+
+/// Whether `domain` stands in the authority's name constraints, which hold names as they are written.
+fn permits(certificate_pem: &str, domain: &str) -> bool {
+    let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes());
+    der.is_ok_and(|der| der.windows(domain.len()).any(|part| part == domain.as_bytes()))
+}
+
+fn distinguished_name(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> LocalCaError {
+    let path = path.to_path_buf();
+    move |source| LocalCaError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_installation_s_without_repetition() {
+        let names = names(&config::Site::default());
+        assert_eq!(names, ["*.share.localhost", "*.svc.localhost", "localhost", "share.localhost", "svc.localhost"]);
+    }
+
+    #[test]
+    fn a_folder_keeps_its_authority() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["a.localhost".to_owned()];
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let first = LocalCa::open_or_create(folder.path(), &names, now).unwrap();
+        let again = LocalCa::open_or_create(folder.path(), &names, now).unwrap();
+        assert_eq!(first.certificate_pem(), again.certificate_pem());
+        let leaf = again.issue(&names, now).unwrap();
+        assert!(leaf.chain_pem.ends_with(first.certificate_pem()));
+        assert!(leaf.not_after.since(leaf.not_before) <= LEAF_LIFE);
+        let other = LocalCa::open_or_create(folder.path(), &["b.example".to_owned()], now);
+        assert!(matches!(other, Err(LocalCaError::OtherDomains(..))));
+        std::fs::remove_file(folder.path().join(KEY_FILE)).unwrap();
+        assert!(matches!(LocalCa::open_or_create(folder.path(), &names, now), Err(LocalCaError::Half(_))));
+    }
+}
