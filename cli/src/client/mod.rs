@@ -174,7 +174,10 @@ impl Client {
                 Ok(response) => {
                     let (status, asked) = (response.status(), retry_after(response.headers()));
                     let failure = refusal(response).await;
-                    (failure.clone(), may_pass(status, &failure).then(|| asked.unwrap_or(pause)))
+                    let wait = may_pass(status, &failure).then(|| asked.unwrap_or(pause));
+                    // The first attempt is still being worked on: its answer comes under the same key.
+                    let wait = wait.or_else(|| asked.filter(|_| failure.code == "idempotency_conflict"));
+                    (failure, wait)
                 }
                 Err(error) => {
                     let may_repeat = safety == Safety::Repeatable && !error.is_timeout();
