@@ -9,12 +9,15 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    api,
+    api::{
+        self,
+        docs::{Docs, document},
+    },
     app::App,
     auth,
     error::{ApiError, Code},
     middleware::{
-        client, close, idempotency, panics,
+        client, close, hosts, idempotency, panics,
         rate_limit::{self, Bucket},
         request_id, trace,
     },
@@ -24,19 +27,20 @@ use crate::{
 fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::health::health))
+        .routes(routes!(api::docs::root))
         .routes(routes!(api::docs::openapi))
+        .routes(routes!(api::docs::docs))
         .routes(routes!(api::device::page::show, api::device::page::answer))
 }
 
-/// The device flow: without a token, so limited by address.
-fn sign_in(app: &App) -> OpenApiRouter<App> {
-    let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
-    let start = OpenApiRouter::new().routes(routes!(api::device::start));
-    let poll = OpenApiRouter::new().routes(routes!(api::device::poll));
-    start
-        .layer(from_fn_with_state(app.clone(), idempotency::replay))
-        .layer(limited(Bucket::AuthDevice))
-        .merge(poll.layer(from_fn_with_state(app.clone(), idempotency::replay)).layer(limited(Bucket::AuthPoll)))
+/// Starts the device flow: without a token, so limited by address.
+fn device_start() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::device::start))
+}
+
+/// Polls the device flow: the same, with a limit of its own.
+fn device_poll() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::device::poll))
 }
 
 /// For callers with a token, with bodies that are small: `Idempotency-Key` is seen to by middleware.
@@ -62,31 +66,130 @@ fn uploads() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
-/// Every route, and the document that describes them.
+/// Every route, each behind what its kind needs, and the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
+    let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
+    let idempotent = || from_fn_with_state(app.clone(), idempotency::replay);
     let authenticated = control_plane()
-        .layer(from_fn_with_state(app.clone(), idempotency::replay))
+        .layer(idempotent())
         .merge(uploads())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate));
-    public().merge(sign_in(app)).merge(authenticated).split_for_parts()
+    public()
+        .merge(device_start().layer(idempotent()).layer(limited(Bucket::AuthDevice)))
+        .merge(device_poll().layer(idempotent()).layer(limited(Bucket::AuthPoll)))
+        .merge(authenticated)
+        .split_for_parts()
 }
 
 /// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
 /// covers everything; panics, inside both; the end of connections whose request was refused unread; the client's
 /// address, which limits are kept by.
-pub fn router(app: &App, trusted_proxies: Networks) -> Router {
-    let (routes, document) = index(app);
-    routes
+pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json::Error> {
+    let (routes, described) = index(app);
+    let document = document::complete(&described, app.config.site.base_url.as_str())?;
+    let service = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "This path does not have this method; see the Allow header.")
         })
-        .layer(Extension(Arc::new(document)))
+        .layer(Extension(Arc::new(Docs::new(&document))))
+        .layer(from_fn_with_state(app.clone(), hosts::separate))
         .layer(from_fn_with_state(Arc::new(trusted_proxies), client::find))
         .layer(from_fn(close::after_refused_bodies))
         .layer(CatchPanicLayer::custom(panics::answer))
         .layer(from_fn(trace::record))
         .layer(from_fn(request_id::assign))
-        .with_state(app.clone())
+        .with_state(app.clone());
+    Ok(service)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn described() -> Value {
+        let all = public().merge(device_start()).merge(device_poll()).merge(control_plane()).merge(uploads());
+        document::complete(&all.into_openapi(), "https://api.svc.localhost:8443/").unwrap()
+    }
+
+    /// Every `.rs` file under `folder`, as text.
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                found.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+        let paths = document["paths"].as_object().unwrap().iter();
+        let methods = paths.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |m| (path, m)));
+        methods.map(|(path, (method, said))| (path.as_str(), method.as_str(), said)).collect()
+    }
+
+    #[test]
+    fn every_handler_is_served_and_described() {
+        let mut files = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api"), &mut files);
+        let handlers: usize = files.iter().map(|text| text.matches("#[utoipa::path(").count()).sum();
+        assert_eq!(operations(&described()).len(), handlers, "a handler stands in no list of this file");
+        // The only other way to a route leads past the document.
+        let here = include_str!("router.rs");
+        let undescribed = [".rou", "te("].concat();
+        assert!(!here.contains(&undescribed) && files.iter().all(|text| !text.contains(&undescribed)));
+    }
+
+    #[test]
+    fn the_contract_is_described() {
+        let document = described();
+        let operations = operations(&document);
+        for wanted in [
+            "get /health",
+            "get /me",
+            "post /auth/device",
+            "post /auth/device/poll",
+            "get /tokens",
+            "post /tokens",
+            "delete /tokens/{id}",
+            "get /projects",
+            "post /projects",
+            "get /projects/{name}",
+            "post /projects/{name}/deployments",
+            "post /projects/{name}/deployments/{id}/activate",
+            "delete /projects/{name}/deployments/{id}",
+            "put /projects/{name}/access",
+            "put /projects/{name}/password",
+            "delete /projects/{name}/password",
+            "get /shares",
+            "post /shares",
+            "delete /shares/{name}",
+        ] {
+            let there = operations.iter().any(|(path, method, _)| format!("{method} {path}") == wanted);
+            assert!(there, "{wanted} is missing");
+        }
+    }
+
+    #[test]
+    fn every_operation_says_how_it_fails_and_every_reference_leads_somewhere() {
+        let document = described();
+        for (path, method, said) in operations(&document) {
+            let responses = said["responses"].as_object().unwrap();
+            assert!(responses.contains_key("500"), "{method} {path}");
+            assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+            assert_eq!(responses.contains_key("401"), said.get("security").is_none(), "{method} {path}");
+        }
+        let text = document.to_string();
+        for reference in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = reference.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer} leads nowhere");
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
     let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
-    let service = router::router(&app, trusted).into_make_service_with_connect_info::<SocketAddr>();
+    let service = router::router(&app, trusted)?.into_make_service_with_connect_info::<SocketAddr>();
     tracing::info!(address = %listen, "serving the control plane");
 
     // Stopped after the last request, which still waits for the edges.

@@ -191,7 +191,8 @@ where
 
 /// Only what a retry cannot mend is remembered.
 fn is_final(status: StatusCode) -> bool {
-    !status.is_server_error() && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS)
+    let passing = [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+    !status.is_server_error() && !passing.contains(&status)
 }
 
 /// An answer but for its status, as it is sealed.

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod close;
+pub mod hosts;
 pub mod idempotency;
 pub mod panics;
 pub mod rate_limit;

@@ -1,0 +1,81 @@
+//! What the API says of itself: `/openapi.json`, `/docs`, `/`, and the console's placeholder.
+//!
+//! [`document`] completes what the handlers' attributes say; [`render`] makes the readable page of it.
+
+pub mod document;
+mod render;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderName, StatusCode, header},
+    response::Response,
+};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::{
+    app::App,
+    extract::Json,
+    pages::{escape, page},
+};
+
+/// The API's description, made once at the start.
+pub struct Docs {
+    json: Bytes,
+    page: String,
+}
+
+impl Docs {
+    /// From the completed document.
+    pub fn new(document: &Value) -> Self {
+        Self { json: document.to_string().into(), page: render::body(document) }
+    }
+}
+
+/// This description of the API.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "Documentation", security(()),
+    responses((status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object)),
+)]
+pub async fn openapi(Extension(docs): Extension<Arc<Docs>>) -> ([(HeaderName, &'static str); 1], Bytes) {
+    ([(header::CONTENT_TYPE, "application/json")], docs.json.clone())
+}
+
+/// The same, for people.
+#[utoipa::path(
+    get, path = "/docs", tag = "Documentation", security(()),
+    responses((status = 200, description = "A page", content_type = "text/html", body = String)),
+)]
+pub async fn docs(Extension(docs): Extension<Arc<Docs>>) -> Response {
+    page(StatusCode::OK, "The svc API", &docs.page)
+}
+
+/// Where to go from here.
+#[utoipa::path(
+    get, path = "/", tag = "Documentation", security(()),
+    responses((status = 200, description = "Links to the documentation", body = Object)),
+)]
+pub async fn root(State(app): State<App>) -> Json<Value> {
+    let base = app.config.site.base_url.as_str().trim_end_matches('/');
+    Json(serde_json::json!({
+        "service": common::BRAND,
+        "docs": format!("{base}/docs"),
+        "openapi": format!("{base}/openapi.json"),
+        "health": format!("{base}/health"),
+    }))
+}
+
+/// The console's host, for as long as there is no console.
+pub fn console(app: &App) -> Response {
+    let base = escape(app.config.site.base_url.as_str().trim_end_matches('/'));
+    let body = format!(
+        "<h1>svc</h1>\n<p>A folder becomes a site: publish with the <code>svc</code> command, share one page for a \
+         day, roll back in a moment.</p>\n<pre>svc login\nsvc deploy ./public --project my-site\nsvc share page.html \
+         --ttl 1</pre>\n<p><a href=\"{base}/docs\">API documentation</a> · <a href=\"{base}/device\">Sign a device \
+         in</a> · <a href=\"{base}/health\">Health</a></p>"
+    );
+    page(StatusCode::OK, "svc", &body)
+}
