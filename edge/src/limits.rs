@@ -82,6 +82,8 @@ pub(crate) const MISSED_CHANGES: i64 = 1_000;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same while Redis is away.
 pub(crate) const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
+/// How long Postgres may take to say so.
+pub(crate) const LOOK_WAIT: Duration = Duration::from_secs(1);
 /// How long routes are served that neither Postgres nor Redis could confirm.
 pub(crate) const STALE: Duration = Duration::from_hours(24);
 

@@ -77,13 +77,15 @@ fn listeners(
 ) -> anyhow::Result<Listeners> {
     let clock = Clock::system();
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    let routes_url = config.postgres.replica_url.as_ref().unwrap_or(&config.postgres.url);
-    let routes_db = db::connect(&config.postgres, routes_url).context("postgres.replica_url")?;
+    let near = match &config.postgres.replica_url {
+        Some(replica) => db::connect(&config.postgres, replica).context("postgres.replica_url")?,
+        None => db.clone(),
+    };
     let redis = Redis::connect(&config.redis.url).context("redis.url")?;
     let store = PackStore::open(&config.store)?;
 
     let memory = Arc::new(Memory::default());
-    let routes = Arc::new(Routes::new(memory.clone(), Postgres(routes_db), clock.clone()));
+    let routes = Arc::new(Routes::new(memory.clone(), Postgres { near, primary: db.clone() }, clock.clone()));
     let sites = Sites::new(Arc::new(store), routes.clone(), &master_key, clock.clone());
     let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
     let health = platform.health_watch();
@@ -93,7 +95,8 @@ fn listeners(
     let tls = (db, master_key, clock);
     let mut listeners = Listeners::new(sockets, front, tls, &config.site.site_domain, threads, stop)?;
     let last_connection_gone = listeners.background_stop();
-    listeners.add_background(health);
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move { drop(stop.run_until_cancelled_owned(health).await) });
     listeners.add_background(follower.announcer(edge_id(), last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)

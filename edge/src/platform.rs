@@ -243,6 +243,11 @@ impl ProxyHttp for Admins {
         error
     }
 
+    /// One failure, one line: it is said in `fail_to_proxy`.
+    fn suppress_error_log(&self, _: &Session, _: &Self::CTX, _: &Error) -> bool {
+        true
+    }
+
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Self::CTX) -> FailToProxy {
         if session.as_downstream().response_written().is_none() {
             tracing::warn!(%error, "no admin answered");

@@ -5,7 +5,7 @@ use tracing_subscriber::{EnvFilter, fmt};
 /// Starts logging to standard error: readable on a terminal, JSON otherwise or with `SVC_LOG_FORMAT=json`.
 /// `RUST_LOG` chooses what is seen; `info` by default.
 pub fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,pingora_core=warn"));
     let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let json = match std::env::var("SVC_LOG_FORMAT").as_deref() {
         Ok("json") => true,

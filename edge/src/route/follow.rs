@@ -128,7 +128,9 @@ impl Follower {
 
     /// Applies what Postgres has beyond what we reached; says whether there was anything.
     async fn catch_up(&mut self) -> bool {
-        match self.look().await {
+        // A database that hangs must not keep us from what Redis says.
+        let looked = timeout(limits::LOOK_WAIT, self.look()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        match looked {
             Ok(missed) => {
                 self.confirm();
                 missed

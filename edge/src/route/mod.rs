@@ -91,8 +91,8 @@ impl<S: Source> Routes<S> {
     }
 
     async fn read(&self, host: &str, key: &HostKey) -> Result<Option<Arc<Site>>, RouteError> {
-        for _ in 0..limits::ROUTE_READ_TRIES {
-            let read = self.source.site(key).await?;
+        for tried in 0..limits::ROUTE_READ_TRIES {
+            let read = self.source.site(key, tried > 0).await?;
             let site = read.value.map(Arc::new);
             if self.memory.remember_site(host, key, site.clone(), read.seq) {
                 return Ok(site.and_then(|site| self.unless_over(site)));

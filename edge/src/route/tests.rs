@@ -50,7 +50,7 @@ struct Script {
 }
 
 impl Source for Arc<Script> {
-    async fn site(&self, _: &HostKey) -> Result<AsOf<Option<Site>>, RouteError> {
+    async fn site(&self, _: &HostKey, _: bool) -> Result<AsOf<Option<Site>>, RouteError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         // Lets the others come up to the door.
         tokio::task::yield_now().await;
