@@ -240,7 +240,10 @@ async fn listen(shared: &Shared, redis: &Redis) {
         match listen_once(shared, redis).await {
             Ok(()) => pause = *RECONNECT.start(),
             Err(error) => {
-                tracing::warn!(%error, "cannot listen to the edges; trying again");
+                // Said once an outage.
+                if pause == *RECONNECT.start() {
+                    tracing::warn!(%error, "cannot hear the edges: answers do not wait for them until Redis is back");
+                }
                 pause = (pause * 2).min(*RECONNECT.end());
             }
         }

@@ -12,7 +12,7 @@ use common::{
         projects::{self, Administer, CreateError, Deploy, Party},
         route_changes,
     },
-    domain::{ProjectId, UserId, limits::DETAIL_DEPLOYMENTS},
+    domain::{OrgName, ProjectId, UserId, limits::DETAIL_DEPLOYMENTS},
     routes::Addresses,
 };
 use serde::Deserialize;
@@ -119,8 +119,9 @@ pub async fn delete(
 
 /// The org called `name`, if the user belongs to it.
 async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError> {
-    let membership = orgs::membership(&app.db, user, name).await?;
-    let membership = membership.ok_or_else(|| ApiError::not_found("organization"))?;
+    let no_org = || ApiError::not_found("organization");
+    let name: OrgName = name.parse().map_err(|_| no_org())?;
+    let membership = orgs::membership(&app.db, user, &name).await?.ok_or_else(no_org)?;
     Ok(Party::Org(membership.org().clone()))
 }
 

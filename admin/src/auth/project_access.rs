@@ -1,10 +1,13 @@
 //! May the caller act on the project of the path? The answer is a permit that the SQL demands.
 
 use axum::{
-    extract::{FromRef as _, FromRequestParts, RawPathParams},
+    extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use common::db::projects::{self, Level, Party, Permit, PermitError};
+use common::{
+    db::projects::{self, Level, Party, Permit, PermitError},
+    domain::ProjectName,
+};
 
 use super::{Caller, CliUser};
 use crate::{
@@ -20,17 +23,17 @@ pub struct ProjectAccess<L>(pub Permit<L>);
 impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let caller = if L::DEPLOY_TOKENS {
-            <Caller as FromRequestParts<App>>::from_request_parts(parts, state).await?
+            <Caller as FromRequestParts<App>>::from_request_parts(parts, app).await?
         } else {
-            Caller::User(<CliUser as FromRequestParts<App>>::from_request_parts(parts, state).await?)
+            Caller::User(<CliUser as FromRequestParts<App>>::from_request_parts(parts, app).await?)
         };
-        let app = App::from_ref(state);
         let parameters =
-            RawPathParams::from_request_parts(parts, state).await.map_err(|_| ApiError::not_found("project"))?;
-        let name = parameters.iter().find_map(|(key, value)| (key == "name").then_some(value)).unwrap_or_default();
-        Ok(Self(projects::permit(&app.db, &caller.party(), name, app.clock.now()).await?))
+            RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("project"))?;
+        let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
+        let name: ProjectName = name.ok_or(PermitError::NotFound)?;
+        Ok(Self(projects::permit(&app.db, &caller.party(), &name, app.clock.now()).await?))
     }
 }
 

@@ -140,7 +140,8 @@ pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str) -> R
     sqlx::query!(
         "UPDATE deployments SET status = 'failed', failure = $2 WHERE id = $1 AND status = 'uploading'",
         id.as_str(),
-        reason,
+        // A reason may quote a path of the archive; Postgres keeps no NUL.
+        reason.replace('\0', "\u{fffd}"),
     )
     .execute(db)
     .await

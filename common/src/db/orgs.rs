@@ -30,13 +30,17 @@ impl Membership {
 }
 
 /// The user's membership of the organization called `name`; none for outsiders and unknown names alike.
-pub async fn membership(db: impl PgExecutor<'_>, user: &UserId, name: &str) -> Result<Option<Membership>, sqlx::Error> {
+pub async fn membership(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    name: &OrgName,
+) -> Result<Option<Membership>, sqlx::Error> {
     sqlx::query_as!(
         Membership,
         r#"SELECT o.id AS "org: OrgId", o.name AS "name: OrgName", m.role AS "role: Role"
            FROM orgs o JOIN org_members m ON m.org_id = o.id WHERE o.name = $2 AND m.user_id = $1"#,
         user.as_str(),
-        name,
+        name.as_str(),
     )
     .fetch_optional(db)
     .await

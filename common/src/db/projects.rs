@@ -134,7 +134,7 @@ pub enum PermitError {
 pub async fn permit<L: Level>(
     db: impl PgExecutor<'_>,
     actor: &Party,
-    name: &str,
+    name: &ProjectName,
     now: Timestamp,
 ) -> Result<Permit<L>, PermitError> {
     let (user, org) = actor.columns();
@@ -149,7 +149,7 @@ pub async fn permit<L: Level>(
            LEFT JOIN org_members m ON m.org_id = p.org_id AND m.user_id = $2
            WHERE p.name = $1 AND (p.expires_at IS NULL OR p.expires_at > $4)
              AND (p.user_id = $2 OR m.user_id IS NOT NULL OR p.org_id = $3)"#,
-        name,
+        name.as_str(),
         user,
         org,
         now as Timestamp,

@@ -130,17 +130,16 @@ pub async fn page(
     .await
 }
 
-/// The project behind the user's own share, called by its three words or by the project's name.
+/// The project behind the user's own share of this name.
 pub async fn project_of(
     db: impl PgExecutor<'_>,
     user: &UserId,
-    name: &str,
+    name: &ShareName,
 ) -> Result<Option<ProjectName>, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"SELECT name AS "name: ProjectName" FROM projects
-           WHERE user_id = $1 AND share_name IS NOT NULL AND (share_name = $2 OR name = $2)"#,
+        r#"SELECT name AS "name: ProjectName" FROM projects WHERE user_id = $1 AND share_name = $2"#,
         user.as_str(),
-        name,
+        name.as_str(),
     )
     .fetch_optional(db)
     .await

@@ -12,7 +12,7 @@ use common::{
         projects::{self, Administer, Party, Permit},
         shares,
     },
-    domain::ProjectId,
+    domain::{ProjectId, ProjectName},
 };
 
 use crate::{
@@ -62,9 +62,13 @@ pub async fn delete(
     let no_share = || ApiError::not_found("share");
     let now = app.clock.now();
     let user = caller.user.id;
-    let project = shares::project_of(&app.db, &user, &name).await?.ok_or_else(no_share)?;
+    let project = match name.parse() {
+        Ok(words) => shares::project_of(&app.db, &user, &words).await?,
+        Err(_) => name.parse().ok().filter(ProjectName::is_ephemeral),
+    };
+    let project = project.ok_or_else(no_share)?;
     let owner = Party::User(user);
-    let project: Permit<Administer> = projects::permit(&app.db, &owner, project.as_str(), now).await?;
+    let project: Permit<Administer> = projects::permit(&app.db, &owner, &project, now).await?;
     let mut tx = app.db.begin().await?;
     let change = projects::delete(&mut tx, &project, now).await?.ok_or_else(no_share)?;
     tx.commit().await?;
