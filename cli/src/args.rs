@@ -56,7 +56,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Sign in through the browser
     Login(login::Login),
-    /// Forget the saved login and revoke nothing
+    /// Forget the login that is saved on this machine
     Logout,
     /// Show who you are signed in as
     Whoami,

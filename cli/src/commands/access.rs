@@ -25,7 +25,7 @@ enum Mode {
     Public,
     /// Everybody who knows the password may see it
     Password {
-        /// The password, or - to read it from stdin; without it, the one that was set before holds again
+        /// The password, or - to read it from stdin; without it you are asked, or the one that was set before holds again
         password: Option<String>,
     },
 }
@@ -44,8 +44,13 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
         Some(Mode::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
         Some(Mode::Password { password }) => {
             let mut body = json!({"mode": AccessMode::Password});
-            if let Some(text) = password {
-                body["password"] = password::read(&text, output)?.expose().into();
+            let password = match password {
+                Some(text) => Some(password::read(&text, output)?),
+                None if output.can_ask() => password::ask("Password (empty for the one that was set before): ")?,
+                None => None,
+            };
+            if let Some(password) = password {
+                body["password"] = password.expose().into();
             }
             change(&name, &body, client, output).await
         }
@@ -54,7 +59,10 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
 
 async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.put::<AccessChanged>(&format!("/projects/{name}/access"), body).await;
-    let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
+    let answer = answer.map_err(|failure| match &*failure.code {
+        "invalid_request" => failure.with_hint(format!("Give one: svc access password - --project {name}")),
+        _ => projects::unknown(name, failure),
+    })?;
     let told = match answer.body.mode {
         AccessMode::Public => "Everybody may see",
         AccessMode::Password => "A password now guards",

@@ -44,7 +44,7 @@ pub(crate) async fn list(args: Deployments, client: &Client, output: Output) -> 
     let list = answer.map_err(|failure| projects::unknown(&name, failure))?.body;
     output.result(&list, || {
         let rows: Vec<Vec<String>> = list.deployments.iter().map(|deployment| row(deployment, output)).collect();
-        let headings = ["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY"];
+        let headings = ["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY", ""];
         table(&headings, &rows, "Nothing was deployed yet. Publish a folder: svc deploy DIR")
     })
 }
@@ -91,23 +91,22 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
 fn row(deployment: &Deployment, output: Output) -> Vec<String> {
     let marker = if deployment.active { "●" } else { "" };
     let status = match deployment.status {
-        DeploymentStatus::Uploading => "uploading".to_owned(),
-        DeploymentStatus::Live => "live".to_owned(),
-        DeploymentStatus::Superseded => "superseded".to_owned(),
-        DeploymentStatus::Failed => {
-            deployment.failure.as_ref().map_or("failed".to_owned(), |failure| format!("failed: {failure}"))
-        }
+        DeploymentStatus::Uploading => "uploading",
+        DeploymentStatus::Live => "live",
+        DeploymentStatus::Superseded => "superseded",
+        DeploymentStatus::Failed => "failed",
     };
     let commit = deployment.git_sha.as_deref().map(|sha| sha.chars().take(SHORT_SHA).collect()).unwrap_or_default();
     vec![
         marker.to_owned(),
         deployment.id.to_string(),
-        status,
+        status.to_owned(),
         output.relative(deployment.created_at),
         count(deployment.files.into(), "file"),
         size(deployment.bytes),
         commit,
         deployment.created_by.clone().unwrap_or_default(),
+        deployment.failure.clone().unwrap_or_default(),
     ]
 }
 

@@ -12,20 +12,29 @@ const STDIN_BYTES: u64 = 4 * 1024;
 
 /// `-` reads it from stdin, or asks when stdin is a terminal, so that it is not in the shell's history.
 pub(super) fn read(text: &str, output: Output) -> anyhow::Result<SitePassword> {
-    let text = match text {
+    match text {
         "-" if output.can_ask() => {
-            let terminal = Term::stderr();
-            terminal.write_str("Password: ")?;
-            terminal.read_secure_line()?
+            ask("Password: ")?.ok_or_else(|| Failure::usage("No password was given; nothing was changed.").into())
         }
         "-" => {
             let mut input = String::new();
             io::stdin().lock().take(STDIN_BYTES).read_to_string(&mut input)?;
-            input.trim_end_matches(['\r', '\n']).to_owned()
+            Ok(parse(input.trim_end_matches(['\r', '\n']))?)
         }
-        text => text.to_owned(),
-    };
+        text => Ok(parse(text)?),
+    }
+}
+
+/// Asks without showing what is typed; nothing when nothing is.
+pub(super) fn ask(question: &str) -> anyhow::Result<Option<SitePassword>> {
+    let terminal = Term::stderr();
+    terminal.write_str(question)?;
+    let typed = terminal.read_secure_line()?;
+    Ok(if typed.is_empty() { None } else { Some(parse(&typed)?) })
+}
+
+fn parse(text: &str) -> Result<SitePassword, Failure> {
     let (least, most) = (limits::PASSWORD_CHARS.start(), limits::PASSWORD_CHARS.end());
-    SitePassword::try_from(text)
-        .map_err(|_| Failure::usage(format!("The password must have {least} to {most} characters.")).into())
+    SitePassword::try_from(text.to_owned())
+        .map_err(|_| Failure::usage(format!("The password must have {least} to {most} characters.")))
 }
