@@ -45,12 +45,12 @@ pub(crate) struct Logins {
     /// The address of the latest login.
     default_api: Option<Url>,
     #[serde(default)]
-    logins: BTreeMap<String, Login>,
+    logins: BTreeMap<String, Saved>,
 }
 
 /// A login at one API address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Login {
+pub(crate) struct Saved {
     pub(crate) token: String,
     pub(crate) vcs_login: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,20 +132,20 @@ impl Logins {
     }
 
     /// Remembers the login; its address becomes the default.
-    pub(crate) fn insert(&mut self, api: &Url, login: Login) {
-        self.logins.insert(key(api), login);
+    pub(crate) fn insert(&mut self, api: &Url, saved: Saved) {
+        self.logins.insert(key(api), saved);
         self.default_api = Some(api.clone());
     }
 
     /// Forgets the login at this address.
-    pub(crate) fn remove(&mut self, api: &Url) -> Option<Login> {
+    pub(crate) fn remove(&mut self, api: &Url) -> Option<Saved> {
         if self.default_api.as_ref().is_some_and(|default| same_place(default, api)) {
             self.default_api = None;
         }
         self.logins.remove(&key(api))
     }
 
-    fn at(&self, api: &Url) -> Option<&Login> {
+    fn at(&self, api: &Url) -> Option<&Saved> {
         self.logins.get(&key(api))
     }
 }
@@ -229,7 +229,7 @@ mod tests {
 
     fn logins(api: &str) -> Logins {
         let mut logins = Logins::default();
-        logins.insert(&url(api), Login { token: "saved".into(), vcs_login: Some("ann".into()), ca_file: None });
+        logins.insert(&url(api), Saved { token: "saved".into(), vcs_login: Some("ann".into()), ca_file: None });
         logins
     }
 

@@ -114,7 +114,7 @@ fn save(client: &Client, token: String, account: &Account, ca_file: Option<PathB
     })?;
     let file = credentials::file()?;
     let mut logins = Logins::load(&file)?;
-    logins.insert(&client.api, credentials::Login { token, vcs_login: account.vcs_login.clone(), ca_file });
+    logins.insert(&client.api, credentials::Saved { token, vcs_login: account.vcs_login.clone(), ca_file });
     logins.save(&file)
 }
 
