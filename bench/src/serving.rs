@@ -1,8 +1,13 @@
 //! The same files over TLS by four servers: requests per server CPU second, wall clock and p99.
 
-use std::{fmt::Write as _, fs, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use common::{config::Config, secrets::MasterKey};
 
 use crate::{
     Effort, cpu,
@@ -51,8 +56,8 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     }
     let folder = files.path().display().to_string();
     world.svc(&["deploy", &folder, "--project", PROJECT])?;
-    let (certificate, key) = leaf(world)?;
     let work = tempfile::tempdir()?;
+    let (certificate, key) = leaf(world, work.path())?;
     let host = world.host(PROJECT);
     let setting = Setting {
         folder: work.path().to_path_buf(),
@@ -164,10 +169,19 @@ fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The certificate and key that the edge itself presents, as files for the peers.
-fn leaf(world: &World) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let folder = world.up.ca_file.parent().context("the CA file has a folder")?;
-    let (certificate, key) = (folder.join("leaf.pem"), folder.join("leaf-key.pem"));
-    ensure!(certificate.exists() && key.exists(), "no {} beside the CA", certificate.display());
-    Ok((certificate, key))
+/// The certificate and key that the edge itself presents, as files in `folder` for the peers.
+fn leaf(world: &World, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let config = Config::load(Some(&world.up.config_file))?;
+    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+    let names = [format!("*.{}", config.site.site_domain)];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stored = runtime.block_on(async {
+        let db = common::db::connect(&config.postgres, &config.postgres.url)?;
+        common::db::certificates::covering(&db, &names).await
+    })?;
+    let stored = stored.context("no certificate for the sites is stored")?;
+    let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
+    fs::write(&chain, &stored.chain_pem)?;
+    fs::write(&key, stored.open_key(&master_key)?)?;
+    Ok((chain, key))
 }
