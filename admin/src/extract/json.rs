@@ -129,16 +129,17 @@ mod tests {
     fn what_is_not_json_is_refused() {
         assert_eq!(refusal::<CreateToken>("  "), "The body is empty; send a JSON object.");
         assert_eq!(refusal::<CreateToken>(r#"{"kind":"#), "The body is not complete JSON.");
-        for body in ["{kind: 1}", r#"{"kind":"cli"} x"#, r#"{"x": 1e999, "kind": "cli"}"#, "\u{feff}{}"] {
+        for body in ["{kind: 1}", r#"{"kind":"cli"} x"#, r#"{"kind":"cli","label":1e999}"#, "\u{feff}{}"] {
             assert!(refusal::<CreateToken>(body).starts_with("The body is not valid JSON"), "{body}");
         }
-        let deep = format!(r#"{{"kind":"cli","x":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
-        assert!(parse::<CreateToken>(deep.as_bytes()).is_err());
         assert!(parse::<CreateToken>(b"{\"kind\":\"cli\",\"label\":\"\xff\"}").is_err());
     }
 
     #[test]
     fn unknown_fields_are_ignored() {
         assert!(parse::<CreateToken>(br#"{"kind":"cli","colour":{"deep":[1]}}"#).is_ok());
+        // Skipped without recursion: no depth is too deep.
+        let deep = format!(r#"{{"kind":"cli","x":{}1{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
+        assert!(parse::<CreateToken>(deep.as_bytes()).is_ok());
     }
 }
