@@ -16,7 +16,10 @@ use crate::{app::App, auth::ProjectAccess, edges::Propagation, error::ApiError, 
 #[utoipa::path(
     put, path = "/projects/{name}/access", tag = "Access", request_body = SetAccess,
     params(("name" = String, Path, description = "The project's name")),
-    responses((status = 200, description = "Changed, on every edge", body = AccessChanged)),
+    responses(
+        (status = 200, description = "Changed, on every edge", body = AccessChanged),
+        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn set_access(
     State(app): State<App>,
@@ -37,7 +40,10 @@ pub async fn set_access(
 #[utoipa::path(
     put, path = "/projects/{name}/password", tag = "Access", request_body = SetPassword,
     params(("name" = String, Path, description = "The project's name")),
-    responses((status = 200, description = "Set, on every edge", body = Done)),
+    responses(
+        (status = 200, description = "Set, on every edge", body = Done),
+        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn set_password(
     State(app): State<App>,

@@ -59,7 +59,10 @@ pub async fn list(
 /// Makes a project. Its name is its subdomain.
 #[utoipa::path(
     post, path = "/projects", tag = "Projects", request_body = CreateProject,
-    responses((status = 201, description = "The project", body = Project)),
+    responses(
+        (status = 201, description = "The project", body = Project),
+        (status = 409, description = "`name_taken`: somebody has a project of this name", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -104,7 +107,10 @@ pub async fn show(
 #[utoipa::path(
     delete, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
-    responses((status = 200, description = "Deleted", body = Done)),
+    responses(
+        (status = 200, description = "Deleted", body = Done),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -77,7 +77,10 @@ pub async fn show(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),
     ),
-    responses((status = 200, description = "It is served now", body = Activated)),
+    responses(
+        (status = 200, description = "It is served now", body = Activated),
+        (status = 409, description = "`not_activatable`: it is neither live nor superseded", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn activate(
     State(app): State<App>,
@@ -97,7 +100,10 @@ pub async fn activate(
         ("name" = String, Path, description = "The project's name"),
         ("id" = String, Path, description = "The deployment's id"),
     ),
-    responses((status = 200, description = "Deleted", body = Done)),
+    responses(
+        (status = 200, description = "Deleted", body = Done),
+        (status = 409, description = "`deployment_live`: activate another one first", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -59,7 +59,14 @@ pub struct Lifetime {
         ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: 7 to 64 hex digits"),
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
-    responses((status = 201, description = "It is served now", body = Uploaded)),
+    responses(
+        (status = 201, description = "It is served now", body = Uploaded),
+        (status = 400, description = "`invalid_archive`: the message says which entry and why", body = common::api::error::ErrorEnvelope),
+        (status = 408, description = "`request_timeout`: the body did not arrive in time", body = common::api::error::ErrorEnvelope),
+        (status = 413, description = "`payload_too_large`: the tarball, a file or all files together", body = common::api::error::ErrorEnvelope),
+        (status = 415, description = "`unsupported_media_type`: Content-Type must be application/gzip or application/x-gzip", body = common::api::error::ErrorEnvelope),
+        (status = 503, description = "`busy`: too many uploads at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn create(
     State(app): State<App>,
