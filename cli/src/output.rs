@@ -84,6 +84,7 @@ impl Output {
         let bar = self
             .bar(Some(bytes), "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] {bytes}/{total_bytes} {binary_bytes_per_sec}");
         bar.set_message(text.into());
+        bar.enable_steady_tick(TICK);
         bar
     }
 

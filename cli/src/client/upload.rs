@@ -41,6 +41,7 @@ impl Client {
         let file = Arc::new(Mutex::new(archive.file));
         let key = idempotency_key();
         let request = || {
+            progress.set_message("Uploading");
             progress.set_position(0);
             let content = chunks(Arc::clone(&file), progress.clone());
             let mut request = self
@@ -82,6 +83,10 @@ fn chunks(file: Arc<Mutex<File>>, progress: ProgressBar) -> impl Stream<Item = i
             let chunk = read?;
             progress.inc(chunk.len() as u64);
             let next = offset + chunk.len() as u64;
+            if progress.length() == Some(next) {
+                // All is sent; the service unpacks, and tells its edges.
+                progress.set_message("Publishing");
+            }
             Ok((!chunk.is_empty()).then_some((chunk, next)))
         }
     })

@@ -69,7 +69,7 @@ async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, o
         AccessMode::Org => "Only members of its organization see",
     };
     output.success(&format!("{told} {name}."));
-    super::tell_propagation(output, answer.propagation);
+    super::tell_propagation(output, "In force", answer.propagation);
     output.result(
         &json!({"ok": true, "project": name, "mode": answer.body.mode, "propagation": answer.propagation}),
         String::new,

@@ -62,7 +62,7 @@ pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) ->
         _ => failure,
     })?;
     output.success(&format!("{name} serves {id} again."));
-    super::tell_propagation(output, answer.propagation);
+    super::tell_propagation(output, "Live", answer.propagation);
     let active = answer.body.active_deployment_id;
     let document = json!({
         "ok": true, "project": name, "active_deployment_id": active, "propagation": answer.propagation,

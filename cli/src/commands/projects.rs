@@ -140,6 +140,6 @@ async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) 
     }
     let answer = client.delete::<Done>(&format!("/projects/{name}")).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
-    super::tell_propagation(output, answer.propagation);
+    super::tell_propagation(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }

@@ -83,7 +83,7 @@ pub(super) async fn upload(
     for warning in &uploaded.warnings {
         output::warning(warning);
     }
-    super::tell_propagation(output, propagation);
+    super::tell_propagation(output, "Live", propagation);
     Ok(Published {
         uploaded,
         files: selection.entries.len(),

@@ -73,7 +73,7 @@ async fn remove(share: &str, client: &Client, output: Output) -> anyhow::Result<
         _ => failure,
     })?;
     output.success(&format!("Removed {share}."));
-    super::tell_propagation(output, answer.propagation);
+    super::tell_propagation(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
