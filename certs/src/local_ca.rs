@@ -2,6 +2,7 @@
 //! its leaf is stored like any other certificate.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -165,8 +166,9 @@ impl LocalCa {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         // Whoever steals the key can forge names of this installation, not a bank's.
+        let domains: BTreeSet<&str> = domains(names).collect();
         params.name_constraints = Some(NameConstraints {
-            permitted_subtrees: domains(names).map(|domain| GeneralSubtree::DnsName(domain.to_owned())).collect(),
+            permitted_subtrees: domains.into_iter().map(|domain| GeneralSubtree::DnsName(domain.to_owned())).collect(),
             excluded_subtrees: Vec::new(),
         });
         params.not_before = (now - DAY).as_datetime();

@@ -18,7 +18,7 @@ use common::{config::Config, db, domain::Clock, secrets::MasterKey};
 #[derive(Parser)]
 #[command(name = "certs", version)]
 struct Arguments {
-    /// The configuration file; else the one SVC_CONFIG names, else svc.toml here.
+    /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]

@@ -128,11 +128,12 @@ impl Front {
             return misdirected();
         }
         match kind {
-            HostKind::Api | HostKind::Console => self.platform.hand_over(request, &host, visitor).await,
+            // Boxed, like everything rare below: the future of a request is moved, and is as large as its largest branch.
+            HostKind::Api | HostKind::Console => Box::pin(self.platform.hand_over(request, &host, visitor)).await,
             HostKind::Gateway => unknown_url(request.method(), request.uri().path()),
             HostKind::Unknown => page(request.method(), pages::unknown_host()),
-            HostKind::Site(key) => match self.routes.site(&host, &key).await {
-                Ok(Some(site)) => self.visit(&site, host, request, visitor).await,
+            HostKind::Site(key) => match Box::pin(self.routes.site(&host, &key)).await {
+                Ok(Some(site)) => Box::pin(self.visit(&site, host, request, visitor)).await,
                 Ok(None) => page(request.method(), absent(&key)),
                 Err(error) => {
                     tracing::warn!(host, %error, "the route is not known");
@@ -144,19 +145,16 @@ impl Front {
 
     async fn visit(&self, site: &Site, host: String, request: Request<Incoming>, visitor: Visitor) -> Response<Body> {
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
-        let has_no_body = matches!(*request.method(), Method::GET | Method::HEAD);
-        let answer = self.sites.respond(request, &visit, site);
-        if has_no_body {
-            return answer.await.map(Body::Site);
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return self.sites.respond(request, &visit, site).await.map(Body::Site);
         }
-        match tokio::time::timeout(limits::REQUEST_BODY, answer).await {
-            Ok(response) => response.map(Body::Site),
-            Err(_) => {
-                let mut response = pages::bad_request();
-                *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
-                closing(response)
-            }
+        let answer = Box::pin(self.sites.respond(request, &visit, site));
+        if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
+            return response.map(Body::Site);
         }
+        let mut response = pages::bad_request();
+        *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
+        closing(response)
     }
 
     /// 308 to the same address over HTTPS, for hosts that can be ours.
@@ -197,7 +195,7 @@ fn closing(mut response: Response<SiteBody>) -> Response<Body> {
     response.map(Body::Site)
 }
 
-/// The AI gateway's answer to a path it does not have, in OpenAI's shape.
+/// The AI gateway's answer to a path it does not have, in `OpenAI`'s shape.
 fn unknown_url(method: &Method, path: &str) -> Response<Body> {
     let error = serde_json::json!({"error": {
         "message": format!("Unknown request URL: {method} {path}. Please check the URL for typos."),

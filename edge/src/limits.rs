@@ -111,11 +111,11 @@ pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
 /// For an admin's next bytes: an upload is judged and unpacked before its answer begins.
 pub(crate) const ADMIN_READ: Duration = Duration::from_mins(5);
 /// For an admin to take bytes.
-pub(crate) const ADMIN_WRITE: Duration = Duration::from_secs(60);
+pub(crate) const ADMIN_WRITE: Duration = Duration::from_mins(1);
 /// How long an idle connection to an admin is kept.
-pub(crate) const ADMIN_IDLE: Duration = Duration::from_secs(60);
+pub(crate) const ADMIN_IDLE: Duration = Duration::from_mins(1);
 /// For a client's next bytes of a request, and to take those of an answer.
-pub(crate) const CLIENT_STALL: Duration = Duration::from_secs(60);
+pub(crate) const CLIENT_STALL: Duration = Duration::from_mins(1);
 /// How often an admin's health is looked at.
 pub(crate) const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// How long it may take to answer.

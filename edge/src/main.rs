@@ -26,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "edge", version)]
 struct Arguments {
-    /// The configuration file; else the one SVC_CONFIG names, else svc.toml here.
+    /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -96,7 +96,9 @@ fn listeners(
     let mut listeners = Listeners::new(sockets, front, tls, &config.site.site_domain, threads, stop)?;
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
-    listeners.add_background(async move { drop(stop.run_until_cancelled_owned(health).await) });
+    listeners.add_background(async move {
+        stop.run_until_cancelled_owned(health).await;
+    });
     listeners.add_background(follower.announcer(edge_id(), last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)

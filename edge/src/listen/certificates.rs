@@ -137,9 +137,7 @@ impl Certificates {
     /// Loads the default, then, for as long as it is polled, what replaces a certificate in memory.
     pub(crate) async fn watch(&self) {
         let mut since = self.clock.now();
-        if !Arc::ptr_eq(&self.config_for(None).await, &self.refusal) {
-            tracing::info!("the default certificate is ready");
-        } else {
+        if Arc::ptr_eq(&self.config_for(None).await, &self.refusal) {
             tracing::warn!(name = self.default_name, "there is no certificate yet; `certs local-ca` makes one");
         }
         loop {

@@ -62,7 +62,7 @@ pub(crate) async fn serve<S>(
     match protocol {
         Protocol::Http1 => {
             let connection = http1_builder().serve_connection(stream, service);
-            run(connection, |connection| connection.graceful_shutdown(), grown_old(stop)).await;
+            run(connection, http1::Connection::graceful_shutdown, grown_old(stop)).await;
         }
         Protocol::Http2 => {
             let over = async move {
@@ -72,7 +72,7 @@ pub(crate) async fn serve<S>(
                 }
             };
             let connection = http2_builder().serve_connection(stream, service);
-            run(connection, |connection| connection.graceful_shutdown(), over).await;
+            run(connection, http2::Connection::graceful_shutdown, over).await;
         }
     }
 }

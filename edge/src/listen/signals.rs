@@ -46,7 +46,7 @@ async fn asked_by(kind: SignalKind) {
         Ok(mut signals) => drop(signals.recv().await),
         Err(error) => {
             tracing::error!(%error, "signals cannot be heard");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -154,7 +154,9 @@ impl Follower {
             }
             Some(reached) if newest - reached <= limits::MISSED_CHANGES => {
                 let changes = db::route_changes::since(&self.db, reached, limits::MISSED_CHANGES).await?;
-                changes.iter().for_each(|change| self.memory.apply(change));
+                for change in &changes {
+                    self.memory.apply(change);
+                }
                 // Old changes are pruned in time: then what they touched is not known.
                 if changes.first().is_none_or(|first| first.seq != reached + 1) {
                     self.memory.forget_before(newest);

@@ -103,7 +103,7 @@ impl Sites {
         }
         // The gate stands before everything that the site holds, the lack of it included.
         if site.gate != Gate::Public
-            && let Some(turned_away) = self.gatekeeper.turned_away(head, body, visit, site).await
+            && let Some(turned_away) = Box::pin(self.gatekeeper.turned_away(head, body, visit, site)).await
         {
             return turned_away;
         }
