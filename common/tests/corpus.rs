@@ -1,6 +1,8 @@
 //! Every case of the corpus of uploads, through the store itself: the answer is the expected one, what is published is
 //! what was in the archive, and what is refused leaves nothing behind.
 
+#![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
 use std::{fs::File, io::Write as _, path::Path};
 
 use common::{
@@ -81,7 +83,7 @@ async fn every_upload_gets_the_answer_it_must_get() {
             (Expect::Invalid, Err(PublishError::Archive(error))) if !error.is_too_large() => {}
             (Expect::TooLarge, Err(PublishError::Archive(error))) if error.is_too_large() => {}
             (expect, result) => {
-                wrong.push(format!("{name}: {result:?} and not {} {:?}", expect.status(), expect.code()))
+                wrong.push(format!("{name}: {result:?} and not {} {:?}", expect.status(), expect.code()));
             }
         }
         let left = world.files();

@@ -74,8 +74,8 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { chunk: vec![0; CHUNK_BYTES] })
+    pub(super) fn new() -> Self {
+        Self { chunk: vec![0; CHUNK_BYTES] }
     }
 
     /// Appends the body at `span` of `data`, compressed, to `out`.

@@ -135,6 +135,7 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
             }
         }
     }
+    drop(queue); // the workers end when they have emptied it
     contents.published.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
     contents.published.bytes = archive.bytes();
     Ok(contents)
@@ -231,7 +232,7 @@ fn compress_bodies(
 ) -> io::Result<Compressed> {
     let file = tempfile::tempfile_in(scratch)?;
     let mut out = Appender::new(&file);
-    let mut compressor = Compressor::new()?;
+    let mut compressor = Compressor::new();
     let mut variants = Vec::new();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

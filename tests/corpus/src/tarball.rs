@@ -69,7 +69,7 @@ impl Tarball {
     /// Adds so many zeros.
     #[must_use]
     pub fn zeros(mut self, mut count: usize) -> Self {
-        let zeros = [0; 64 * 1024];
+        let zeros = [0; 16 * 1024];
         while count > 0 {
             let some = count.min(zeros.len());
             self = self.raw(&zeros[..some]);

@@ -1,6 +1,9 @@
 //! Gzip, all of it: every member to its checksum, and nothing after the last.
 
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::{
+    error::Error,
+    io::{self, BufRead as _, BufReader, Read},
+};
 
 use flate2::bufread::GzDecoder;
 
@@ -75,7 +78,7 @@ impl<R: Read> Gunzip<R> {
 }
 
 fn judge(error: io::Error) -> PublishError {
-    if error.get_ref().is_some_and(|source| source.is::<SpoolError>()) {
+    if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<SpoolError>) {
         return PublishError::Store(error.into());
     }
     match error.kind() {

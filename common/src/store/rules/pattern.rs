@@ -204,9 +204,8 @@ fn matches_host(pattern: &str, host: &str, captures: &mut Captures) -> bool {
         let Some(label) = labels.next() else { return false };
         match wanted.strip_prefix(':') {
             Some(name) if !label.is_empty() => captures.add(name, &canonical(label)),
-            Some(_) => return false,
             None if wanted.eq_ignore_ascii_case(label) => {}
-            None => return false,
+            _ => return false,
         }
     }
     labels.next().is_none()
