@@ -328,7 +328,7 @@ async fn a_large_upload_does_not_fill_the_memory() {
     for number in 0..4 {
         site = site.file(&format!("{number}.bin"), noise(25 * MB - 64 * 1024));
     }
-    let tarball = site.tarball();
+    let tarball = site.stored_tarball();
     assert!(tarball.len() > 99 * MB && tarball.len() <= 100 * MB, "{}", tarball.len());
     let before = world.admin.memory("VmRSS");
     ada.post("/projects/engine/deployments").upload(tarball).await.created();
@@ -360,7 +360,7 @@ async fn an_upload_interrupted_by_a_crash_does_not_stay_open() {
              SELECT 'dep_00000000000000000000', id, 'uploading', now() - interval '1 day' FROM projects",
         )
         .await;
-    world.restart_admin().await;
+    world.restart_admin_later().await;
     eventually(BACKGROUND, "the upload is given up", async || {
         let deployment = ada.get("/projects/engine/deployments/dep_00000000000000000000").await;
         deployment.status == 404 || deployment.text().contains("\"failed\"")

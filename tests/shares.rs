@@ -171,7 +171,7 @@ async fn an_expired_share_stops_at_once_and_is_reaped() {
     let names: Vec<_> = shares(&ada).await.iter().map(|share| share["url"].clone()).collect();
     assert_eq!(names, [lasting.url.as_str()]);
 
-    world.restart_admin().await;
+    world.restart_admin_later().await;
     eventually(BACKGROUND, "the records are reaped", async || {
         world.sql_number("SELECT count(*) FROM projects").await == 1
             && world.sql_number("SELECT count(*) FROM deployments").await == 1

@@ -265,9 +265,10 @@ impl World {
         }
     }
 
-    /// Starts admin again, as after a crash.
-    pub async fn restart_admin(&mut self) {
+    /// Starts admin again after a crash a day ago: every background job is due.
+    pub async fn restart_admin_later(&mut self) {
         self.admin.kill();
+        self.sql("UPDATE job_leases SET last_run_at = last_run_at - interval '1 day'").await;
         self.admin = start_admin(self.folder.path(), &self.env);
         self.wait_until_ready().await;
     }

@@ -27,6 +27,15 @@ impl Site {
 
     /// As a gzipped tarball.
     pub fn tarball(&self) -> Vec<u8> {
+        self.tarball_at(Compression::fast())
+    }
+
+    /// The same, as large as its files: gzip that does not compress.
+    pub fn stored_tarball(&self) -> Vec<u8> {
+        self.tarball_at(Compression::none())
+    }
+
+    fn tarball_at(&self, level: Compression) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         for (path, body) in &self.0 {
             let mut header = tar::Header::new_gnu();
@@ -34,13 +43,17 @@ impl Site {
             header.set_mode(0o644);
             tar.append_data(&mut header, path, body.as_slice()).unwrap();
         }
-        gzip(&tar.into_inner().unwrap())
+        gzip_at(&tar.into_inner().unwrap(), level)
     }
 }
 
 /// `bytes`, gzipped fast.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip_at(bytes, Compression::fast())
+}
+
+fn gzip_at(bytes: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }

@@ -13,9 +13,17 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        if holds_nul(parts) {
+            return Err(ApiError::not_found("thing"));
+        }
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(parameters)| Self(parameters))
             .map_err(|_| ApiError::not_found("thing"))
     }
+}
+
+/// Whether the path holds a NUL: nothing is called so, and Postgres would refuse to look for it.
+fn holds_nul(parts: &Parts) -> bool {
+    parts.uri.path().contains("%00")
 }

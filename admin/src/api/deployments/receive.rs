@@ -113,10 +113,10 @@ pub async fn drain(body: Body) {
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let is_version = |text: &&str| (1..=CLI_VERSION_CHARS).contains(&text.len());
-    let is_sha = |text: &&str| (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_revision = |text: &&str| (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
     Origin {
         cli_version: text(CLI_VERSION).filter(is_version).map(ToOwned::to_owned),
-        git_sha: text(GIT_SHA).filter(is_sha).map(str::to_ascii_lowercase),
+        git_sha: text(GIT_SHA).filter(is_revision).map(ToOwned::to_owned),
         created_by: Some(created_by),
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn odd_origins_are_left_out() {
         let good = origin(&headers(&[(CLI_VERSION, "svc 1.2.3"), (GIT_SHA, "0123ABC")]), "ada".into());
-        assert_eq!((good.cli_version.as_deref(), good.git_sha.as_deref()), (Some("svc 1.2.3"), Some("0123abc")));
+        assert_eq!((good.cli_version.as_deref(), good.git_sha.as_deref()), (Some("svc 1.2.3"), Some("0123ABC")));
         let odd = origin(&headers(&[(CLI_VERSION, ""), (GIT_SHA, "not a sha")]), "ada".into());
         assert_eq!((odd.cli_version, odd.git_sha), (None, None));
     }

@@ -35,7 +35,7 @@ use crate::{
     params(
         ("name" = String, Path, description = "The project's name"),
         ("x-svc-cli-version" = Option<String>, Header, description = "Recorded with the deployment"),
-        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: 7 to 64 hex digits"),
+        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: at most 64 characters"),
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
     responses(

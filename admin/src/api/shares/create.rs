@@ -56,7 +56,7 @@ pub struct Lifetime {
         Lifetime,
         ("x-svc-share-password" = Option<String>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
         ("x-svc-cli-version" = Option<String>, Header, description = "Recorded with the deployment"),
-        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: 7 to 64 hex digits"),
+        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: at most 64 characters"),
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
     responses(
