@@ -181,8 +181,8 @@ async fn tokens_are_made_and_revoked() {
 
 #[tokio::test]
 async fn the_skill_and_the_completions_are_installed_offline() {
-    let (world, shell) = signed_in().await;
-    drop(world);
+    let (_world, signed_in) = signed_in().await;
+    let shell = Shell { api: "https://api.svc.localhost:1".to_owned(), token: None, ..signed_in };
     for shell_name in ["bash", "zsh", "fish"] {
         assert!(shell.text(&["completions", shell_name]).await.contains("rollback"));
     }

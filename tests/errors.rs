@@ -65,7 +65,7 @@ async fn every_operation_wants_a_working_token_of_the_right_kind() {
         format!("Bearer {}", ai["token"].as_str().unwrap()),
         format!("Bearer {}", revoked["token"].as_str().unwrap()),
         format!("Bearer svc_{}", "A".repeat(43)),
-        format!("Bearer {}x", good),
+        format!("Bearer {good}x"),
         format!("Bearer {}", &good[..good.len() - 1]),
         "Bearer".to_owned(),
         "Bearer ".to_owned(),

@@ -218,7 +218,10 @@ async fn warm_sites_outlive_postgres() {
     eventually(BACKGROUND, "admin is back", async || ada.get("/me").await.status == 200).await;
     propagation(&ada, &deployments[1]).await;
     assert_all(&seen(&world, &deployments[0].url).await, 200, Some("two"));
-    world.edge().get(&world.site_url("never-seen")).await.assert_status(404);
+    eventually(BACKGROUND, "the edge knows again what is not there", async || {
+        world.edge().get(&world.site_url("never-seen")).await.status == 404
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn the_certificate_covers_every_kind_of_host() {
 async fn an_unknown_or_missing_name_gets_no_service() {
     let world = world_with_site().await;
     let config = Arc::new(tls(world.ca(), &[&TLS12, &TLS13], &["http/1.1"]));
-    for host in ["example.com", "svc.localhost.example.com", "a.b.c.svc.localhost", "localhost", "127.0.0.1"] {
+    for host in ["example.com", "svc.localhost.example.com", "a.b.c.svc.localhost", "127.0.0.1"] {
         assert!(connect_tls(world.public_port(), host, config.clone()).await.is_err(), "{host} was accepted");
     }
     for number in 0..200 {
@@ -146,7 +146,7 @@ async fn stalled_handshakes_are_ended_and_block_nobody() {
     }
     assert_alive(&world).await;
     for stream in &mut stalled {
-        let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 64])).await;
+        let read = tokio::time::timeout(Duration::from_mins(1), stream.read(&mut [0; 64])).await;
         assert!(read.is_ok(), "a stalled handshake is kept for ever");
     }
     assert_alive(&world).await;

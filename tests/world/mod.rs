@@ -28,7 +28,7 @@ use url::Url;
 
 pub use self::{actor::Actor, edge::Edge, site::Site};
 use self::{
-    process::{Process, program, run},
+    process::{Process, program},
     template::Template,
 };
 
@@ -69,7 +69,7 @@ impl Builder {
     }
 
     /// A configuration key, as its environment variable has it.
-    pub fn set(mut self, variable: &str, value: impl ToString) -> Self {
+    pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
         self
     }
@@ -156,18 +156,17 @@ impl World {
 
     /// A person with a `cli` token of theirs.
     pub async fn user(&self, login: &str) -> Actor {
-        let token = self.tool("admin", &["issue-token", "--login", login]);
+        let mut command = tokio::process::Command::new(program("admin"));
+        command.args(["issue-token", "--login", login]).envs(self.env.iter().cloned());
+        let output = command.output().await.unwrap();
+        let token = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "issue-token: {}", String::from_utf8_lossy(&output.stderr));
         self.nobody().with_token(token.trim())
     }
 
     /// The first edge.
     pub fn edge(&self) -> &Edge {
         &self.edges[0]
-    }
-
-    /// Runs one of our tools with this world's configuration; what it printed.
-    pub fn tool(&self, name: &str, args: &[&str]) -> String {
-        run(Command::new(program(name)).args(args).envs(self.env.iter().cloned()))
     }
 
     /// The port that public URLs carry.
@@ -308,9 +307,8 @@ pub fn eventually(within: Duration, what: &str, mut holds: impl AsyncFnMut() -> 
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        if tokio::time::timeout(within, waiting).await.is_err() {
-            panic!("{caller}: not within {within:?}: {what}");
-        }
+        let held = tokio::time::timeout(within, waiting).await.is_ok();
+        assert!(held, "{caller}: not within {within:?}: {what}");
     }
 }
 

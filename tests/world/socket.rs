@@ -44,7 +44,7 @@ where
     let _ = stream.write_all(bytes).await;
     let _ = stream.flush().await;
     let mut answer = Vec::new();
-    let mut chunk = [0; 16 * 1024];
+    let mut chunk = vec![0; 16 * 1024];
     loop {
         match timeout(PATIENCE, stream.read(&mut chunk)).await.expect("the server never closed the connection") {
             Ok(0) | Err(_) => return answer,
