@@ -187,7 +187,7 @@ async fn the_skill_and_the_completions_are_installed_offline() {
         assert!(shell.text(&["completions", shell_name]).await.contains("rollback"));
     }
     let out = shell.text(&["skill", "install"]).await;
-    let installed = out.split_whitespace().map(|word| word.trim_matches(['.', ',', '`', '\'', '"']));
+    let installed = out.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ':']));
     let file = installed.map(|word| shell.folder().join(word.trim_start_matches("~/"))).find(|path| path.is_file());
     let skill = std::fs::read_to_string(file.unwrap_or_else(|| panic!("no file is named: {out}"))).unwrap();
     assert!(skill.contains("svc share"), "{skill}");

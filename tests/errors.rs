@@ -25,7 +25,8 @@ pub async fn operations(world: &World) -> Vec<(Method, String)> {
 
 /// By the contract: everything but these wants a token.
 pub fn is_public(path: &str) -> bool {
-    path == "/health"
+    path == "/"
+        || path == "/health"
         || path == "/openapi.json"
         || path.starts_with("/docs")
         || path.starts_with("/auth/")
@@ -137,9 +138,7 @@ async fn unknown_paths_are_404_with_and_without_a_token() {
     let world = World::start().await;
     let ada = world.user("ada").await;
     for actor in [&world.nobody(), &ada] {
-        for path in
-            ["/", "/nothing", "/projects/a/b/c/d", "/me/", "/Projects", "//me", "/health/x", "/.env", "/v1/models"]
-        {
+        for path in ["/nothing", "/projects/a/b/c/d", "/me/", "/Projects", "//me", "/health/x", "/.env", "/v1/models"] {
             actor.get(path).await.assert_error(404, "not_found");
         }
     }

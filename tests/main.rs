@@ -11,6 +11,7 @@
 )]
 
 mod access;
+mod archives;
 mod cli;
 mod deployments;
 mod device;
