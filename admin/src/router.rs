@@ -83,7 +83,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 }
 
 /// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
-/// covers everything; panics, inside both; the end of connections whose request was refused unread; the client's
+/// covers everything; panics, inside both; what handlers leave unread of bodies; the client's
 /// address, which limits are kept by.
 pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json::Error> {
     let (routes, described) = index(app);

@@ -23,10 +23,6 @@ const SLOWEST: u64 = 16 * 1024;
 const GRACE: Duration = Duration::from_secs(30);
 /// Longest time for a whole body. Far below the hour after which an upload is given up for dead.
 const LONGEST: Duration = Duration::from_mins(30);
-/// How much of a refused body is read and thrown away, and for how long: most clients read the answer only once they
-/// have sent everything.
-const DRAIN_BYTES: u64 = 512 * MB;
-const DRAIN_WAIT: Duration = Duration::from_secs(20);
 /// Bytes gathered before they are written to the spool.
 const WRITE_BUFFER: usize = 256 * 1024;
 
@@ -78,11 +74,13 @@ pub async fn receive(body: Body, folder: &Path) -> Result<Spooled, ApiError> {
         };
         received += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
         if received > UPLOAD_BYTES {
-            drain(Body::from_stream(chunks)).await;
             return Err(too_large());
         }
         sha256.update(&chunk);
         spool.write_all(&chunk).await.map_err(ApiError::internal)?;
+    }
+    if received == 0 {
+        return Err(ApiError::new(Code::InvalidArchive, "The body is empty; send a gzipped tarball."));
     }
     spool.flush().await.map_err(ApiError::internal)?;
     let file = spool.into_inner().into_std().await;
@@ -92,21 +90,6 @@ pub async fn receive(body: Body, folder: &Path) -> Result<Spooled, ApiError> {
 /// How long after its start a body with so many bytes may be waited for.
 fn slowest_pace(received: u64) -> Duration {
     (GRACE + Duration::from_secs(received / SLOWEST)).min(LONGEST)
-}
-
-/// Reads the rest of a refused body and throws it away, within bounds.
-pub async fn drain(body: Body) {
-    let mut chunks = body.into_data_stream();
-    let mut drained = 0;
-    let draining = async {
-        while let Some(Ok(chunk)) = chunks.next().await {
-            drained += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
-            if drained > DRAIN_BYTES {
-                break;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN_WAIT, draining).await;
 }
 
 /// Where an upload comes from. The headers are for people to read: one that is odd is left out, not refused.
@@ -177,6 +160,13 @@ mod tests {
     fn the_pace_is_bounded_on_both_sides() {
         assert_eq!(slowest_pace(0), GRACE);
         assert_eq!(slowest_pace(UPLOAD_BYTES), LONGEST);
+    }
+
+    #[tokio::test]
+    async fn an_empty_body_is_called_empty() {
+        let refusal = receive(Body::empty(), &std::env::temp_dir()).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::InvalidArchive);
+        assert!(refusal.message().contains("empty"));
     }
 
     #[tokio::test]

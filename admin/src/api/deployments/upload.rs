@@ -55,10 +55,7 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    if let Err(refusal) = receive::check(&headers) {
-        receive::drain(body).await;
-        return Err(refusal);
-    }
+    receive::check(&headers)?;
     let turn = app.bounds.upload().await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());

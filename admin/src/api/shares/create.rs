@@ -76,14 +76,9 @@ pub async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let checked = receive::check(&headers).and_then(|()| Ok((days(lifetime.ttl.as_deref())?, password(&headers)?)));
-    let (days, password) = match checked {
-        Ok(checked) => checked,
-        Err(refusal) => {
-            receive::drain(body).await;
-            return Err(refusal);
-        }
-    };
+    receive::check(&headers)?;
+    let days = days(lifetime.ttl.as_deref())?;
+    let password = password(&headers)?;
     let turn = app.bounds.upload().await?;
     let spooled = receive::receive(body, &app.spool_folder()).await?;
     let sha256 = spooled.sha256;
