@@ -53,8 +53,11 @@ pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
 
 /// The body as a `T`, or one sentence that names the field and the rule.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    if body.trim_ascii().is_empty() {
-        return Err("The body is empty; send a JSON object.".to_owned());
+    match body.trim_ascii().first() {
+        None => return Err("The body is empty; send a JSON object.".to_owned()),
+        // Serde would take a list's items for the fields, in their order.
+        Some(b'[') => return Err("The body must be a JSON object.".to_owned()),
+        Some(_) => {}
     }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -99,7 +102,11 @@ fn describe_field(path: &str, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use common::api::{access::SetPassword, projects::CreateProject, tokens::CreateToken};
+    use common::api::{
+        access::{SetAccess, SetPassword},
+        projects::CreateProject,
+        tokens::CreateToken,
+    };
 
     use super::*;
 
@@ -116,7 +123,13 @@ mod tests {
         assert_eq!(refusal::<CreateProject>(r#"{"name":"abc","name":"abd"}"#), "`name` is given twice.");
         assert_eq!(refusal::<CreateToken>(r#"{"kind":"deploy"}"#), "`kind` must be `cli` or `ai`.");
         assert_eq!(refusal::<SetPassword>(r#"{"password":"abc"}"#), "password must be 4 to 128 characters.");
-        assert_eq!(refusal::<CreateToken>("7"), "The body must be a JSON object.");
+        for body in ["7", "null", r#""cli""#, r#"["cli"]"#, r#"[{"kind":"cli"}]"#] {
+            assert_eq!(refusal::<CreateToken>(body), "The body must be a JSON object.", "{body}");
+        }
+        for kind in ["null", "7", "true", r#"["cli"]"#, r#"{"cli":null}"#] {
+            assert_eq!(refusal::<CreateToken>(&format!(r#"{{"kind":{kind}}}"#)), "`kind` must be a string.");
+            assert_eq!(refusal::<SetAccess>(&format!(r#"{{"mode":{kind}}}"#)), "`mode` must be a string.");
+        }
     }
 
     #[test]

@@ -20,10 +20,10 @@ pub struct Paged<Id> {
 
 impl<Id: FromStr> Paged<Id> {
     fn new(page: &Page) -> Result<Self, ApiError> {
-        let limit = page.limit.map_or(PAGE_ROWS, i64::from);
-        if !(1..=PAGE_ROWS).contains(&limit) {
-            return Err(ApiError::invalid(format!("`limit` must be 1 to {PAGE_ROWS}.")));
-        }
+        let limit = page.limit.as_deref().map_or(Some(PAGE_ROWS), |limit| limit.parse().ok());
+        let limit = limit
+            .filter(|limit| (1..=PAGE_ROWS).contains(limit))
+            .ok_or_else(|| ApiError::invalid(format!("`limit` must be a whole number from 1 to {PAGE_ROWS}.")))?;
         let before = page.cursor.as_deref().map(str::parse).transpose();
         let before = before
             .map_err(|_| ApiError::invalid("`cursor` must be the `next_cursor` of the page before, unchanged."))?;
@@ -61,22 +61,24 @@ mod tests {
 
     use super::*;
 
-    fn page(limit: Option<u8>, cursor: Option<&str>) -> Result<Paged<TokenId>, ApiError> {
-        Paged::new(&Page { limit, cursor: cursor.map(ToOwned::to_owned) })
+    fn page(limit: Option<&str>, cursor: Option<&str>) -> Result<Paged<TokenId>, ApiError> {
+        Paged::new(&Page { limit: limit.map(ToOwned::to_owned), cursor: cursor.map(ToOwned::to_owned) })
     }
 
     #[test]
     fn limits_and_cursors_are_checked() {
         assert_eq!(page(None, None).unwrap().rows(), 101);
-        assert!(page(Some(0), None).is_err());
-        assert!(page(Some(101), None).is_err());
+        assert_eq!(page(Some("100"), None).unwrap().rows(), 101);
+        for bad in ["0", "101", "-1", "", "1.0", "many", "99999999999999999999"] {
+            assert!(page(Some(bad), None).is_err(), "{bad:?}");
+        }
         assert!(page(None, Some("tok_short")).is_err());
-        assert!(page(Some(1), Some("tok_00000000000000000000")).unwrap().before.is_some());
+        assert!(page(Some("1"), Some("tok_00000000000000000000")).unwrap().before.is_some());
     }
 
     #[test]
     fn the_cursor_is_there_only_when_rows_are_left() {
-        let page = page(Some(2), None).unwrap();
+        let page = page(Some("2"), None).unwrap();
         let mut rows = vec![3, 2, 1];
         assert_eq!(page.cut(&mut rows, ToString::to_string).as_deref(), Some("2"));
         assert_eq!(rows, [3, 2]);

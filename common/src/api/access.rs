@@ -16,6 +16,7 @@ pub struct Access {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub struct SetAccess {
     /// The new mode.
+    #[serde(deserialize_with = "super::word")]
     pub mode: AccessMode,
     /// For `password` mode: the password; the stored one is kept when absent.
     #[serde(default)]

@@ -12,7 +12,10 @@ pub mod projects;
 pub mod shares;
 pub mod tokens;
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, IntoDeserializer as _},
+};
 use utoipa::ToSchema;
 
 /// The answer of every detach, revoke and remove.
@@ -32,7 +35,13 @@ impl Done {
 #[into_params(parameter_in = Query)]
 pub struct Page {
     /// Rows wanted, 1 to 100; 100 when absent.
-    pub limit: Option<u8>,
+    #[param(value_type = Option<u8>, minimum = 1, maximum = 100)]
+    pub limit: Option<String>,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
+}
+
+/// Reads one of an enum's words. Serde by itself would also take `{"word": null}`, and call other types no JSON.
+fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }

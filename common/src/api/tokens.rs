@@ -43,6 +43,7 @@ pub struct TokenList {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct CreateToken {
     /// `cli` or `ai`.
+    #[serde(deserialize_with = "super::word")]
     pub kind: UserTokenKind,
     /// At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
