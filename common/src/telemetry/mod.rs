@@ -2,10 +2,15 @@
 
 use tracing_subscriber::{EnvFilter, fmt};
 
+/// What is seen unless `RUST_LOG` says otherwise. Left out: what Pingora says of connections that we closed ourselves
+/// (what fails is said where it is answered), and Postgres's notices about what is there already.
+const USUAL: &str =
+    "info,pingora_core=warn,pingora_core::connectors=off,pingora_proxy=error,sqlx::postgres::notice=warn";
+
 /// Starts logging to standard error: readable on a terminal, JSON otherwise or with `SVC_LOG_FORMAT=json`.
-/// `RUST_LOG` chooses what is seen; `info` by default.
+/// `RUST_LOG` chooses what is seen.
 pub fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,pingora_core=warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
     let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let json = match std::env::var("SVC_LOG_FORMAT").as_deref() {
         Ok("json") => true,
