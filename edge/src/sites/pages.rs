@@ -93,6 +93,16 @@ pub fn not_found() -> Response<SiteBody> {
     page(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.", "")
 }
 
+/// 404, without a page: for what a page loads, and for programs.
+pub(crate) fn no_such_file() -> Response<SiteBody> {
+    const TEXT: &[u8] = b"There is no such file on this site.\n";
+    let mut response = plain(StatusCode::NOT_FOUND);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CONTENT_LENGTH, TEXT.len().into());
+    *response.body_mut() = SiteBody::from(Bytes::from_static(TEXT));
+    response
+}
+
 /// 404: the project exists, and nothing was deployed to it yet.
 pub fn nothing_deployed() -> Response<SiteBody> {
     let text = "This site was created, and nothing has been published to it so far.";

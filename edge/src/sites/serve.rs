@@ -123,13 +123,13 @@ impl Sites {
         if let Some(page) = not_found_page(pack, asked.path) {
             return self.memory.send(pack, page, asked, Role::NotFound).await;
         }
-        if pack.single_page
-            && is_navigation(asked)
-            && let Some(page) = pack.file("index.html")
-        {
-            return self.memory.send(pack, page, asked, Role::SinglePage).await;
+        if !is_navigation(asked) {
+            return Ok(pages::no_such_file());
         }
-        Ok(pages::not_found())
+        match pack.file("index.html").filter(|_| pack.single_page) {
+            Some(page) => self.memory.send(pack, page, asked, Role::SinglePage).await,
+            None => Ok(pages::not_found()),
+        }
     }
 
     /// A fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened

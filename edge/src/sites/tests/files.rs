@@ -20,15 +20,15 @@ async fn paths_become_files_or_cleaner_paths() {
         (&["x.html", "x/index.html"], "/x/", (200, "<x/index.html>")),
         (&["x.html"], "/x/", (308, "/x")),
         (&["x.html"], "/x/?a=1&b=%20", (308, "/x?a=1&b=%20")),
-        (&["x", "x.html"], "/x/", (404, "our page")),
-        (&["x"], "/x/", (404, "our page")),
-        (&["x.html"], "/x//", (404, "our page")),
+        (&["x", "x.html"], "/x/", (404, NO_SUCH_FILE)),
+        (&["x"], "/x/", (404, NO_SUCH_FILE)),
+        (&["x.html"], "/x//", (404, NO_SUCH_FILE)),
         (&["x.html"], "/x.html", (308, "/x")),
         (&["x.html"], "/x.html?a=1", (308, "/x?a=1")),
         (&["x.html"], "/x%2ehtml", (308, "/x")),
         (&["x", "x.html"], "/x.html", (200, "<x.html>")),
         (&["x.html", "x/index.html"], "/x.html", (308, "/x")),
-        (&["x/index.html"], "/x.html", (404, "our page")),
+        (&["x/index.html"], "/x.html", (404, NO_SUCH_FILE)),
         (&["index.html"], "/", (200, "<index.html>")),
         (&["index.html"], "/index.html", (308, "/")),
         (&["index.html"], "/index.html?a", (308, "/?a")),
@@ -48,10 +48,10 @@ async fn paths_become_files_or_cleaner_paths() {
         (&["a b/index.html"], "/a%20b/index.html", (308, "/a%20b/")),
         (&["100%25.html"], "/100%2525", (200, "<100%25.html>")),
         (&[".well-known/x"], "/.well-known/x", (200, "<.well-known/x>")),
-        (&["index.html", "x.html"], "//x", (404, "our page")),
-        (&["index.html", "x.html"], "//x.html", (404, "our page")),
-        (&["index.html", "x.html"], "//x/", (404, "our page")),
-        (&["index.html"], "//", (404, "our page")),
+        (&["index.html", "x.html"], "//x", (404, NO_SUCH_FILE)),
+        (&["index.html", "x.html"], "//x.html", (404, NO_SUCH_FILE)),
+        (&["index.html", "x.html"], "//x/", (404, NO_SUCH_FILE)),
+        (&["index.html"], "//", (404, NO_SUCH_FILE)),
     ];
     for (paths, target, expected) in cases {
         let answer = World::new(Folder::of(paths)).get(target).await;
@@ -113,9 +113,9 @@ async fn a_single_page_site_answers_navigations_only() {
     assert_eq!(answer.brief(), (200, "<index.html>"));
     assert!(answer.headers.get_all("vary").iter().any(|vary| vary == "Accept"));
     assert_eq!(world.navigate("/users/john.doe").await.brief(), (200, "<index.html>"));
-    assert_eq!(world.get("/users/7").await.brief(), (404, "our page"));
-    assert_eq!(world.navigate("/missing.js").await.brief(), (404, "our page"));
-    assert_eq!(world.navigate("/assets/missing-h4sh3d.CSS").await.brief(), (404, "our page"));
+    assert_eq!(world.get("/users/7").await.brief(), (404, NO_SUCH_FILE));
+    assert_eq!(world.navigate("/missing.js").await.brief(), (404, NO_SUCH_FILE));
+    assert_eq!(world.navigate("/assets/missing-h4sh3d.CSS").await.brief(), (404, NO_SUCH_FILE));
     let head = world.send(Request::head("/users/7").header("accept", "text/html")).await;
     assert_eq!((head.status.as_u16(), head.header("content-length"), head.body.as_str()), (200, "12", ""));
 

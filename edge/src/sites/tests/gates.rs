@@ -38,7 +38,7 @@ async fn strangers_see_the_form_and_nothing_else() {
         assert_eq!(page.header("www-authenticate"), "", "browsers would ask in a dialogue of their own");
         assert_eq!(page.header("cache-control"), "private, no-store");
         let script = world.get(target).await;
-        assert_eq!(script.brief(), (401, "our page"), "{target}");
+        assert_eq!((script.brief(), script.body.as_str()), ((401, "our page"), page.body.as_str()), "{target}");
         assert!(script.header("www-authenticate").starts_with("Basic "));
     }
     let page = world.navigate("/a\"b?c='d'&e").await;

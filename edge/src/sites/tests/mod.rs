@@ -227,6 +227,9 @@ async fn read(body: SiteBody) -> Result<String, PackError> {
     Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap())
 }
 
+/// What programs and pages are told about a file that is not there.
+const NO_SUCH_FILE: &str = "There is no such file on this site.\n";
+
 impl Answer {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
