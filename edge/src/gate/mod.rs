@@ -140,11 +140,8 @@ impl Gatekeeper {
             let navigates = (head.method == Method::GET || head.method == Method::HEAD)
                 && head.headers.get_all(ACCEPT).iter().any(|line| line.to_str().is_ok_and(|l| l.contains("text/html")));
             let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
-            return Some(if navigates {
-                form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None)
-            } else {
-                challenge()
-            });
+            let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
+            return Some(if navigates { page } else { challenging(page) });
         };
         let Some(password) = credentials::basic_password(authorization) else { return Some(challenge()) };
         if self.verified.knows(site, &password) {
@@ -195,9 +192,13 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
     }
 }
 
-/// 401 for scripts, which know `Basic` from it. Browsers that navigate get the form instead of their own dialogue.
+/// 401 for scripts whose password is wrong.
 fn challenge() -> Response<SiteBody> {
-    let page = pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.", "");
+    challenging(pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.", ""))
+}
+
+/// Tells scripts of `Basic`. Not browsers that navigate: they would show their own dialogue instead of the form.
+fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
 }
 
