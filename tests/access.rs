@@ -46,6 +46,10 @@ async fn a_password_is_set_and_taken_away() {
     assert_eq!(ada.delete("/projects/engine/password").await.ok(), json!({ "ok": true }));
     assert_eq!(mode(&ada).await, json!({ "mode": "public" }));
     world.edge().get(&site.url).await.assert_body(200, "secret");
+    // Whatever the mode was. An organization's come into being in SQL here.
+    world.sql("UPDATE projects SET access_mode = 'org'").await;
+    assert_eq!(ada.delete("/projects/engine/password").await.ok(), json!({ "ok": true }));
+    assert_eq!(mode(&ada).await, json!({ "mode": "public" }));
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ pub async fn set_password(
     Ok((propagation, Json(Done::OK)))
 }
 
-/// Forgets the password: the site is public again. A site for an org's members stays theirs.
+/// Forgets the password: the site is public again.
 #[utoipa::path(
     delete, path = "/projects/{name}/password", tag = "Access",
     params(("name" = String, Path, description = "The project's name")),

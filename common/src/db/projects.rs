@@ -250,7 +250,7 @@ pub async fn create(
 pub enum NewAccess {
     /// Everybody; a stored password is kept for later.
     Public,
-    /// Everybody, and the stored password is forgotten. An org's gate stays closed.
+    /// Everybody, and the stored password is forgotten.
     WithoutPassword,
     /// Who knows the password: this one's hash, or the stored one.
     Password(Option<String>),
@@ -293,7 +293,6 @@ pub async fn set_access(
     .ok_or(SetAccessError::Gone)?;
     let (mode, password_hash) = match access {
         NewAccess::Public => (AccessMode::Public, stored.password_hash),
-        NewAccess::WithoutPassword if stored.access_mode == AccessMode::Org => (AccessMode::Org, None),
         NewAccess::WithoutPassword => (AccessMode::Public, None),
         NewAccess::Password(hash) => {
             let hash = hash.or(stored.password_hash).ok_or(SetAccessError::NoPassword)?;
