@@ -24,6 +24,8 @@ use tokio::sync::oneshot;
 /// How much of a body is read and thrown away, and for how long.
 const DRAIN_BYTES: u64 = 512 * MB;
 const DRAIN_WAIT: Duration = Duration::from_secs(20);
+/// Who sends nothing for so long is waiting for the answer.
+const DRAIN_PAUSE: Duration = Duration::from_secs(2);
 
 /// Middleware: reads the body to its end before the answer goes out; beyond the bounds, ends the connection. Saying so
 /// keeps the client, or the edge, from sending its next request there and losing it.
@@ -44,13 +46,16 @@ pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
 async fn drain(mut body: Body) -> bool {
     let to_the_end = async {
         let mut drained = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            drained += frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
-            if drained > DRAIN_BYTES {
-                return false;
+        while drained <= DRAIN_BYTES {
+            match tokio::time::timeout(DRAIN_PAUSE, body.frame()).await {
+                Ok(Some(Ok(frame))) => {
+                    drained += frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+                }
+                Ok(ended) => return ended.is_none(),
+                Err(_) => return false,
             }
         }
-        true
+        false
     };
     tokio::time::timeout(DRAIN_WAIT, to_the_end).await.unwrap_or(false)
 }
