@@ -53,6 +53,8 @@ pub(crate) const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
 pub(crate) const H2_FRAME_BYTES: u32 = 16 * 1024;
 /// Bytes of an answer that wait in one stream.
 pub(crate) const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Bytes of frames that are gathered before they are sent: four full TLS records, and what rustls takes at once.
+pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
 /// Streams that a visitor may reset before we took them up (rapid reset), and that it may make us reset.
 pub(crate) const H2_RESETS: usize = 32;
 /// Longest host name (RFC 1035).

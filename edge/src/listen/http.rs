@@ -14,14 +14,17 @@ use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stall::Stall;
+use super::{
+    multiplexed::{Begun, Multiplexed},
+    stall::Stall,
+};
 use crate::{
     front::{Connection, Front},
     limits,
@@ -58,10 +61,10 @@ pub(crate) async fn serve<S>(
         shared.requests.fetch_add(1, Ordering::Relaxed);
         async move { Ok::<_, Infallible>(shared.front.answer(request, &shared.connection).await) }
     });
-    let stream = TokioIo::new(Stall::new(stream));
+    let stream = Stall::new(stream);
     match protocol {
         Protocol::Http1 => {
-            let connection = http1_builder().serve_connection(stream, service);
+            let connection = http1_builder().serve_connection(TokioIo::new(stream), service);
             run(connection, http1::Connection::graceful_shutdown, grown_old(stop)).await;
         }
         Protocol::Http2 => {
@@ -71,8 +74,10 @@ pub(crate) async fn serve<S>(
                     () = idle(&shared) => {}
                 }
             };
-            let connection = http2_builder().serve_connection(stream, service);
-            run(connection, http2::Connection::graceful_shutdown, over).await;
+            let connection = Multiplexed::new(stream, |stream, executor| {
+                http2_builder(executor).serve_connection(TokioIo::new(stream), service)
+            });
+            run(connection, |connection| connection.connection().graceful_shutdown(), over).await;
         }
     }
 }
@@ -88,8 +93,8 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2_builder(executor: Begun) -> http2::Builder<Begun> {
+    let mut builder = http2::Builder::new(executor);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits::H2_STREAMS)

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod http;
+mod multiplexed;
 mod signals;
 mod stall;
 mod tickets;
