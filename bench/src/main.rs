@@ -62,6 +62,8 @@ const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    // Said once: both of rustls' providers are compiled in, one of them by Pingora.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     if let Some(Command::Dial { port, host, seconds, ca_file }) = arguments.command {
         println!("{}", load::dial(port, &host, seconds, &ca_file)?);
         return Ok(());
