@@ -3,12 +3,12 @@
 //! Nothing here depends on conditional writes, which some servers ignore: ids are never used twice, and a pack that
 //! has no manifest does not exist.
 
-use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc};
+use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use object_store::{
-    ObjectMeta, ObjectStore, ObjectStoreExt as _, WriteMultipart,
+    ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path,
 };
@@ -25,6 +25,10 @@ const PART_BYTES: usize = 8 * 1024 * 1024;
 /// Parts under way at once.
 const PARTS_AT_ONCE: usize = 2;
 
+/// How often a request is tried again, and for how long: a visitor is waiting.
+const RETRIES: usize = 3;
+const RETRY_TIME: Duration = Duration::from_secs(10);
+
 /// A bucket of packs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
@@ -37,7 +41,8 @@ impl Bucket {
         let name = config.url.host_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| StoreError::Config("`s3://bucket/prefix` needs a bucket".into()))?;
         // What the configuration leaves out comes from the usual AWS_* variables or the machine's role.
-        let mut builder = AmazonS3Builder::from_env().with_bucket_name(name);
+        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() };
+        let mut builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
         if let Some(endpoint) = &config.endpoint {
             builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
         }
