@@ -13,6 +13,7 @@ use common::{
     routes::{Addresses, HostKey, Site, addresses::HostKind},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 pub use self::body::Body;
@@ -148,7 +149,15 @@ impl Front {
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             return self.sites.respond(request, &visit, site).await.map(Body::Site);
         }
-        let answer = Box::pin(self.sites.respond(request, &visit, site));
+        let (head, mut body) = request.into_parts();
+        let answer = Box::pin(async {
+            let awaits_answer = head.headers.contains_key(header::EXPECT);
+            let response = self.sites.respond(Request::from_parts(head, &mut body), &visit, site).await;
+            if !awaits_answer {
+                leave_nothing_of(&mut body).await;
+            }
+            response
+        });
         if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
             return response.map(Body::Site);
         }
@@ -171,6 +180,18 @@ impl Front {
         *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
         response.headers_mut().insert(header::LOCATION, location);
         response
+    }
+}
+
+/// Reads what a client still sends, within bounds. Over HTTP/2 an answer before the end of its request is followed by a
+/// reset, and some clients that read both at once lose the answer.
+async fn leave_nothing_of(body: &mut Incoming) {
+    let mut read = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        read += frame.data_ref().map_or(0, Bytes::len);
+        if read > limits::UNWANTED_BODY_BYTES {
+            return;
+        }
     }
 }
 

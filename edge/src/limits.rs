@@ -18,6 +18,8 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
 /// For the whole body of a request to a site: only the password form has one, of a few bytes.
 pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
+/// Bytes of a body that nobody asked for that are read, so that its sender hears the answer.
+pub(crate) const UNWANTED_BODY_BYTES: usize = 1024 * 1024;
 /// How long a visitor may take nothing of an answer before the connection is cut.
 pub(crate) const WRITE_STALL: Duration = Duration::from_secs(30);
 /// An HTTP/2 connection that made no request within this is asked to end.
