@@ -63,6 +63,19 @@ async fn no_edge_serves_the_old_deployment_after_the_answer() {
 }
 
 #[tokio::test]
+async fn an_edge_is_waited_for_from_its_first_answer_on() {
+    let (mut world, ada, deployments) = three_edges().await;
+    for round in 0..4 {
+        world.edges[0].process.kill();
+        world.restart_edge(0).await;
+        assert_all(&seen(&world, &deployments[0].url).await, 200, None);
+        let deployment = &deployments[round % 2];
+        propagation(&ada, deployment).await;
+        assert_all(&seen(&world, &deployment.url).await, 200, Some(["one", "two"][round % 2]));
+    }
+}
+
+#[tokio::test]
 async fn no_edge_serves_the_old_deployment_under_load() {
     let (world, ada, deployments) = three_edges().await;
     let done = AtomicBool::new(false);

@@ -34,6 +34,8 @@ pub(crate) const CONNECTION_AGE: Duration = Duration::from_hours(1);
 pub(crate) const CONNECTION_END: Duration = Duration::from_mins(10);
 /// At shutdown: how long requests in flight may go on.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+/// At the start: how long connections wait for admin to be told of this edge.
+pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
 /// After the last connection: how long background work may take to end.
 pub(crate) const LAST_WORD: Duration = Duration::from_secs(1);
 

@@ -99,6 +99,7 @@ fn listeners(
     listeners.add_background(async move {
         stop.run_until_cancelled_owned(health).await;
     });
+    listeners.accept_after(follower.announced());
     listeners.add_background(follower.announcer(edge_id(), last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)

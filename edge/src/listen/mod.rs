@@ -44,6 +44,8 @@ pub struct Listeners {
     certificates: Arc<Certificates>,
     /// In a lock only because a service is shared: futures are not.
     background: Mutex<Vec<Background>>,
+    /// What the first connection waits for.
+    accept_after: Mutex<Option<Background>>,
     /// Cancelled when no connection is left.
     background_stop: CancellationToken,
     stop: Stop,
@@ -89,6 +91,7 @@ impl Listeners {
             front,
             certificates,
             background: Mutex::default(),
+            accept_after: Mutex::default(),
             background_stop,
             stop,
             threads,
@@ -105,10 +108,13 @@ impl Listeners {
         self.background.get_mut().push(Box::pin(work));
     }
 
+    /// Keeps connections from being accepted until `ready`, but not longer than [`limits::READY_WAIT`].
+    pub fn accept_after(&mut self, ready: impl Future<Output = ()> + Send + 'static) {
+        *self.accept_after.get_mut() = Some(Box::pin(ready));
+    }
+
     async fn run(&mut self) -> io::Result<()> {
         let Some(sockets) = self.sockets.take() else { return Ok(()) };
-        let (https, http) = (sockets.https.listen(limits::ACCEPT_QUEUE)?, sockets.http.listen(limits::ACCEPT_QUEUE)?);
-        tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let background = TaskTracker::new();
         for work in self.background.get_mut().drain(..) {
@@ -127,6 +133,14 @@ impl Listeners {
                 () = stop.cancelled() => {}
             }
         });
+
+        if let Some(ready) = self.accept_after.get_mut().take()
+            && timeout(limits::READY_WAIT, ready).await.is_err()
+        {
+            tracing::warn!("admin cannot be told of this edge yet; serving all the same");
+        }
+        let (https, http) = (sockets.https.listen(limits::ACCEPT_QUEUE)?, sockets.http.listen(limits::ACCEPT_QUEUE)?);
+        tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let connections = TaskTracker::new();
         let permits = Arc::new(Semaphore::new(connections_allowed()));

@@ -37,18 +37,27 @@ pub struct Follower {
     reached: watch::Sender<Option<i64>>,
     /// When we last knew that nothing was missed.
     confirmed: Timestamp,
+    /// Cancelled, as a signal, once Redis has taken our first heartbeat.
+    announced: CancellationToken,
 }
 
 impl Follower {
     /// A follower that keeps `memory` true.
     pub fn new(memory: Arc<Memory>, db: PgPool, redis: Redis, clock: Clock) -> Self {
         let confirmed = clock.now();
-        Self { memory, db, redis, clock, reached: watch::Sender::new(None), confirmed }
+        let (reached, announced) = (watch::Sender::new(None), CancellationToken::new());
+        Self { memory, db, redis, clock, reached, confirmed, announced }
+    }
+
+    /// Done once admin can know of this edge. A site that is served before could be remembered while admin, which
+    /// waits only for edges it has heard of, already says that every edge has forgotten it.
+    pub fn announced(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.announced.clone().cancelled_owned()
     }
 
     /// Tells admin that edge `id` lives and what it has applied, until `stop`; then that it leaves.
     pub fn announcer(&self, id: String, stop: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
-        announce(self.redis.clone(), id, self.reached.subscribe(), stop)
+        announce(self.redis.clone(), id, self.reached.subscribe(), self.announced.clone(), stop)
     }
 
     /// Follows until `stop`.
@@ -183,7 +192,13 @@ impl Follower {
 }
 
 /// A task of its own, so that a slow Redis delays acknowledgements only, never the applying of changes.
-async fn announce(redis: Redis, edge: String, mut reached: watch::Receiver<Option<i64>>, stop: CancellationToken) {
+async fn announce(
+    redis: Redis,
+    edge: String,
+    mut reached: watch::Receiver<Option<i64>>,
+    announced: CancellationToken,
+    stop: CancellationToken,
+) {
     let mut beat = interval(HEARTBEAT_EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -194,7 +209,11 @@ async fn announce(redis: Redis, edge: String, mut reached: watch::Receiver<Optio
         };
         let seq = *reached.borrow_and_update();
         if let Some(seq) = seq {
-            publish(&redis, &EdgeHeartbeat { edge: edge.clone(), seq, leaving }).await;
+            let heartbeat = EdgeHeartbeat { edge: edge.clone(), seq, leaving };
+            match publish(&redis, &heartbeat).await {
+                Ok(()) => announced.cancel(),
+                Err(error) => tracing::debug!(%error, "the heartbeat was not heard"),
+            }
         }
         if leaving {
             return;
@@ -202,9 +221,7 @@ async fn announce(redis: Redis, edge: String, mut reached: watch::Receiver<Optio
     }
 }
 
-async fn publish(redis: &Redis, heartbeat: &EdgeHeartbeat) {
-    let Ok(text) = serde_json::to_string(heartbeat) else { return };
-    if let Err(error) = redis.commands().publish::<_, _, ()>(ACKS_CHANNEL, text).await {
-        tracing::debug!(%error, "the heartbeat was not heard");
-    }
+async fn publish(redis: &Redis, heartbeat: &EdgeHeartbeat) -> Result<(), redis::RedisError> {
+    let Ok(text) = serde_json::to_string(heartbeat) else { return Ok(()) };
+    redis.commands().publish(ACKS_CHANNEL, text).await
 }
