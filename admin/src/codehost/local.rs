@@ -59,7 +59,9 @@ pub fn identity(login: &str) -> Result<Identity, InvalidLogin> {
     if !(1..=LOGIN_MAX_LEN).contains(&login.len()) || !login.bytes().all(allowed) || edges {
         return Err(InvalidLogin);
     }
-    Ok(Identity { vcs_id: format!("local:{login}"), login, email: None })
+    // Nobody is asked for an address, and every account has one: the login's mailbox on this machine.
+    let email = Some(format!("{login}@localhost"));
+    Ok(Identity { vcs_id: format!("local:{login}"), login, email })
 }
 
 fn new_user_code() -> String {
@@ -82,7 +84,8 @@ mod tests {
 
     #[test]
     fn logins_are_checked_and_lower_cased() {
-        assert_eq!(identity(" Ada ").unwrap().vcs_id, "local:ada");
+        let ada = identity(" Ada ").unwrap();
+        assert_eq!((&*ada.vcs_id, ada.email.as_deref()), ("local:ada", Some("ada@localhost")));
         for bad in ["", "-a", "a-", "a b", "ä", &"a".repeat(40)] {
             assert_eq!(identity(bad), Err(InvalidLogin), "{bad}");
         }
