@@ -263,7 +263,7 @@ async fn a_change_that_was_never_published_is_published_later() {
              UPDATE deployments SET status = 'superseded', superseded_at = now() WHERE id = '{0}';
              UPDATE deployments SET status = 'live', superseded_at = NULL WHERE id = '{1}';
              UPDATE projects SET active_deployment_id = '{1}';
-             INSERT INTO route_changes (seq, project_id, hosts, created_at)
+             INSERT INTO route_changes (seq, subject, hosts, created_at)
                  SELECT c.last_seq + 1, p.id, '{{}}', now() FROM route_counter c, projects p;
              UPDATE route_counter SET last_seq = last_seq + 1;
              COMMIT",

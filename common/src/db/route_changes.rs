@@ -3,40 +3,41 @@
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::{
-    domain::{ProjectId, Timestamp},
-    routes::{HostKey, RouteChange},
+    domain::Timestamp,
+    routes::{HostKey, RouteChange, Subject},
 };
 
-/// Records, in the transaction that makes it true, that edges must forget what they know of `project`; `hosts` are
+/// Records, in the transaction that makes it true, that edges must forget what they know of `subject`; `hosts` are
 /// those that begin or cease to exist.
 ///
 /// Call it last in the transaction: the counter's row stays locked until the commit, which is what makes `seq` follow
 /// the order of commits, and makes everybody else wait.
 pub async fn record(
     conn: &mut PgConnection,
-    project: &ProjectId,
+    subject: impl Into<Subject>,
     hosts: &[HostKey],
     now: Timestamp,
 ) -> Result<RouteChange, sqlx::Error> {
+    let subject = subject.into();
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
     let seq = sqlx::query_scalar!(
         "WITH next AS (UPDATE route_counter SET last_seq = last_seq + 1 RETURNING last_seq)
-         INSERT INTO route_changes (seq, project_id, hosts, created_at)
+         INSERT INTO route_changes (seq, subject, hosts, created_at)
          SELECT last_seq, $1, $2, $3 FROM next RETURNING seq",
-        project.as_str(),
+        subject.as_str(),
         &hosts,
         now as Timestamp,
     )
     .fetch_one(conn)
     .await?;
-    Ok(RouteChange { seq, project: project.clone(), hosts })
+    Ok(RouteChange { seq, subject, hosts })
 }
 
 /// The changes after `seq`, oldest first. When the first is not `seq + 1`, older ones were pruned.
 pub async fn since(db: impl PgExecutor<'_>, seq: i64, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
     sqlx::query_as!(
         RouteChange,
-        r#"SELECT seq, project_id AS "project: ProjectId", hosts FROM route_changes
+        r#"SELECT seq, subject AS "subject: Subject", hosts FROM route_changes
            WHERE seq > $1 ORDER BY seq LIMIT $2"#,
         seq,
         limit,
@@ -53,7 +54,7 @@ pub async fn unpublished(
 ) -> Result<Vec<RouteChange>, sqlx::Error> {
     sqlx::query_as!(
         RouteChange,
-        r#"SELECT seq, project_id AS "project: ProjectId", hosts FROM route_changes
+        r#"SELECT seq, subject AS "subject: Subject", hosts FROM route_changes
            WHERE published_at IS NULL AND created_at < $1 ORDER BY seq LIMIT $2"#,
         before as Timestamp,
         limit,

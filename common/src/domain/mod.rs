@@ -15,5 +15,5 @@ mod share_words;
 pub mod token;
 
 pub use clock::{Clock, Timestamp};
-pub use ids::{CertificateId, DeploymentId, OrgId, ProjectId, TokenId, UserId};
+pub use ids::{CertificateId, DeploymentId, InvalidId, OrgId, ProjectId, TokenId, UserId};
 pub use names::{OrgName, ProjectName, ShareName};

@@ -3,9 +3,15 @@
 //! A change is a row of `route_changes`, written in the transaction that makes it true. After commit admin publishes
 //! it on [`CHANGES_CHANNEL`]; every edge applies it, then says on [`ACKS_CHANNEL`] which `seq` it has reached.
 
-use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
 
-use crate::domain::ProjectId;
+use serde::{Deserialize, Deserializer, Serialize};
+use sqlx::{
+    Postgres,
+    postgres::{PgTypeInfo, PgValueRef},
+};
+
+use crate::domain::{InvalidId, OrgId, ProjectId, TokenId};
 
 /// Redis channel on which admin publishes [`RouteChange`]s, as JSON.
 pub const CHANGES_CHANNEL: &str = "svc:route-changes";
@@ -24,10 +30,88 @@ pub const FORGOTTEN_AFTER: std::time::Duration = std::time::Duration::from_secs(
 pub struct RouteChange {
     /// Its place in the order of commits, without gaps.
     pub seq: i64,
-    /// Everything remembered of this project is to be forgotten.
-    pub project: ProjectId,
+    /// What it is that changed: everything remembered of it is to be forgotten.
+    pub subject: Subject,
     /// Hosts ([`super::HostKey::label`]) that began or ceased to exist: also forget that they were unknown.
     pub hosts: Vec<String>,
+}
+
+/// What edges remember things of. Written as its id, whose prefix tells the kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
+pub enum Subject {
+    /// What a project serves, and to whom.
+    Project(ProjectId),
+    /// Who belongs to an org.
+    Org(OrgId),
+    /// Whether a token of the gateway works, and for whom.
+    Token(TokenId),
+}
+
+impl Subject {
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Project(id) => id.as_str(),
+            Self::Org(id) => id.as_str(),
+            Self::Token(id) => id.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Subject {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        (text.parse().map(Self::Project))
+            .or_else(|_| text.parse().map(Self::Org))
+            .or_else(|_| text.parse().map(Self::Token))
+    }
+}
+
+impl sqlx::Type<Postgres> for Subject {
+    fn type_info() -> PgTypeInfo {
+        <&str as sqlx::Type<Postgres>>::type_info()
+    }
+
+    fn compatible(ty: &PgTypeInfo) -> bool {
+        <&str as sqlx::Type<Postgres>>::compatible(ty)
+    }
+}
+
+impl<'r> sqlx::Decode<'r, Postgres> for Subject {
+    fn decode(value: PgValueRef<'r>) -> Result<Self, sqlx::error::BoxDynError> {
+        Ok(<&str as sqlx::Decode<'r, Postgres>>::decode(value)?.parse()?)
+    }
+}
+
+impl<'de> Deserialize<'de> for Subject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl From<&ProjectId> for Subject {
+    fn from(id: &ProjectId) -> Self {
+        Self::Project(id.clone())
+    }
+}
+
+impl From<&OrgId> for Subject {
+    fn from(id: &OrgId) -> Self {
+        Self::Org(id.clone())
+    }
+}
+
+impl From<&TokenId> for Subject {
+    fn from(id: &TokenId) -> Self {
+        Self::Token(id.clone())
+    }
 }
 
 /// An edge lives, and has applied everything up to `seq`.

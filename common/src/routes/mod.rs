@@ -9,7 +9,7 @@ pub mod changes;
 use std::sync::Arc;
 
 pub use addresses::{Addresses, HostKey};
-pub use changes::RouteChange;
+pub use changes::{RouteChange, Subject};
 
 use crate::domain::{DeploymentId, OrgId, ProjectId, Timestamp};
 

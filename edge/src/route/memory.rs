@@ -121,7 +121,7 @@ impl Memory {
 
     /// From now on nothing that was read before `change` counts, of its project and its hosts.
     pub fn apply(&self, change: &RouteChange) {
-        for name in std::iter::once(change.project.as_str()).chain(change.hosts.iter().map(String::as_str)) {
+        for name in std::iter::once(change.subject.as_str()).chain(change.hosts.iter().map(String::as_str)) {
             self.marks[usize::from(self.mark_of(name))].fetch_max(change.seq, Ordering::AcqRel);
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use common::{
     db::routes::AsOf,
     domain::Timestamp,
-    routes::{Gate, RouteChange, SiteKind},
+    routes::{Gate, RouteChange, SiteKind, Subject},
 };
 
 use super::*;
@@ -37,7 +37,11 @@ fn site(access_version: i64) -> Site {
 }
 
 fn change(seq: i64, hosts: &[&str]) -> RouteChange {
-    RouteChange { seq, project: project(), hosts: hosts.iter().map(|&host| host.to_owned()).collect() }
+    RouteChange {
+        seq,
+        subject: Subject::Project(project()),
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+    }
 }
 
 type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RouteError> + Send>;
@@ -147,7 +151,7 @@ async fn a_host_that_another_project_took_over_is_read_anew() {
     world.answer(2, Some(site(9)));
     assert_eq!(world.version().await, Some(1));
     let other = "prj_000000000000000other".parse().unwrap();
-    world.memory.apply(&RouteChange { seq: 2, project: other, hosts: vec!["blog".into()] });
+    world.memory.apply(&RouteChange { seq: 2, subject: Subject::Project(other), hosts: vec!["blog".into()] });
     assert_eq!(world.version().await, Some(9));
 }
 
