@@ -8,7 +8,8 @@ require_rust() {
 }
 
 # require_commands COMMAND=PACKAGE…: installs the packages whose command is not there.
-# `postgres` stands for the server's programs, which Debian keeps out of the PATH.
+# `postgres` stands for the server's programs, which Debian keeps out of the PATH; `venv` for the part of Python that makes
+# environments, which is a package of its own.
 require_commands() {
   local pair missing=()
   for pair in "$@"; do
@@ -22,12 +23,12 @@ require_commands() {
 }
 
 has_command() {
-  if [[ $1 == postgres ]]; then
-    [[ -n $(postgres_bin) ]]
-  else
+  case $1 in
+    postgres) [[ -n $(postgres_bin) ]] ;;
+    venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     # A service user's PATH may lack the folders of the administrator, where servers are installed.
-    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null
-  fi
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+  esac
 }
 
 # The folder of the newest PostgreSQL server's programs; empty when there is none.

@@ -13,6 +13,7 @@ pub mod request;
 pub mod site;
 pub mod socket;
 mod template;
+pub mod tools;
 
 use std::{
     path::{Path, PathBuf},

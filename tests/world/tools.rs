@@ -1,0 +1,60 @@
+//! What tests use from PyPI and npm, as `.ci/tools` has installed it: in `target/tools`, or where `SVC_TEST_TOOLS` says.
+
+use std::{ffi::OsStr, path::PathBuf};
+
+use tokio::process::Command;
+
+/// A program of the Python environment: `python3`, `schemathesis`. It ends with its handle.
+pub fn program(name: &str) -> Command {
+    let program = folder().join("venv/bin").join(name);
+    assert!(program.exists(), "{} is not there: run .ci/tools", program.display());
+    command(program)
+}
+
+/// A Python module: `python("aiosmtpd")` is `python3 -m aiosmtpd`.
+pub fn python(module: &str) -> Command {
+    let mut command = program("python3");
+    // Unbuffered: a line is there when it was printed.
+    command.args(["-u", "-m", module]);
+    command
+}
+
+/// A Node script, as the text of an ES module: its imports are looked for among the installed packages.
+pub fn node(script: &str) -> Command {
+    let mut command = program("node");
+    command.current_dir(folder()).args(["--input-type=module", "--eval", script, "--"]);
+    command
+}
+
+/// A program that an npm package brings: `llmock`.
+pub fn npm_program(name: &str) -> Command {
+    let mut command = program("node");
+    command.arg(folder().join("node_modules/.bin").join(name));
+    command
+}
+
+fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.kill_on_drop(true);
+    command
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("SVC_TEST_TOOLS")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools")), PathBuf::from)
+}
+
+#[tokio::test]
+async fn the_tools_are_installed() {
+    for mut tool in [
+        python("schemathesis.cli"),
+        python("aiosmtpd"),
+        node(
+            "import OpenAI from 'openai'; import { generateText } from 'ai'; new OpenAI({ apiKey: generateText.name })",
+        ),
+        npm_program("llmock"),
+    ] {
+        let output = tool.arg("--help").output().await.unwrap();
+        assert!(output.status.success(), "{tool:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
