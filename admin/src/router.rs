@@ -56,6 +56,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::activate))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
+        .routes(routes!(api::audit::of_project))
         .routes(routes!(api::shares::list))
         .routes(routes!(api::shares::delete))
 }

@@ -6,11 +6,20 @@ use common::{
         Done,
         access::{AccessChanged, SetAccess, SetPassword},
     },
-    db::projects::{self, Edit, NewAccess, Permit, SetAccessError},
-    domain::access::AccessMode,
+    db::{
+        audit::{self, Entry},
+        projects::{self, Edit, NewAccess, Permit, SetAccessError},
+    },
+    domain::{access::AccessMode, audit::Action},
 };
 
-use crate::{app::App, auth::ProjectAccess, edges::Propagation, error::ApiError, extract::Json};
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    edges::Propagation,
+    error::ApiError,
+    extract::Json,
+};
 
 /// Changes who may see the site.
 #[utoipa::path(
@@ -23,6 +32,7 @@ use crate::{app::App, auth::ProjectAccess, edges::Propagation, error::ApiError, 
 )]
 pub async fn set_access(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Edit>,
     Json(body): Json<SetAccess>,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -32,7 +42,8 @@ pub async fn set_access(
         (AccessMode::Password, None) => NewAccess::Password(None),
         (AccessMode::Password, Some(password)) => NewAccess::Password(Some(app.bounds.hash(password).await?)),
     };
-    let (mode, propagation) = change(&app, &project, access).await?;
+    let entry = Entry::of_project(caller.actor(), Action::ProjectAccess, &project).with("mode", body.mode.as_str());
+    let (mode, propagation) = change(&app, &project, access, &entry).await?;
     Ok((propagation, Json(AccessChanged { ok: true, mode })))
 }
 
@@ -47,11 +58,13 @@ pub async fn set_access(
 )]
 pub async fn set_password(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Edit>,
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
     let hash = app.bounds.hash(body.password).await?;
-    let (_, propagation) = change(&app, &project, NewAccess::Password(Some(hash))).await?;
+    let entry = Entry::of_project(caller.actor(), Action::ProjectPasswordSet, &project);
+    let (_, propagation) = change(&app, &project, NewAccess::Password(Some(hash)), &entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
 
@@ -63,15 +76,24 @@ pub async fn set_password(
 )]
 pub async fn delete_password(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Edit>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (_, propagation) = change(&app, &project, NewAccess::WithoutPassword).await?;
+    let entry = Entry::of_project(caller.actor(), Action::ProjectPasswordRemove, &project);
+    let (_, propagation) = change(&app, &project, NewAccess::WithoutPassword, &entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
 
-async fn change(app: &App, project: &Permit<Edit>, access: NewAccess) -> Result<(AccessMode, Propagation), ApiError> {
+async fn change(
+    app: &App,
+    project: &Permit<Edit>,
+    access: NewAccess,
+    entry: &Entry<'_>,
+) -> Result<(AccessMode, Propagation), ApiError> {
+    let now = app.clock.now();
     let mut tx = app.db.begin().await?;
-    let (mode, change) = projects::set_access(&mut tx, project, access, app.clock.now()).await?;
+    audit::record(&mut tx, entry, now).await?;
+    let (mode, change) = projects::set_access(&mut tx, project, access, now).await?;
     tx.commit().await?;
     Ok((mode, app.edges.apply(change).await))
 }

@@ -1,6 +1,7 @@
 //! Handlers, one folder or file per noun, as in the URLs: parse → proof → one transaction → view.
 
 pub mod access;
+pub mod audit;
 pub mod deployments;
 pub mod device;
 pub mod docs;

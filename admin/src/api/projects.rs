@@ -8,11 +8,13 @@ use common::{
         projects::{CreateProject, Project, ProjectDetail, ProjectList},
     },
     db::{
-        self, deployments, orgs,
+        self,
+        audit::{self, Entry},
+        deployments, orgs,
         projects::{self, Administer, CreateError, Deploy, Party},
         route_changes,
     },
-    domain::{OrgName, ProjectId, UserId, limits::DETAIL_DEPLOYMENTS},
+    domain::{OrgName, ProjectId, UserId, audit::Action, limits::DETAIL_DEPLOYMENTS},
     routes::Addresses,
 };
 use serde::Deserialize;
@@ -70,12 +72,13 @@ pub async fn create(
     Json(body): Json<CreateProject>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let owner = match body.org {
-        None => Party::User(caller.user.id),
+        None => Party::User(caller.user.id.clone()),
         Some(org) => org_of(&app, &caller.user.id, &org).await?,
     };
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     let project = projects::create(&mut tx, &owner, body.name, now).await?;
+    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ProjectCreate, &project), now).await?;
     let change = route_changes::record(&mut tx, &project.id, &[project.host()], now).await?;
     tx.commit().await?;
     // Not waited for: until the first deployment there is nothing to see.
@@ -114,10 +117,13 @@ pub async fn show(
 )]
 pub async fn delete(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Administer>,
 ) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
     let mut tx = app.db.begin().await?;
-    let deleted = projects::delete(&mut tx, &project, app.clock.now()).await?;
+    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ProjectDelete, &project), now).await?;
+    let deleted = projects::delete(&mut tx, &project, now).await?;
     let change = deleted.ok_or_else(|| ApiError::not_found("project"))?;
     tx.commit().await?;
     Ok((app.edges.apply(change).await, Json(Done::OK)))

@@ -5,7 +5,7 @@ use axum::{
     http::request::Parts,
 };
 use common::{
-    db::{tokens::Token, users::User},
+    db::{audit::Actor, tokens::Token, users::User},
     domain::{OrgId, OrgName, Timestamp, TokenId},
 };
 
@@ -19,6 +19,13 @@ pub struct CliUser {
     pub token: TokenId,
     /// Whose it is.
     pub user: User,
+}
+
+impl CliUser {
+    /// What the audit log keeps of them.
+    pub fn actor(&self) -> Actor<'_> {
+        Actor::user(&self.user, Some(&self.token))
+    }
 }
 
 /// An organization, by one of its `deploy` tokens.
@@ -49,6 +56,14 @@ impl Caller {
         match self {
             Self::User(caller) => caller.user.vcs_login.clone(),
             Self::Deploy(caller) => caller.token.label.clone().unwrap_or_else(|| "deploy token".to_owned()),
+        }
+    }
+
+    /// What the audit log keeps of them.
+    pub fn actor(&self) -> Actor<'_> {
+        match self {
+            Self::User(caller) => caller.actor(),
+            Self::Deploy(caller) => Actor::DeployToken { id: &caller.token.id, label: caller.token.label.as_deref() },
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod account;
+pub mod audit;
 pub mod deployments;
 pub mod device;
 pub mod domains;

@@ -3,6 +3,7 @@
 //! The shape of every function: connection first, then the proof of access or the plain data; the tenant is in the
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
+pub mod audit;
 pub mod certificates;
 pub mod deployments;
 pub mod device_grants;

@@ -3,11 +3,12 @@
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
+    audit::{self, Actor, Entry},
     deployments::{Content, Origin},
     projects, route_changes,
 };
 use crate::{
-    domain::{DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId},
+    domain::{DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, audit::Action},
     routes::{HostKey, RouteChange},
 };
 
@@ -37,6 +38,8 @@ pub struct Share {
 pub struct NewShare<'a> {
     /// Whose it is.
     pub user: &'a UserId,
+    /// Who makes it, for the audit log.
+    pub actor: Actor<'a>,
     /// Its three words.
     pub name: &'a ShareName,
     /// The deployment whose pack is written.
@@ -101,6 +104,14 @@ pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) 
     )
     .execute(&mut *conn)
     .await?;
+    let made = Entry {
+        actor: new.actor,
+        org: None,
+        project: Some((&id, &project)),
+        action: Action::ShareCreate,
+        detail: serde_json::Map::new(),
+    };
+    audit::record(conn, &made.with("deployment", new.deployment.as_str()), now).await?;
     Ok(route_changes::record(conn, &id, &[HostKey::Share(new.name.clone())], now).await?)
 }
 

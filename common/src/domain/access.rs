@@ -17,6 +17,17 @@ pub enum AccessMode {
     Org,
 }
 
+impl AccessMode {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Password => "password",
+            Self::Org => "org",
+        }
+    }
+}
+
 /// A site's password in the clear, of allowed length. Never printed.
 #[derive(Clone, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "String")]

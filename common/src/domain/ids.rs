@@ -116,6 +116,10 @@ id!(
     /// A stored certificate: `crt_…`.
     CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
 );
+id!(
+    /// An entry of the audit log: `aud_…`.
+    AuditId, "aud_", "^aud_[a-z0-9]{20}$"
+);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! Start with [`ids`] and [`names`].
 
 pub mod access;
+pub mod audit;
 pub mod clock;
 pub mod deployment;
 pub mod ids;
@@ -15,5 +16,5 @@ mod share_words;
 pub mod token;
 
 pub use clock::{Clock, Timestamp};
-pub use ids::{CertificateId, DeploymentId, InvalidId, OrgId, ProjectId, TokenId, UserId};
+pub use ids::{AuditId, CertificateId, DeploymentId, InvalidId, OrgId, ProjectId, TokenId, UserId};
 pub use names::{OrgName, ProjectName, ShareName};

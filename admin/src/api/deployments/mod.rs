@@ -12,10 +12,11 @@ use common::{
     },
     db::{
         self,
+        audit::{self, Entry},
         deployments::{ActivateError, DeleteError},
         projects::{Deploy, Edit, Project},
     },
-    domain::{DeploymentId, deployment::DeploymentStatus},
+    domain::{DeploymentId, audit::Action, deployment::DeploymentStatus},
     routes::Addresses,
 };
 use serde::Deserialize;
@@ -23,7 +24,7 @@ use serde::Deserialize;
 use crate::{
     api::projects::url,
     app::App,
-    auth::ProjectAccess,
+    auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
 };
@@ -84,11 +85,15 @@ pub async fn show(
 )]
 pub async fn activate(
     State(app): State<App>,
+    caller: Caller,
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let entry = Entry::of_project(caller.actor(), Action::DeploymentActivate, &project);
     let mut tx = app.db.begin().await?;
-    let change = db::deployments::activate(&mut tx, &project, &id, app.clock.now()).await?;
+    audit::record(&mut tx, &entry.with("deployment", id.as_str()), now).await?;
+    let change = db::deployments::activate(&mut tx, &project, &id, now).await?;
     tx.commit().await?;
     Ok((app.edges.apply(change).await, Json(Activated { ok: true, active_deployment_id: id })))
 }
@@ -107,11 +112,15 @@ pub async fn activate(
 )]
 pub async fn delete(
     State(app): State<App>,
+    caller: CliUser,
     ProjectAccess(project): ProjectAccess<Edit>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let entry = Entry::of_project(caller.actor(), Action::DeploymentDelete, &project);
     let mut tx = app.db.begin().await?;
-    let change = db::deployments::delete(&mut tx, &project, &id, app.clock.now()).await?;
+    audit::record(&mut tx, &entry.with("deployment", id.as_str()), now).await?;
+    let change = db::deployments::delete(&mut tx, &project, &id, now).await?;
     tx.commit().await?;
     Ok((app.edges.apply(change).await, Json(Done::OK)))
 }

@@ -11,10 +11,11 @@ use axum::{
 use common::{
     api::deployments::Uploaded,
     db::{
+        audit::{self, Entry},
         deployments::{self, Content, UploadError},
         projects::{Deploy, Permit},
     },
-    domain::DeploymentId,
+    domain::{DeploymentId, audit::Action},
 };
 use tracing::Instrument as _;
 
@@ -73,7 +74,7 @@ pub async fn upload(
         let app = upload.app.clone();
         // A task of its own: from here on the upload goes through, even when the client leaves.
         let publish = async move {
-            let answer = publish(upload, &project, spooled).await;
+            let answer = publish(upload, &caller, &project, spooled).await;
             drop(turn);
             answer
         };
@@ -82,7 +83,12 @@ pub async fn upload(
     idempotency.run(&app, sha256, publish).await
 }
 
-async fn publish(upload: Upload, project: &Permit<Deploy>, spooled: Spooled) -> Result<Response, ApiError> {
+async fn publish(
+    upload: Upload,
+    caller: &Caller,
+    project: &Permit<Deploy>,
+    spooled: Spooled,
+) -> Result<Response, ApiError> {
     let upload = upload.started();
     let (app, id) = (upload.app.clone(), upload.id.clone());
     let published = match app.store.publish(&id, spooled.file, app.clock.now()).await {
@@ -91,8 +97,11 @@ async fn publish(upload: Upload, project: &Permit<Deploy>, spooled: Spooled) -> 
     };
     let content = Content { files: published.files, bytes: published.bytes };
     let go_live = async {
+        let now = app.clock.now();
+        let entry = Entry::of_project(caller.actor(), Action::DeploymentUpload, project);
         let mut tx = app.db.begin().await?;
-        let change = deployments::publish(&mut tx, project, &id, content, app.clock.now()).await?;
+        audit::record(&mut tx, &entry.with("deployment", id.as_str()), now).await?;
+        let change = deployments::publish(&mut tx, project, &id, content, now).await?;
         tx.commit().await?;
         Ok(change)
     };

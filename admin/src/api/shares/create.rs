@@ -16,7 +16,7 @@ use common::{
         shares::{self, CreateError, NewShare},
     },
     domain::{
-        DeploymentId, ShareName, Timestamp, UserId,
+        DeploymentId, ShareName, Timestamp,
         access::SitePassword,
         limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
     },
@@ -82,8 +82,8 @@ pub async fn create(
     let turn = app.bounds.upload().await?;
     let spooled = receive::receive(body, &app.spool_folder()).await?;
     let sha256 = spooled.sha256;
-    let origin = receive::origin(&headers, caller.user.vcs_login);
-    let wanted = Wanted { user: caller.user.id, origin, days, password };
+    let origin = receive::origin(&headers, caller.user.vcs_login.clone());
+    let wanted = Wanted { caller, origin, days, password };
     let work_app = app.clone();
     let publish = async move {
         let app = work_app.clone();
@@ -100,7 +100,7 @@ pub async fn create(
 
 /// A share as it was asked for.
 struct Wanted {
-    user: UserId,
+    caller: CliUser,
     origin: Origin,
     days: u32,
     password: Option<SitePassword>,
@@ -139,8 +139,8 @@ async fn make(
     let content = Content { files: published.files, bytes: published.bytes };
     for _ in 0..NAME_ATTEMPTS {
         let name = ShareName::random();
-        let (user, origin) = (&wanted.user, &wanted.origin);
-        let new = NewShare { user, name: &name, deployment, origin, content, password_hash, expires_at };
+        let (user, actor, origin) = (&wanted.caller.user.id, wanted.caller.actor(), &wanted.origin);
+        let new = NewShare { user, actor, name: &name, deployment, origin, content, password_hash, expires_at };
         let mut tx = app.db.begin().await?;
         match shares::create(&mut tx, new, app.clock.now()).await {
             Ok(change) => {

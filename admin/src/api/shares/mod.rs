@@ -9,10 +9,11 @@ use common::{
         shares::{Share, ShareList},
     },
     db::{
+        audit::{self, Entry},
         projects::{self, Administer, Party, Permit},
         shares,
     },
-    domain::{ProjectId, ProjectName},
+    domain::{ProjectId, ProjectName, audit::Action},
 };
 
 use crate::{
@@ -61,7 +62,7 @@ pub async fn delete(
 ) -> Result<impl IntoResponse, ApiError> {
     let no_share = || ApiError::not_found("share");
     let now = app.clock.now();
-    let user = caller.user.id;
+    let user = caller.user.id.clone();
     let project = match name.parse() {
         Ok(words) => shares::project_of(&app.db, &user, &words).await?,
         Err(_) => name.parse().ok().filter(ProjectName::is_ephemeral),
@@ -70,6 +71,7 @@ pub async fn delete(
     let owner = Party::User(user);
     let project: Permit<Administer> = projects::permit(&app.db, &owner, &project, now).await?;
     let mut tx = app.db.begin().await?;
+    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ShareDelete, &project), now).await?;
     let change = projects::delete(&mut tx, &project, now).await?.ok_or_else(no_share)?;
     tx.commit().await?;
     Ok((app.edges.apply(change).await, Json(Done::OK)))

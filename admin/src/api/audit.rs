@@ -1,0 +1,60 @@
+//! `/projects/:name/audit`: who did what.
+
+use axum::extract::State;
+use common::{
+    api::{
+        Page,
+        audit::{AuditActor, AuditEntry, AuditLog},
+    },
+    db::{
+        audit::{self, Recorded},
+        projects::Administer,
+    },
+    domain::AuditId,
+};
+use serde_json::Value;
+
+use crate::{
+    app::App,
+    auth::ProjectAccess,
+    error::ApiError,
+    extract::{Json, Paged},
+};
+
+/// Who did what to the project, newest first: for an org's admins, and the owner of a personal project.
+#[utoipa::path(
+    get, path = "/projects/{name}/audit", tag = "Audit",
+    params(("name" = String, Path, description = "The project's name"), Page),
+    responses(
+        (status = 200, description = "The entries", body = AuditLog),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+    ),
+)]
+pub async fn of_project(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Administer>,
+    page: Paged<AuditId>,
+) -> Result<Json<AuditLog>, ApiError> {
+    let rows = audit::page_of_project(&app.db, &project, page.before.as_ref(), page.rows()).await?;
+    Ok(Json(log(&page, rows)))
+}
+
+fn log(page: &Paged<AuditId>, mut rows: Vec<Recorded>) -> AuditLog {
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    AuditLog { entries: rows.into_iter().map(view).collect(), next_cursor }
+}
+
+fn view(row: Recorded) -> AuditEntry {
+    AuditEntry {
+        id: row.id,
+        created_at: row.created_at,
+        action: row.action,
+        actor: AuditActor { kind: row.actor_kind, name: row.actor_name, token: row.token_id },
+        org: row.org_name,
+        project: row.project_name,
+        detail: match row.detail {
+            Value::Object(detail) => detail,
+            _ => serde_json::Map::new(),
+        },
+    }
+}
