@@ -2,6 +2,7 @@
 //!
 //! [`github`] speaks GitHub's REST wire format; [`local`] has no code host at all, and asks on a page of ours.
 
+mod admit;
 pub mod github;
 pub mod local;
 
@@ -13,6 +14,8 @@ use common::{
     db::users::Identity,
 };
 use secrecy::SecretString;
+
+pub use admit::admit;
 
 /// Signing in at a code host by RFC 8628.
 #[async_trait]
@@ -40,8 +43,30 @@ pub struct Begun {
     pub interval: Duration,
 }
 
+/// A person whom the code host vouches for.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// Who.
+    pub identity: Identity,
+    /// What we may do there in their name; none with the local kind.
+    pub grant: Option<UserGrant>,
+}
+
+/// Tokens that speak for a person at the code host.
+#[derive(Debug)]
+pub struct UserGrant {
+    /// The access token.
+    pub token: SecretString,
+    /// How long it works; for ever when absent.
+    pub expires_in: Option<Duration>,
+    /// What the next pair is got with. Works once.
+    pub refresh_token: Option<SecretString>,
+    /// How long that works.
+    pub refresh_expires_in: Option<Duration>,
+}
+
 /// What the code host says of a flow.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Answer {
     /// Nothing yet.
     Pending,
@@ -52,7 +77,7 @@ pub enum Answer {
     /// The person said no.
     Denied,
     /// The person said yes, and is this.
-    Authorized(Identity),
+    Authorized(SignedIn),
 }
 
 /// The code host did not answer, or not as documented. Holds no secret.

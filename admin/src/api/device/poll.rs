@@ -11,7 +11,6 @@ use common::{
     db::{
         device_grants::{self, Grant, GrantState},
         tokens,
-        users::{self, Identity},
     },
     domain::{Timestamp, UserId, token::TokenKind},
     secrets::{Purpose, tokens::TokenSecret},
@@ -20,7 +19,7 @@ use common::{
 use super::{DeviceCode, code_host_error, opened, whole_seconds};
 use crate::{
     app::App,
-    codehost::Answer,
+    codehost::{self, Answer, SignedIn},
     error::{ApiError, Code},
     extract::Json,
 };
@@ -67,7 +66,7 @@ pub async fn poll(
                 device_grants::deny(&app.db, &hash).await?;
                 return Err(denied());
             }
-            Answer::Authorized(identity) => redeem(&app, &hash, Redeemer::FromCodeHost(identity)).await?,
+            Answer::Authorized(person) => redeem(&app, &hash, Redeemer::FromCodeHost(person)).await?,
         },
     };
     let token = DeviceToken { token: token.expose().to_owned() };
@@ -109,7 +108,7 @@ async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<Answer, ApiErr
 
 enum Redeemer {
     Known(UserId),
-    FromCodeHost(Identity),
+    FromCodeHost(SignedIn),
 }
 
 /// Uses the code up for a token: one transaction, so that there is never one without the other.
@@ -121,7 +120,7 @@ async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenS
     }
     let user = match redeemer {
         Redeemer::Known(user) => user,
-        Redeemer::FromCodeHost(identity) => users::upsert(&mut tx, &identity, now).await?.id,
+        Redeemer::FromCodeHost(person) => codehost::admit(&mut tx, &app.master_key, person, now).await?.id,
     };
     let secret = TokenSecret::generate();
     tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), &secret.hash(), now).await?;

@@ -1,0 +1,64 @@
+//! The device flow (RFC 8628).
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use super::{Answer, Begun, CodeHostError, Github, call::read, oauth};
+
+/// A GitHub App ignores these; an OAuth app needs them.
+pub(super) const SCOPES: &str = "read:user user:email";
+const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+#[derive(Deserialize)]
+struct FlowAnswer {
+    device_code: String,
+    user_code: String,
+    verification_uri: String,
+    verification_uri_complete: Option<String>,
+    expires_in: u64,
+    #[serde(default = "default_interval")]
+    interval: u64,
+}
+
+/// RFC 8628, section 3.2.
+fn default_interval() -> u64 {
+    5
+}
+
+impl Github {
+    pub(super) async fn begin_device_flow(&self) -> Result<Begun, CodeHostError> {
+        let request = self.web_post("/login/device/code", &[("client_id", &*self.client_id), ("scope", SCOPES)]);
+        let code: FlowAnswer = read("POST /login/device/code", request).await?;
+        Ok(Begun {
+            device_code: Some(code.device_code.into()),
+            user_code: code.user_code,
+            verification_uri: code.verification_uri,
+            verification_uri_complete: code.verification_uri_complete,
+            expires_in: Duration::from_secs(code.expires_in),
+            interval: Duration::from_secs(code.interval),
+        })
+    }
+
+    pub(super) async fn ask_device_flow(&self, device_code: &SecretString) -> Result<Answer, CodeHostError> {
+        let mut answer = self
+            .token(&[
+                ("client_id", &*self.client_id),
+                ("device_code", device_code.expose_secret()),
+                ("grant_type", DEVICE_GRANT),
+            ])
+            .await?;
+        if let Some(grant) = answer.grant() {
+            return self.signed_in(grant).await.map(Answer::Authorized);
+        }
+        match answer.error.as_deref() {
+            Some("authorization_pending") => Ok(Answer::Pending),
+            Some("slow_down") => Ok(Answer::SlowDown(answer.interval.map(Duration::from_secs))),
+            // A code that GitHub does not know any more has been used or has expired.
+            Some("expired_token" | "token_expired" | "incorrect_device_code") => Ok(Answer::Expired),
+            Some("access_denied") => Ok(Answer::Denied),
+            other => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {other:?}") }),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! GitHub, by its documented REST wire format; also GitHub Enterprise Server, and anything else that speaks it.
+//!
+//! [`call`] sends and reads within bounds; [`oauth`] is what every way of signing in ends with; each flow and each noun
+//! has a file of its own.
+
+mod call;
+mod device;
+mod identity;
+mod oauth;
+
+use async_trait::async_trait;
+use common::config;
+use reqwest::Client;
+use secrecy::SecretString;
+use url::Url;
+
+use super::{Answer, Begun, CodeHost, CodeHostError};
+
+/// GitHub.
+pub struct Github {
+    client: Client,
+    client_id: String,
+    web: String,
+    api: String,
+}
+
+impl Github {
+    /// The configured application at the configured GitHub.
+    pub fn new(host: &config::CodeHost) -> anyhow::Result<Self> {
+        anyhow::ensure!(!host.client_id.is_empty(), "code_host.client_id must name your GitHub App (or OAuth app)");
+        let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
+        Ok(Self {
+            client: call::client()?,
+            client_id: host.client_id.clone(),
+            web: base(&host.web_url),
+            api: base(&host.api_url),
+        })
+    }
+}
+
+#[async_trait]
+impl CodeHost for Github {
+    async fn begin(&self) -> Result<Begun, CodeHostError> {
+        self.begin_device_flow().await
+    }
+
+    async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError> {
+        self.ask_device_flow(device_code).await
+    }
+}

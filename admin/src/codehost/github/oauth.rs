@@ -1,0 +1,87 @@
+//! What every flow ends with: `POST /login/oauth/access_token`, and who the token it gives speaks for.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{CodeHostError, Github, call::read};
+use crate::codehost::{SignedIn, UserGrant};
+
+const PATH: &str = "/login/oauth/access_token";
+pub(super) const CALL: &str = "POST /login/oauth/access_token";
+
+/// GitHub answers 200 either way; which fields are there makes the difference.
+#[derive(Deserialize)]
+pub(super) struct TokenAnswer {
+    access_token: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
+    refresh_token_expires_in: Option<u64>,
+    /// Why there is no token.
+    pub(super) error: Option<String>,
+    /// With `slow_down`.
+    pub(super) interval: Option<u64>,
+}
+
+impl TokenAnswer {
+    /// The tokens, if they were granted.
+    pub(super) fn grant(&mut self) -> Option<UserGrant> {
+        let token = self.access_token.take()?;
+        Some(UserGrant {
+            token: token.into(),
+            expires_in: self.expires_in.map(Duration::from_secs),
+            refresh_token: self.refresh_token.take().map(Into::into),
+            refresh_expires_in: self.refresh_token_expires_in.map(Duration::from_secs),
+        })
+    }
+}
+
+impl Github {
+    /// Asks for a token. The caller looks at [`TokenAnswer::error`] when there is no [`TokenAnswer::grant`].
+    pub(super) async fn token(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, CodeHostError> {
+        read(CALL, self.web_post(PATH, form)).await
+    }
+
+    /// Whom the tokens speak for.
+    pub(super) async fn signed_in(&self, grant: UserGrant) -> Result<SignedIn, CodeHostError> {
+        Ok(SignedIn { identity: self.identity(&grant.token).await?, grant: Some(grant) })
+    }
+}
+
+/// GitHub's documentation shows these numbers both as numbers and as text.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Seconds {
+        Number(u64),
+        Text(String),
+    }
+    Ok(match Option::<Seconds>::deserialize(deserializer)? {
+        None => None,
+        Some(Seconds::Number(number)) => Some(number),
+        Some(Seconds::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_read_as_numbers_and_as_text() {
+        let grant = |json: &str| serde_json::from_str::<TokenAnswer>(json).unwrap().grant();
+        for json in [
+            r#"{"access_token":"a","expires_in":28800,"refresh_token":"r","refresh_token_expires_in":15811200}"#,
+            r#"{"access_token":"a","expires_in":"28800","refresh_token":"r","refresh_token_expires_in":"15811200"}"#,
+        ] {
+            let grant = grant(json).unwrap();
+            assert_eq!(grant.expires_in, Some(Duration::from_hours(8)));
+            assert_eq!(grant.refresh_expires_in, Some(Duration::from_secs(15_811_200)));
+        }
+        let classic = grant(r#"{"access_token":"a","scope":"user:email"}"#).unwrap();
+        assert!(classic.expires_in.is_none() && classic.refresh_token.is_none());
+        assert!(grant(r#"{"error":"bad_refresh_token"}"#).is_none());
+    }
+}
