@@ -6,6 +6,7 @@
 
 pub mod front;
 pub mod gate;
+pub mod gateway;
 mod limits;
 pub mod listen;
 pub mod platform;

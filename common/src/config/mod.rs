@@ -3,9 +3,11 @@
 //! Each section is a file of its own, where every key is documented. Unknown keys are errors that name the nearest
 //! known one. Both programs and both tools call [`Config::load`] once, at their start.
 
+pub mod gateway;
 mod load;
 mod sections;
 
+pub use gateway::Gateway;
 pub use load::ConfigError;
 pub use sections::{Admin, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Postgres, Redis, Secrets, Site, Store};
 
@@ -29,6 +31,8 @@ pub struct Config {
     pub admin: Admin,
     /// Who people sign in with.
     pub code_host: CodeHost,
+    /// The AI gateway.
+    pub gateway: Gateway,
     /// Rate limits.
     pub limits: Limits,
     /// Keys.

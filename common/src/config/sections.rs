@@ -5,8 +5,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-#[expect(clippy::expect_used, reason = "only constants below are parsed")]
-fn url(text: &str) -> Url {
+#[expect(clippy::expect_used, reason = "only constants are parsed")]
+pub(super) fn url(text: &str) -> Url {
     text.parse().expect("a constant URL")
 }
 

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod deployment;
 pub mod ids;
 pub mod limits;
+pub mod models;
 pub mod names;
 pub mod networks;
 pub mod role;
