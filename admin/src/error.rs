@@ -29,6 +29,8 @@ pub enum Code {
     AccessDenied,
     /// The role does not suffice.
     Forbidden,
+    /// The plan allows no more.
+    PlanLimitReached,
     /// Nothing there, or nothing for this caller.
     NotFound,
     /// The path does not have this method.
@@ -39,6 +41,10 @@ pub enum Code {
     NotActivatable,
     /// The live deployment cannot be deleted.
     DeploymentLive,
+    /// An organization with projects cannot be deleted.
+    OrgNotEmpty,
+    /// An organization cannot be without an owner.
+    LastOwner,
     /// The `Idempotency-Key` belongs to another request.
     IdempotencyConflict,
     /// The request's body did not arrive in time.
@@ -67,12 +73,15 @@ impl Code {
                 StatusCode::BAD_REQUEST
             }
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::AccessDenied | Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::AccessDenied | Self::Forbidden | Self::PlanLimitReached => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NameTaken | Self::NotActivatable | Self::DeploymentLive | Self::IdempotencyConflict => {
-                StatusCode::CONFLICT
-            }
+            Self::NameTaken
+            | Self::NotActivatable
+            | Self::DeploymentLive
+            | Self::OrgNotEmpty
+            | Self::LastOwner
+            | Self::IdempotencyConflict => StatusCode::CONFLICT,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -93,11 +102,14 @@ impl Code {
             Self::Unauthorized => "unauthorized",
             Self::AccessDenied => "access_denied",
             Self::Forbidden => "forbidden",
+            Self::PlanLimitReached => "plan_limit_reached",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::NameTaken => "name_taken",
             Self::NotActivatable => "not_activatable",
             Self::DeploymentLive => "deployment_live",
+            Self::OrgNotEmpty => "org_not_empty",
+            Self::LastOwner => "last_owner",
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::RequestTimeout => "request_timeout",
             Self::PayloadTooLarge => "payload_too_large",

@@ -61,6 +61,11 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::shares::delete))
 }
 
+/// The same: organizations and what belongs to them.
+fn organizations() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::orgs::list, api::orgs::create)).routes(routes!(api::orgs::show))
+}
+
 /// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
 /// the body's hash.
 fn uploads() -> OpenApiRouter<App> {
@@ -72,6 +77,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
     let idempotent = || from_fn_with_state(app.clone(), idempotency::replay);
     let authenticated = control_plane()
+        .merge(organizations())
         .layer(idempotent())
         .merge(uploads())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
@@ -114,7 +120,12 @@ mod tests {
     use super::*;
 
     fn described() -> Value {
-        let all = public().merge(device_start()).merge(device_poll()).merge(control_plane()).merge(uploads());
+        let all = public()
+            .merge(device_start())
+            .merge(device_poll())
+            .merge(control_plane())
+            .merge(organizations())
+            .merge(uploads());
         document::complete(&all.into_openapi(), "https://api.svc.localhost:8443/").unwrap()
     }
 

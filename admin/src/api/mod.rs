@@ -7,6 +7,7 @@ pub mod device;
 pub mod docs;
 pub mod health;
 pub mod me;
+pub mod orgs;
 pub mod projects;
 pub mod shares;
 pub mod tokens;

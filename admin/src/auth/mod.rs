@@ -5,9 +5,11 @@
 //! Nothing of a token is remembered between requests, so a revoked one stops working at once, on every admin.
 
 mod bearer;
+mod org_access;
 mod principal;
 mod project_access;
 
 pub use bearer::{Authentication, authenticate, presented_secret};
+pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, DeployToken};
 pub use project_access::ProjectAccess;

@@ -9,6 +9,7 @@ pub mod deployments;
 pub mod device;
 pub mod domains;
 pub mod error;
+pub mod orgs;
 pub mod projects;
 pub mod shares;
 pub mod tokens;

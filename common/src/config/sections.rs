@@ -208,11 +208,13 @@ pub struct Limits {
     pub auth_poll_per_10_min: u32,
     /// The control plane outside `/auth`, per token.
     pub api_per_min: u32,
+    /// Organizations that count against one person's plan: those that they created.
+    pub orgs_per_creator: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { auth_device_per_10_min: 10, auth_poll_per_10_min: 180, api_per_min: 600 }
+        Self { auth_device_per_10_min: 10, auth_poll_per_10_min: 180, api_per_min: 600, orgs_per_creator: 100 }
     }
 }
 

@@ -109,6 +109,10 @@ id!(
     OrgId, "org_", "^org_[a-z0-9]{20}$"
 );
 id!(
+    /// An invite to an organization: `inv_…`.
+    InviteId, "inv_", "^inv_[a-z0-9]{20}$"
+);
+id!(
     /// A user: `usr_…`.
     UserId, "usr_", "^usr_[a-z0-9]{20}$"
 );

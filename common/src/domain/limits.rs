@@ -37,3 +37,15 @@ pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_millis(1_500);
 pub const RECENT_DEPLOYMENTS: i64 = 10;
 /// How long those assets stay reachable after their deployment was replaced.
 pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);
+/// Characters of an organization's display name.
+pub const DISPLAY_NAME_CHARS: usize = 100;
+/// Members of an organization, at most: all of them are shown at once.
+pub const ORG_MEMBERS: i64 = 1_000;
+/// Invites of an organization that wait for an answer, at most.
+pub const PENDING_INVITES: i64 = 500;
+/// How long an invite can be accepted.
+pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
+/// Working tokens of an organization, at most.
+pub const ORG_TOKENS: i64 = 1_000;
+/// Largest icon of an organization.
+pub const ICON_BYTES: usize = 512 * 1024;

@@ -1,0 +1,104 @@
+//! `/orgs`: making, listing, showing, renaming and deleting them. What belongs to one has a file of its own.
+
+use axum::{extract::State, http::StatusCode};
+use common::{
+    api::{
+        Page,
+        error::ErrorEnvelope,
+        orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList},
+    },
+    db::{
+        self,
+        audit::{self, Entry},
+        org_members,
+        orgs::{self, CreateError, Member},
+    },
+    domain::{OrgId, OrgName, audit::Action, role::Role},
+};
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::{Json, Paged},
+};
+
+/// Your organizations with your role in each, newest first.
+#[utoipa::path(
+    get, path = "/orgs", tag = "Organizations", params(Page),
+    responses((status = 200, description = "The organizations", body = OrgList)),
+)]
+pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -> Result<Json<OrgList>, ApiError> {
+    let mut rows = orgs::page(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut rows, |(org, _)| org.id.to_string());
+    Ok(Json(OrgList { orgs: rows.iter().map(|(org, role)| view(org, *role)).collect(), next_cursor }))
+}
+
+/// Makes an organization. You are its owner, and it counts against your plan.
+#[utoipa::path(
+    post, path = "/orgs", tag = "Organizations", request_body = CreateOrg,
+    responses(
+        (status = 201, description = "The organization", body = Org),
+        (status = 403, description = "`plan_limit_reached`: you have created as many organizations as your plan allows", body = ErrorEnvelope),
+        (status = 409, description = "`name_taken`: there is an organization of this name", body = ErrorEnvelope),
+    ),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<CreateOrg>,
+) -> Result<(StatusCode, Json<Org>), ApiError> {
+    let most = app.config.limits.orgs_per_creator;
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::create(&mut tx, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
+    audit::record(&mut tx, &Entry::of_org(caller.actor(), Action::OrgCreate, &org.id, &org.name), now).await?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, Json(view(&org, Role::Owner))))
+}
+
+/// An organization with its members and the number of its projects.
+#[utoipa::path(
+    get, path = "/orgs/{name}", tag = "Organizations",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The organization", body = OrgDetail)),
+)]
+pub async fn show(State(app): State<App>, OrgAccess(org): OrgAccess<Member>) -> Result<Json<OrgDetail>, ApiError> {
+    let members = org_members::list(&app.db, &org).await?.into_iter().map(view_member).collect();
+    let projects = orgs::count_projects(&app.db, &org).await?;
+    let projects = u64::try_from(projects).unwrap_or_default();
+    Ok(Json(OrgDetail { org: view(&org, org.role()), members, projects }))
+}
+
+/// An organization as one of its members sees it.
+pub fn view(org: &db::orgs::Org, role: Role) -> Org {
+    Org {
+        name: org.name.clone(),
+        display_name: org.display_name.clone(),
+        icon_url: org.icon.as_ref().map(|version| icon_url(&org.name, version)),
+        role,
+        created_at: org.created_at,
+    }
+}
+
+/// Where an icon is served, forever the same.
+fn icon_url(name: &OrgName, version: &str) -> String {
+    format!("/orgs/{name}/icon?v={version}")
+}
+
+fn view_member(row: org_members::MemberRow) -> MemberView {
+    MemberView { login: row.login, role: row.role, joined: row.joined_at }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateError::PlanLimit => Self::new(
+                Code::PlanLimitReached,
+                "You have created as many organizations as your plan allows; delete one you no longer need.",
+            ),
+            CreateError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The proof that the caller may act on an org, as an extractor that carries the org's row.
+
+use axum::{
+    extract::{FromRequestParts, RawPathParams},
+    http::request::Parts,
+};
+use common::{
+    db::orgs::{self, Level, Permit, PermitError},
+    domain::{OrgName, role::Role},
+};
+
+use super::CliUser;
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// The org called `{name}` in the path, in which the caller has the role of level `R` or a higher one. Otherwise 401 (no
+/// person), 404 (nothing there, or nothing for this caller) or 403 (a role that does not suffice).
+#[derive(Debug)]
+pub struct OrgAccess<R>(pub Permit<R>);
+
+impl<R: Level> FromRequestParts<App> for OrgAccess<R> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = <CliUser as FromRequestParts<App>>::from_request_parts(parts, app).await?;
+        let parameters =
+            RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("organization"))?;
+        let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
+        let name: OrgName = name.ok_or(PermitError::NotFound)?;
+        Ok(Self(orgs::permit(&app.db, &caller.user.id, &name).await?))
+    }
+}
+
+impl From<PermitError> for ApiError {
+    fn from(error: PermitError) -> Self {
+        match error {
+            PermitError::NotFound => Self::not_found("organization"),
+            PermitError::Role(needed) => {
+                let who = if needed == Role::Owner { "an owner" } else { "an owner or admin" };
+                Self::new(Code::Forbidden, format!("Only {who} of the organization may do this; ask one of them."))
+            }
+            PermitError::Db(error) => error.into(),
+        }
+    }
+}
