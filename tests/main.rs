@@ -12,6 +12,7 @@
 
 mod access;
 mod archives;
+mod bucket;
 mod cli;
 mod deployments;
 mod device;

@@ -5,6 +5,7 @@
 
 pub mod actor;
 pub mod answer;
+pub mod bucket;
 pub mod edge;
 pub mod form;
 pub mod ports;
@@ -27,7 +28,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
-pub use self::{actor::Actor, edge::Edge, site::Site};
+pub use self::{actor::Actor, bucket::Bucket, edge::Edge, site::Site};
 use self::{
     process::{Process, program},
     template::Template,
@@ -53,12 +54,14 @@ pub struct World {
     template: &'static Template,
     env: Vec<(String, String)>,
     client: Client,
+    bucket: Option<Bucket>,
     folder: TempDir,
 }
 
 /// How a world differs from the usual one.
 pub struct Builder {
     edges: usize,
+    bucket: bool,
     env: Vec<(String, String)>,
 }
 
@@ -66,6 +69,12 @@ impl Builder {
     /// So many edges; one otherwise.
     pub fn edges(mut self, count: usize) -> Self {
         self.edges = count;
+        self
+    }
+
+    /// Deployments are kept in an S3 bucket instead of a folder.
+    pub fn bucket(mut self) -> Self {
+        self.bucket = true;
         self
     }
 
@@ -87,6 +96,7 @@ impl Builder {
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
         let public_port = listeners.first().map_or(8443, |(_, https)| *https);
         let here = |port: u16| format!("127.0.0.1:{port}");
+        let bucket = self.bucket.then(|| Bucket::start(&folder.path().join("bucket")));
         let mut env: Vec<(String, String)> = [
             ("POSTGRES__URL", database.to_string()),
             // Many worlds share one server.
@@ -106,6 +116,7 @@ impl Builder {
             ("LIMITS__API_PER_MIN", "1000000".to_owned()),
         ]
         .into_iter()
+        .chain(bucket.iter().flat_map(Bucket::settings))
         .map(|(key, value)| (format!("SVC__{key}"), value))
         .collect();
         env.extend(
@@ -127,6 +138,7 @@ impl Builder {
             template,
             env,
             client,
+            bucket,
             folder,
         };
         for (http_port, https_port) in listeners {
@@ -146,7 +158,7 @@ impl World {
 
     /// A world to be described.
     pub fn builder() -> Builder {
-        Builder { edges: 1, env: Vec::new() }
+        Builder { edges: 1, bucket: false, env: Vec::new() }
     }
 
     /// Someone without a token, at the API.
@@ -190,16 +202,19 @@ impl World {
         self.folder.path()
     }
 
+    /// The bucket of a world that has one.
+    pub fn bucket(&self) -> &Bucket {
+        self.bucket.as_ref().unwrap()
+    }
+
+    /// The same, to take it away.
+    pub fn bucket_mut(&mut self) -> &mut Bucket {
+        self.bucket.as_mut().unwrap()
+    }
+
     /// Every file of the store, sorted.
     pub fn stored_files(&self) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        let mut folders = vec![self.folder.path().join("store")];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() { folders.push(path) } else { files.push(path) }
-            }
-        }
+        let mut files = bucket::files_below(&self.folder.path().join("store"));
         files.sort();
         files
     }

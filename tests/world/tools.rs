@@ -1,4 +1,4 @@
-//! What tests use from PyPI and npm, as `.ci/tools` has installed it: in `target/tools`, or where `SVC_TEST_TOOLS` says.
+//! What tests use from `PyPI` and npm, as `.ci/tools` has installed it: in `target/tools`, or where `SVC_TEST_TOOLS` says.
 
 use std::{ffi::OsStr, path::PathBuf};
 

@@ -1,0 +1,193 @@
+//! Deployments that are kept in an S3 bucket: what an upload becomes there, what an edge reads from it, and what
+//! happens when the bucket fails.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    BACKGROUND,
+    world::{
+        Site, World, eventually,
+        site::{gzip, noise},
+    },
+};
+
+/// Larger than what an edge keeps in memory, and than a part of an upload to the bucket.
+const LARGE: usize = 19_000_000;
+
+/// The objects of a deployment's pack.
+fn pack(deployment: &str) -> Vec<String> {
+    ["data", "manifest"].map(|object| format!("a/prefix/deployments/{deployment}/{object}")).to_vec()
+}
+
+fn packs(deployments: &[&str]) -> Vec<String> {
+    let mut objects: Vec<String> = deployments.iter().flat_map(|id| pack(id)).collect();
+    objects.sort();
+    objects
+}
+
+#[tokio::test]
+async fn a_site_is_served_from_a_bucket_whole_and_in_parts() {
+    let world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let page = "<p>words</p>\n".repeat(1_000);
+    let large = noise(LARGE);
+    let site = Site::page("home").file("docs/index.html", &page).file("empty.txt", "").file("film.bin", &large);
+    let live = ada.publish("engine", &site).await;
+    assert_eq!(world.bucket().objects(), pack(&live.id));
+
+    let edge = world.edge();
+    edge.get(&live.url).await.assert_body(200, "home");
+    edge.get(&format!("{}/empty.txt", live.url)).await.assert_body(200, "");
+    edge.get(&format!("{}/missing", live.url)).await.assert_status(404);
+    edge.get(&live.permanent_url()).await.assert_body(200, "home");
+    let docs = format!("{}/docs/", live.url);
+    edge.get(&docs).await.assert_body(200, &page);
+    for (encoding, decode) in [
+        ("zstd", (|bytes| zstd::decode_all(bytes).unwrap()) as fn(&[u8]) -> Vec<u8>),
+        ("br", |bytes| {
+            let mut page = Vec::new();
+            std::io::Read::read_to_end(&mut brotli::Decompressor::new(bytes, 4_096), &mut page).unwrap();
+            page
+        }),
+    ] {
+        let answer = edge.get(&docs).header("accept-encoding", encoding).await.assert_status(200);
+        assert_eq!(answer.header("content-encoding"), encoding);
+        assert_eq!(decode(&answer.body), page.as_bytes(), "{encoding}");
+    }
+
+    let film = format!("{}/film.bin", live.url);
+    let whole = edge.get(&film).await.assert_body(200, &large);
+    assert_eq!(edge.get_http1(&film).await.assert_body(200, &large).header("etag"), whole.header("etag"));
+    let head = edge.request(Method::HEAD, &film).await.assert_body(200, "");
+    assert_eq!(head.header("content-length"), LARGE.to_string());
+    edge.get(&film).header("if-none-match", whole.header("etag")).await.assert_status(304);
+    for (range, from, to) in [
+        ("bytes=0-0", 0, 1),
+        ("bytes=8388600-8388620", 8_388_600, 8_388_621),
+        ("bytes=300000-12000000", 300_000, 12_000_001),
+        ("bytes=-5", LARGE - 5, LARGE),
+        ("bytes=18999990-", 18_999_990, LARGE),
+    ] {
+        let answer = edge.get(&film).header("range", range).await.assert_body(206, &large[from..to]);
+        assert_eq!(answer.header("content-range"), format!("bytes {from}-{}/{LARGE}", to - 1));
+    }
+    let parts = edge.get(&film).header("range", "bytes=1-3,18000000-18000003").await.assert_status(206);
+    for part in [&large[1..4], &large[18_000_000..18_000_004]] {
+        assert!(parts.body.windows(part.len()).any(|window| window == part));
+    }
+    edge.get(&film).header("range", format!("bytes={LARGE}-")).await.assert_status(416);
+}
+
+#[tokio::test]
+async fn rolling_back_keeps_the_objects_and_deleting_removes_them() {
+    let world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let first = ada.publish("engine", &Site::page("first")).await;
+    let second = ada.deploy("engine", &Site::page("second")).await;
+    world.edge().get(&first.url).await.assert_body(200, "second");
+    ada.activate("engine", &first.id).await.ok();
+    world.edge().get(&first.url).await.assert_body(200, "first");
+    assert_eq!(world.bucket().objects(), packs(&[&first.id, &second.id]));
+
+    ada.delete(&format!("/projects/engine/deployments/{}", second.id)).await.ok();
+    world.edge().get(&second.permanent_url()).await.assert_status(404);
+    let removed = async || world.bucket().objects() == pack(&first.id);
+    eventually(BACKGROUND, "the deleted deployment's objects are removed", removed).await;
+
+    ada.post("/projects/engine/deployments").upload(gzip(b"no tar")).await.assert_error(400, "invalid_archive");
+    assert_eq!(world.bucket().objects(), pack(&first.id));
+    world.edge().get(&first.url).await.assert_body(200, "first");
+
+    ada.delete("/projects/engine").await.ok();
+    eventually(BACKGROUND, "the project's objects are removed", async || world.bucket().objects().is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_expired_share_is_reaped_from_the_bucket() {
+    let mut world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let lasting = ada.share(&Site::page("lasting"), 1).await;
+    let brief = ada.share(&Site::page("brief"), 1).await;
+    world.edge().get(&brief.url).await.assert_body(200, "brief");
+    assert_eq!(world.bucket().objects(), packs(&[&lasting.id, &brief.id]));
+    let over = format!("UPDATE projects SET expires_at = now() WHERE share_name = '{}'", brief.share_name());
+    world.sql(&over).await;
+    world.restart_admin_later().await;
+    let reaped = async || world.bucket().objects() == pack(&lasting.id);
+    eventually(BACKGROUND, "the share's objects are reaped", reaped).await;
+    world.edge().get(&brief.url).await.assert_status(404);
+    world.edge().get(&lasting.url).await.assert_body(200, "lasting");
+}
+
+#[tokio::test]
+async fn while_the_bucket_is_away_warm_files_are_served_and_nothing_new_goes_live() {
+    let mut world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let first = ada.publish("engine", &Site::page("first")).await;
+    let second = ada.deploy("engine", &Site::page("second").file("cold.txt", "cold")).await;
+    world.edge().get(&first.url).await.assert_body(200, "second");
+    world.bucket_mut().stop();
+
+    let refusal = ada.upload("engine", &Site::page("third")).await.assert_error(500, "internal");
+    assert!(!refusal.contains("127.0.0.1") && !refusal.contains("packs"), "{refusal}");
+    ada.post("/shares").upload(Site::page("share").tarball()).await.assert_error(500, "internal");
+    world.edge().get(&first.url).await.assert_body(200, "second");
+    world.edge().get(&format!("{}/cold.txt", first.url)).await.assert_status(503);
+    let project = ada.project("engine").await;
+    assert_eq!(project["active_deployment_id"], second.id);
+    assert_eq!(project["deployments"][0]["status"], "failed");
+    assert_eq!(ada.get("/shares").await.ok()["shares"], json!([]));
+
+    // A record goes at once; its objects when the bucket is back.
+    ada.delete(&format!("/projects/engine/deployments/{}", first.id)).await.ok();
+    world.bucket_mut().restart();
+    world.edge().get(&format!("{}/cold.txt", first.url)).await.assert_body(200, "cold");
+    let third = ada.deploy("engine", &Site::page("third")).await;
+    world.edge().get(&first.url).await.assert_body(200, "third");
+    let removed = async || world.bucket().objects() == packs(&[&second.id, &third.id]);
+    eventually(BACKGROUND, "the deleted deployment's objects are removed", removed).await;
+}
+
+#[tokio::test]
+async fn what_the_bucket_takes_only_half_of_never_goes_live_and_is_cleared_away() {
+    let mut world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let live = ada.publish("engine", &Site::page("before")).await;
+    let site = Site::page("after").file("film.bin", noise(LARGE));
+    let nothing_changed = async |world: &World| {
+        world.edge().get(&live.url).await.assert_body(200, "before");
+        assert_eq!(ada.project("engine").await["active_deployment_id"], live.id);
+    };
+
+    // The last part of the data, then the manifest: what was written until then is taken back at once.
+    for refusal in
+        [(|method, path| method == "PUT" && path.ends_with("/data")) as fn(&str, &str) -> bool, |method, path| {
+            method == "PUT" && path.ends_with("/manifest")
+        }]
+    {
+        world.bucket().refuse(refusal);
+        ada.upload("engine", &site).await.assert_error(500, "internal");
+        assert_eq!(world.bucket().objects(), pack(&live.id));
+        nothing_changed(&world).await;
+    }
+
+    // Neither the manifest nor the taking back succeeds: the search for orphans finds it.
+    world.bucket().refuse(|method, path| {
+        // Objects are deleted in bulk: `POST /packs?delete`.
+        path.ends_with("/manifest") || method == "DELETE" || (method == "POST" && !path.ends_with("/data"))
+    });
+    ada.upload("engine", &site).await.assert_error(500, "internal");
+    assert_eq!(world.bucket().objects().len(), 3);
+    nothing_changed(&world).await;
+    world.bucket().refuse_nothing();
+    world.bucket().age(Duration::from_hours(2));
+    world.restart_admin_later().await;
+    let cleared = async || world.bucket().objects() == pack(&live.id);
+    eventually(BACKGROUND, "the orphan is removed", cleared).await;
+    nothing_changed(&world).await;
+    let after = ada.deploy("engine", &site).await;
+    world.edge().get(&after.url).await.assert_body(200, "after");
+}

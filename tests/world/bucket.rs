@@ -1,0 +1,143 @@
+//! A bucket: s3s-fs, an S3 server that keeps every object as a file, with the failures that a remote store has.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use s3s::{Body, auth::SimpleAuth, service::S3Service};
+use s3s_fs::FileSystem;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+const NAME: &str = "packs";
+const ACCESS_KEY: &str = "access-key-of-the-tests";
+const SECRET_KEY: &str = "secret-key-of-the-tests";
+
+/// Which requests the bucket fails, by method and path.
+type Refusal = fn(method: &str, path: &str) -> bool;
+
+/// A bucket and its server, which has threads of its own: it serves whatever the test is waiting for.
+pub struct Bucket {
+    port: u16,
+    folder: PathBuf,
+    refusal: Arc<Mutex<Option<Refusal>>>,
+    server: Option<Runtime>,
+}
+
+impl Bucket {
+    /// An empty bucket, served; its objects are files below `folder`.
+    pub fn start(folder: &Path) -> Self {
+        fs::create_dir_all(folder.join(NAME)).unwrap();
+        let mut bucket =
+            Self { port: super::ports::free(), folder: folder.to_owned(), refusal: Arc::default(), server: None };
+        bucket.restart();
+        bucket
+    }
+
+    /// The configuration that leads here, as environment variables.
+    pub fn settings(&self) -> [(&'static str, String); 5] {
+        [
+            ("STORE__URL", format!("s3://{NAME}/a/prefix")),
+            ("STORE__ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("STORE__REGION", "eu-central-1".to_owned()),
+            ("STORE__ACCESS_KEY", ACCESS_KEY.to_owned()),
+            ("STORE__SECRET_KEY", SECRET_KEY.to_owned()),
+        ]
+    }
+
+    /// Takes the server away, with every connection.
+    pub fn stop(&mut self) {
+        let server = self.server.take().unwrap();
+        // A runtime may not be waited for within another.
+        std::thread::spawn(|| server.shutdown_timeout(Duration::from_secs(10))).join().unwrap();
+    }
+
+    /// Gives it back, with what it held.
+    pub fn restart(&mut self) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut service = s3s::service::S3ServiceBuilder::new(FileSystem::new(&self.folder).unwrap());
+        service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let listener = std::net::TcpListener::bind(("127.0.0.1", self.port)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        runtime.spawn(serve(listener, service.build(), Arc::clone(&self.refusal)));
+        self.server = Some(runtime);
+    }
+
+    /// From now on the server answers the requests that `refusal` finds with 500.
+    pub fn refuse(&self, refusal: Refusal) {
+        *self.refusal.lock().unwrap() = Some(refusal);
+    }
+
+    /// All is well again.
+    pub fn refuse_nothing(&self) {
+        *self.refusal.lock().unwrap() = None;
+    }
+
+    /// The keys of every object, and the parts of uploads that are not yet objects, sorted.
+    pub fn objects(&self) -> Vec<String> {
+        let mut objects: Vec<String> = files_below(&self.folder)
+            .into_iter()
+            .filter_map(|file| {
+                let name = file.strip_prefix(&self.folder).unwrap().to_str().unwrap();
+                // What is left beside the objects are the server's notes about them.
+                if name.starts_with(".upload") { Some(name) } else { name.strip_prefix("packs/") }.map(str::to_owned)
+            })
+            .collect();
+        objects.sort();
+        objects
+    }
+
+    /// Makes every object as old as it would be after so long.
+    pub fn age(&self, age: Duration) {
+        for file in files_below(&self.folder.join(NAME)) {
+            let written = fs::metadata(&file).unwrap().modified().unwrap();
+            fs::File::options().append(true).open(&file).unwrap().set_modified(written - age).unwrap();
+        }
+    }
+}
+
+impl Drop for Bucket {
+    fn drop(&mut self) {
+        if self.server.is_some() {
+            self.stop();
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, service: S3Service, refusal: Arc<Mutex<Option<Refusal>>>) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (service, refusal) = (service.clone(), Arc::clone(&refusal));
+        let answer = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let (service, refusal) = (service.clone(), *refusal.lock().unwrap());
+            async move {
+                if refusal.is_some_and(|refuses| refuses(request.method().as_str(), request.uri().path())) {
+                    return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());
+                }
+                hyper::service::Service::call(&service, request).await
+            }
+        });
+        tokio::spawn(async move {
+            let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
+        });
+    }
+}
+
+/// Every file below `folder`.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
