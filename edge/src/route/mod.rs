@@ -1,9 +1,10 @@
 //! Host → site: the memory of it, the reads that fill it, and the changes that empty it.
 //!
-//! [`memory`] holds what was read together with the `seq` of the reading, and which changes were applied since;
+//! [`memory`] holds what was read together with the `seq` of the reading, [`marks`] which changes were applied since;
 //! [`follow`] applies them. SQL is in `common::db::routes`. Start with [`Routes::site`].
 
 pub mod follow;
+pub mod marks;
 pub mod memory;
 mod source;
 
@@ -21,6 +22,7 @@ use common::{
 use tokio::sync::Mutex;
 
 pub use self::{
+    marks::{Marks, Reading},
     memory::{Memory, Recollection},
     source::{Postgres, Source},
 };
