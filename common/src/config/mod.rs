@@ -9,7 +9,9 @@ mod sections;
 
 pub use gateway::Gateway;
 pub use load::ConfigError;
-pub use sections::{Admin, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Postgres, Redis, Secrets, Site, Store};
+pub use sections::{
+    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Postgres, Redis, Secrets, Site, Store,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,8 @@ pub struct Config {
     pub code_host: CodeHost,
     /// The AI gateway.
     pub gateway: Gateway,
+    /// Plans and payment.
+    pub billing: Billing,
     /// Rate limits.
     pub limits: Limits,
     /// Keys.

@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::domain::plans::Plans;
+
 #[expect(clippy::expect_used, reason = "only constants are parsed")]
 pub(super) fn url(text: &str) -> Url {
     text.parse().expect("a constant URL")
@@ -116,6 +118,9 @@ pub struct Edge {
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
     pub threads: usize,
+    /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too: the
+    /// system's temporary folder, which is taken when it is absent, is for trying svc out.
+    pub spool: Option<PathBuf>,
 }
 
 impl Default for Edge {
@@ -127,6 +132,7 @@ impl Default for Edge {
             trusted_proxies: Vec::new(),
             http_mode: HttpMode::Redirect,
             threads: 0,
+            spool: None,
         }
     }
 }
@@ -210,12 +216,32 @@ pub struct Limits {
     pub api_per_min: u32,
     /// Organizations that count against one person's plan: those that they created.
     pub orgs_per_creator: u32,
+    /// The AI gateway's completions, per account over all its keys.
+    pub gateway_per_min: u32,
+    /// Tokens read and written by the AI gateway's models, per account and UTC day.
+    pub gateway_tokens_per_day: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { auth_device_per_10_min: 10, auth_poll_per_10_min: 180, api_per_min: 600, orgs_per_creator: 100 }
+        Self {
+            auth_device_per_10_min: 10,
+            auth_poll_per_10_min: 180,
+            api_per_min: 600,
+            orgs_per_creator: 100,
+            gateway_per_min: 60,
+            gateway_tokens_per_day: 1_000_000,
+        }
     }
+}
+
+/// `[billing]`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Billing {
+    /// The plans, by id; the cheapest is that of accounts without a subscription. Written in the configuration, the table
+    /// replaces the shipped one whole: `[billing.plans.free]` with `name`, `price_cents` and `limits`.
+    pub plans: Plans,
 }
 
 /// `[secrets]`.

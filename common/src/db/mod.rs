@@ -3,6 +3,8 @@
 //! The shape of every function: connection first, then the proof of access or the plain data; the tenant is in the
 //! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
 
+pub mod ai_keys;
+pub mod ai_usage;
 pub mod audit;
 pub mod certificates;
 pub mod deployments;

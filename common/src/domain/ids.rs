@@ -121,6 +121,10 @@ id!(
     CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
 );
 id!(
+    /// A completion of the AI gateway: `cmp_…`.
+    CompletionId, "cmp_", "^cmp_[a-z0-9]{20}$"
+);
+id!(
     /// An entry of the audit log: `aud_…`.
     AuditId, "aud_", "^aud_[a-z0-9]{20}$"
 );

@@ -4,6 +4,7 @@
 //! Start with [`ids`] and [`names`].
 
 pub mod access;
+pub mod account;
 pub mod audit;
 pub mod clock;
 pub mod deployment;
@@ -11,14 +12,20 @@ pub mod email;
 pub mod ids;
 pub mod limits;
 pub mod models;
+pub mod month;
 pub mod names;
 pub mod networks;
 pub mod orgs;
+pub mod plans;
 pub mod role;
 mod share_words;
 pub mod token;
+pub mod usage;
 
+pub use account::Account;
 pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
-pub use ids::{AuditId, CertificateId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, TokenId, UserId};
+pub use ids::{
+    AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, TokenId, UserId,
+};
 pub use names::{OrgName, ProjectName, ShareName};
