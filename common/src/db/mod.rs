@@ -9,6 +9,7 @@ pub mod audit;
 pub mod certificates;
 pub mod deployments;
 pub mod device_grants;
+pub mod gate_tickets;
 pub mod idempotency;
 pub mod invites;
 pub mod job_leases;
@@ -18,7 +19,9 @@ pub mod pack_removals;
 pub mod projects;
 pub mod route_changes;
 pub mod routes;
+pub mod sessions;
 pub mod shares;
+pub mod sign_ins;
 pub mod tokens;
 pub mod users;
 

@@ -4,7 +4,7 @@
 use sqlx::PgPool;
 
 use crate::{
-    domain::{DeploymentId, OrgId, ProjectId, Timestamp, access::AccessMode, limits},
+    domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId, access::AccessMode, limits},
     routes::{Gate, HostKey, Site, SiteKind},
 };
 
@@ -132,6 +132,20 @@ pub async fn recent(
     .await?;
     let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
     Ok(AsOf { value: ids, seq: row.seq })
+}
+
+/// Whether `user` belongs to `org`: how often the person has signed out everywhere, if so.
+pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT c.last_seq AS seq, u.gate_version AS "gate_version?"
+           FROM route_counter c
+           LEFT JOIN (org_members m JOIN users u ON u.id = m.user_id) ON m.org_id = $1 AND m.user_id = $2"#,
+        org.as_str(),
+        user.as_str(),
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(AsOf { value: row.gate_version, seq: row.seq })
 }
 
 /// The `seq` of the newest committed change.

@@ -117,6 +117,10 @@ id!(
     UserId, "usr_", "^usr_[a-z0-9]{20}$"
 );
 id!(
+    /// A person's session on the web: `ses_…`.
+    SessionId, "ses_", "^ses_[a-z0-9]{20}$"
+);
+id!(
     /// A stored certificate: `crt_…`.
     CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
 );

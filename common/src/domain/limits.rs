@@ -49,3 +49,15 @@ pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
 pub const ORG_TOKENS: i64 = 1_000;
 /// Largest icon of an organization.
 pub const ICON_BYTES: usize = 512 * 1024;
+/// How long a session on the web lasts without being used.
+pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
+/// How long it lasts at most.
+pub const SESSION_LIFE: Duration = Duration::from_hours(30 * 24);
+/// How exactly its last use is known: not every request writes.
+pub const SESSION_USE_NOTED_EVERY: Duration = Duration::from_mins(5);
+/// Sessions of one person; a further sign-in ends the oldest.
+pub const SESSIONS_PER_USER: i64 = 50;
+/// How long a sign-in at the code host may take.
+pub const SIGN_IN_LIFE: Duration = Duration::from_mins(15);
+/// How long a ticket into a gated site works.
+pub const GATE_TICKET_LIFE: Duration = Duration::from_mins(1);

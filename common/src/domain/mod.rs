@@ -26,6 +26,7 @@ pub use account::Account;
 pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use ids::{
-    AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, TokenId, UserId,
+    AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, SessionId, TokenId,
+    UserId,
 };
 pub use names::{OrgName, ProjectName, ShareName};

@@ -11,7 +11,7 @@ use sqlx::{
     postgres::{PgTypeInfo, PgValueRef},
 };
 
-use crate::domain::{InvalidId, OrgId, ProjectId, TokenId};
+use crate::domain::{InvalidId, OrgId, ProjectId, TokenId, UserId};
 
 /// Redis channel on which admin publishes [`RouteChange`]s, as JSON.
 pub const CHANGES_CHANNEL: &str = "svc:route-changes";
@@ -46,6 +46,8 @@ pub enum Subject {
     Org(OrgId),
     /// Whether a token of the gateway works, and for whom.
     Token(TokenId),
+    /// Whether a person's visits to gated sites go on.
+    User(UserId),
 }
 
 impl Subject {
@@ -55,6 +57,7 @@ impl Subject {
             Self::Project(id) => id.as_str(),
             Self::Org(id) => id.as_str(),
             Self::Token(id) => id.as_str(),
+            Self::User(id) => id.as_str(),
         }
     }
 }
@@ -71,6 +74,7 @@ impl FromStr for Subject {
         (text.parse().map(Self::Project))
             .or_else(|_| text.parse().map(Self::Org))
             .or_else(|_| text.parse().map(Self::Token))
+            .or_else(|_| text.parse().map(Self::User))
     }
 }
 
@@ -111,6 +115,12 @@ impl From<&OrgId> for Subject {
 impl From<&TokenId> for Subject {
     fn from(id: &TokenId) -> Self {
         Self::Token(id.clone())
+    }
+}
+
+impl From<&UserId> for Subject {
+    fn from(id: &UserId) -> Self {
+        Self::User(id.clone())
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod addresses;
 pub mod changes;
+pub mod gate;
 
 use std::sync::Arc;
 

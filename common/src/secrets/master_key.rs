@@ -23,6 +23,8 @@ pub enum Purpose {
     CodeHost,
     /// Authenticating gate cookies.
     GateCookies,
+    /// Sealing what a sign-in under way on the web needs.
+    SignIns,
     /// Encrypting TLS session tickets; further derived by the hour.
     TlsTickets,
 }
@@ -33,6 +35,7 @@ impl Purpose {
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
             Self::GateCookies => "gate cookies",
+            Self::SignIns => "sign-ins",
             Self::TlsTickets => "tls tickets",
         }
     }

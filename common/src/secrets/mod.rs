@@ -3,7 +3,9 @@
 //! No secret type here prints itself. Start with [`tokens`].
 
 pub mod master_key;
+pub mod opaque;
 pub mod passwords;
 pub mod tokens;
 
 pub use master_key::{MasterKey, Purpose};
+pub use opaque::OpaqueSecret;

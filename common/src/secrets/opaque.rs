@@ -1,0 +1,69 @@
+//! Secrets that one party hands out and gets back: of sessions, of sign-ins under way, of tickets. 32 random bytes in 43
+//! URL-safe characters; whoever has to know one again keeps its SHA-256 only.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use rand::RngExt as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+const BYTES: usize = 32;
+
+/// A secret without a meaning of its own; it prints as nothing.
+#[derive(Debug, Clone)]
+pub struct OpaqueSecret(SecretString);
+
+impl OpaqueSecret {
+    /// A new secret.
+    pub fn generate() -> Self {
+        let bytes: [u8; BYTES] = rand::rng().random();
+        Self(URL_SAFE_NO_PAD.encode(bytes).into())
+    }
+
+    /// The text as a secret, if it has a secret's form.
+    pub fn parse(text: &str) -> Option<Self> {
+        decode(text).map(|_| Self(text.to_owned().into()))
+    }
+
+    /// The secret itself, for whoever shall bring it back.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// What to store, and to look up by.
+    pub fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.expose()).into()
+    }
+}
+
+/// A hash in the form in which it travels in an address.
+pub fn encode(hash: &[u8; 32]) -> String {
+    URL_SAFE_NO_PAD.encode(hash)
+}
+
+/// What [`encode`] made.
+pub fn decode(text: &str) -> Option<[u8; 32]> {
+    // Canonical: no other text stands for the same bytes.
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_read_in_one_form_only() {
+        let secret = OpaqueSecret::generate();
+        assert_eq!(secret.expose().len(), 43);
+        assert_eq!(OpaqueSecret::parse(secret.expose()).unwrap().hash(), secret.hash());
+        assert_ne!(OpaqueSecret::generate().hash(), secret.hash());
+        assert!(!format!("{secret:?}").contains(secret.expose()));
+        let (full, long) = ("A".repeat(43), "A".repeat(44));
+        assert!(decode(&full).is_some());
+        // `B` at the end would stand for the same bytes as `A`.
+        for bad in ["", "A", &full[..42], &long, &format!("{}B", &full[..42]), &format!("{}=", full), &"é".repeat(43)]
+        {
+            assert!(decode(bad).is_none(), "{bad}");
+        }
+        assert_eq!(decode(&encode(&[7; 32])), Some([7; 32]));
+    }
+}
