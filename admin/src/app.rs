@@ -12,6 +12,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     bounds::Bounds,
     codehost::{self, CodeHost},
+    console::Console,
     edges::{Edges, EdgesTasks},
     middleware::rate_limit::RateLimits,
 };
@@ -35,6 +36,8 @@ pub struct App {
     pub config: Arc<Config>,
     /// The platform's public addresses.
     pub addresses: Addresses,
+    /// The console's own.
+    pub console: Console,
     /// What sealed rows are opened with.
     pub master_key: MasterKey,
     /// Who people sign in with.
@@ -64,6 +67,7 @@ impl App {
             bounds: Bounds::default(),
             clock,
             addresses: Addresses::new(&config.site),
+            console: Console::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
             code_host: codehost::from_config(&config)?,
             tasks: TaskTracker::new(),

@@ -8,6 +8,7 @@ pub mod app;
 pub mod auth;
 pub mod bounds;
 pub mod codehost;
+pub mod console;
 pub mod edges;
 pub mod error;
 pub mod extract;

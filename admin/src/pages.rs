@@ -4,17 +4,22 @@ use std::fmt::Write as _;
 
 use axum::{
     http::{StatusCode, header},
-    response::{Html, IntoResponse as _, Response},
+    response::{Html, IntoResponse as _, Redirect, Response},
 };
 
-/// Inline styles only; forms only to ourselves; never in a frame.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
-                      frame-ancestors 'none'";
+/// Inline styles only; forms to nobody but those that follow; never in a frame.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; \
+                      form-action 'self'";
 
 const STYLE: &str = include_str!("pages.css");
 
 /// A page of ours. `body` is HTML: whatever comes from outside has gone through [`escape`].
 pub fn page(status: StatusCode, title: &str, body: &str) -> Response {
+    page_with_forms_to(None, status, title, body)
+}
+
+/// A page whose form may lead, in the end, to this origin too.
+pub fn page_with_forms_to(origin: Option<&str>, status: StatusCode, title: &str, body: &str) -> Response {
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -22,14 +27,22 @@ pub fn page(status: StatusCode, title: &str, body: &str) -> Response {
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
         escape(title)
     );
+    let policy = origin.map_or_else(|| POLICY.to_owned(), |origin| format!("{POLICY} {origin}"));
     let headers = [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, &*policy),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // Not `no-referrer`: with it browsers do not say either which origin a form comes from.
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ];
     (status, headers, Html(html)).into_response()
+}
+
+/// 303 to `location`, which was checked. No address that led here goes along.
+pub fn see_other(location: &str) -> Response {
+    let headers = [(header::REFERRER_POLICY, "no-referrer"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Redirect::to(location)).into_response()
 }
 
 /// Text as HTML, fit for elements and quoted attributes.

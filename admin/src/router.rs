@@ -14,7 +14,7 @@ use crate::{
         docs::{Docs, document},
     },
     app::App,
-    auth,
+    auth, console,
     error::{ApiError, Code},
     middleware::{
         client, close, hosts, idempotency, panics,
@@ -95,20 +95,23 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json::Error> {
     let (routes, described) = index(app);
     let document = document::complete(&described, app.config.site.base_url.as_str())?;
-    let service = routes
+    let trusted = Arc::new(trusted_proxies);
+    let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "This path does not have this method; see the Allow header.")
         })
-        .layer(Extension(Arc::new(Docs::new(&document))))
-        .layer(from_fn_with_state(app.clone(), hosts::separate))
-        .layer(from_fn_with_state(Arc::new(trusted_proxies), client::find))
-        .layer(from_fn(close::after_refused_bodies))
-        .layer(CatchPanicLayer::custom(panics::answer))
-        .layer(from_fn(trace::record))
-        .layer(from_fn(request_id::assign))
-        .with_state(app.clone());
-    Ok(service)
+        .layer(Extension(Arc::new(Docs::new(&document))));
+    let within_layers = |routes: Router<App>| {
+        routes
+            .layer(from_fn_with_state(trusted.clone(), client::find))
+            .layer(from_fn(close::after_refused_bodies))
+            .layer(CatchPanicLayer::custom(panics::answer))
+            .layer(from_fn(trace::record))
+            .layer(from_fn(request_id::assign))
+            .with_state(app.clone())
+    };
+    Ok(hosts::by_host(app, within_layers(api), within_layers(console::router(app))))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `Authorization: Bearer …`: parsed and looked up, once a request.
+//! `Authorization: Bearer …`, or else the console's session: looked up once a request.
 
 use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -14,7 +14,10 @@ use common::{
     secrets::tokens::TokenSecret,
 };
 
-use super::{Caller, CliUser, DeployToken};
+use super::{
+    Caller, CliUser, Credential, DeployToken, cookies,
+    session::{self, ByConsole},
+};
 use crate::{
     app::App,
     error::{ApiError, Code},
@@ -42,6 +45,10 @@ pub enum Refusal {
     Revoked,
     /// For the gateway only.
     WrongKind,
+    /// The session is over.
+    SignedOut,
+    /// A session came along with a request that no page of the console has made.
+    ForeignOrigin,
 }
 
 impl Refusal {
@@ -54,6 +61,10 @@ impl Refusal {
             Self::Unknown => "The token is not known; run `svc login`.",
             Self::Revoked => "The token was revoked; run `svc login`.",
             Self::WrongKind => "An ai token works against the AI gateway only; use a cli token here.",
+            Self::SignedOut => "Your session is over; sign in again.",
+            Self::ForeignOrigin => {
+                "A session works only in requests that the console's own pages make; use a token here."
+            }
         };
         ApiError::new(Code::Unauthorized, message)
     }
@@ -61,7 +72,8 @@ impl Refusal {
 
 /// Middleware: finds out who is asking, and leaves [`Authentication`] in the request's extensions.
 pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match identify(&app, request.headers()).await {
+    let by_console = request.extensions().get::<ByConsole>().is_some();
+    match identify(&app, request.method(), request.headers(), by_console).await {
         Ok(authentication) => {
             request.extensions_mut().insert(authentication);
             next.run(request).await
@@ -70,9 +82,15 @@ pub async fn authenticate(State(app): State<App>, mut request: Request, next: Ne
     }
 }
 
-async fn identify(app: &App, headers: &HeaderMap) -> Result<Authentication, ApiError> {
+async fn identify(
+    app: &App,
+    method: &Method,
+    headers: &HeaderMap,
+    by_console: bool,
+) -> Result<Authentication, ApiError> {
     let secret = match parse(headers) {
         Ok(Some(secret)) => secret,
+        Ok(None) if by_console => return session::by_console(app, method, headers).await,
         Ok(None) => return Ok(Authentication::Absent),
         Err(refusal) => return Ok(Authentication::Refused(refusal)),
     };
@@ -83,9 +101,10 @@ async fn identify(app: &App, headers: &HeaderMap) -> Result<Authentication, ApiE
     })
 }
 
-/// The secret that came with the request, for deriving keys from.
+/// The secret that came with the request and is what it is known by, for deriving keys from.
 pub fn presented_secret(headers: &HeaderMap) -> Option<String> {
-    parse(headers).ok().flatten().map(|secret| secret.expose().to_owned())
+    let token = parse(headers).ok().flatten().map(|secret| secret.expose().to_owned());
+    token.or_else(|| cookies::secret(headers, cookies::SESSION).map(|secret| secret.expose().to_owned()))
 }
 
 /// The secret in the header, if there is a header.
@@ -108,7 +127,9 @@ fn admit(bearer: Bearer) -> Result<Caller, Refusal> {
         return Err(Refusal::Revoked);
     }
     match (token.kind, owner) {
-        (TokenKind::Cli, Owner::User(user)) => Ok(Caller::User(CliUser { token: token.id, user })),
+        (TokenKind::Cli, Owner::User(user)) => {
+            Ok(Caller::User(CliUser { credential: Credential::Token(token.id), user }))
+        }
         (TokenKind::Deploy, Owner::Org { id, name, created_at }) => {
             Ok(Caller::Deploy(DeployToken { token, org: id, org_name: name, org_created_at: created_at }))
         }

@@ -3,13 +3,19 @@
 //! A handler that takes [`CliUser`] is a person's alone; one that takes [`Caller`] is open to deploy tokens too.
 //! Which endpoints those are is the contract's: `GET /me`, `GET /projects`, `GET /projects/:name`, upload, activate.
 //! Nothing of a token is remembered between requests, so a revoked one stops working at once, on every admin.
+//!
+//! A person shows a `cli` token, or, in the console, the cookie of a [`session`].
 
 mod bearer;
+pub mod cookies;
+pub mod operator;
 mod org_access;
 mod principal;
 mod project_access;
+pub mod session;
 
-pub use bearer::{Authentication, authenticate, presented_secret};
+pub use bearer::{Authentication, Refusal, authenticate, presented_secret};
 pub use org_access::OrgAccess;
-pub use principal::{Caller, CliUser, DeployToken};
+pub use principal::{Caller, CliUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;
+pub use session::WebUser;

@@ -6,25 +6,42 @@ use axum::{
 };
 use common::{
     db::{audit::Actor, tokens::Token, users::User},
-    domain::{OrgId, OrgName, Timestamp, TokenId},
+    domain::{OrgId, OrgName, SessionId, Timestamp, TokenId},
 };
 
 use super::Authentication;
 use crate::error::{ApiError, Code};
 
-/// A person, by a `cli` token.
+/// A person: by a `cli` token, or by the console's session.
 #[derive(Debug, Clone)]
 pub struct CliUser {
-    /// The token presented.
-    pub token: TokenId,
+    /// What was presented.
+    pub credential: Credential,
     /// Whose it is.
     pub user: User,
+}
+
+/// What a person shows.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// A `cli` token.
+    Token(TokenId),
+    /// A session on the web.
+    Session(SessionId),
 }
 
 impl CliUser {
     /// What the audit log keeps of them.
     pub fn actor(&self) -> Actor<'_> {
-        Actor::user(&self.user, Some(&self.token))
+        Actor::user(&self.user, self.token())
+    }
+
+    /// The token presented; none in the console.
+    pub fn token(&self) -> Option<&TokenId> {
+        match &self.credential {
+            Credential::Token(token) => Some(token),
+            Credential::Session(_) => None,
+        }
     }
 }
 
@@ -67,11 +84,12 @@ impl Caller {
         }
     }
 
-    /// The token presented.
-    pub fn token(&self) -> &TokenId {
+    /// What the caller's requests are counted under: the token or the session presented.
+    pub fn credential(&self) -> &str {
         match self {
-            Self::User(caller) => &caller.token,
-            Self::Deploy(caller) => &caller.token.id,
+            Self::User(CliUser { credential: Credential::Token(token), .. }) => token.as_str(),
+            Self::User(CliUser { credential: Credential::Session(session), .. }) => session.as_str(),
+            Self::Deploy(caller) => caller.token.id.as_str(),
         }
     }
 }

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{Answer, Begun, CodeHost, CodeHostError};
+use super::{Answer, Begun, CodeHost, CodeHostError, SignedIn, WebSignIn};
 
 /// Letters of a user code: none that is easily taken for another, and no vowels, so that no words come about.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
@@ -48,6 +48,24 @@ impl CodeHost for Local {
     /// The page moves the flow; there is nobody else to ask.
     async fn ask(&self, _device_code: &SecretString) -> Result<Answer, CodeHostError> {
         Ok(Answer::Pending)
+    }
+
+    fn name(&self) -> String {
+        "this machine".to_owned()
+    }
+
+    /// The console asks for the operator's secret itself.
+    fn web_sign_in(&self, _leaving: &WebSignIn<'_>) -> Option<String> {
+        None
+    }
+
+    async fn finish_web_sign_in(
+        &self,
+        _code: &SecretString,
+        _verifier: &SecretString,
+        _redirect_uri: &str,
+    ) -> Result<Option<SignedIn>, CodeHostError> {
+        Ok(None)
     }
 }
 

@@ -17,7 +17,7 @@ use secrecy::SecretString;
 
 pub use admit::admit;
 
-/// Signing in at a code host by RFC 8628.
+/// Signing in at a code host: on a device by RFC 8628, in a browser by its web flow.
 #[async_trait]
 pub trait CodeHost: Send + Sync {
     /// Begins a device flow.
@@ -25,6 +25,20 @@ pub trait CodeHost: Send + Sync {
 
     /// Asks whether the person has answered there.
     async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError>;
+
+    /// What people call it.
+    fn name(&self) -> String;
+
+    /// Where a person signs in in a browser; none when that is a page of ours.
+    fn web_sign_in(&self, leaving: &WebSignIn<'_>) -> Option<String>;
+
+    /// Whom the code speaks for that the person came back with; none when the code host does not take it.
+    async fn finish_web_sign_in(
+        &self,
+        code: &SecretString,
+        verifier: &SecretString,
+        redirect_uri: &str,
+    ) -> Result<Option<SignedIn>, CodeHostError>;
 }
 
 /// A device flow that waits for a person.
@@ -41,6 +55,19 @@ pub struct Begun {
     pub expires_in: Duration,
     /// To leave between polls.
     pub interval: Duration,
+}
+
+/// What a person takes along to the code host's sign-in page.
+#[derive(Debug)]
+pub struct WebSignIn<'a> {
+    /// Where they come back to.
+    pub redirect_uri: &'a str,
+    /// What they bring back.
+    pub state: &'a str,
+    /// What the code is bound to there: the SHA-256 of the verifier (PKCE, S256).
+    pub challenge: &'a str,
+    /// Whether they want to choose between accounts.
+    pub choose_account: bool,
 }
 
 /// A person whom the code host vouches for.

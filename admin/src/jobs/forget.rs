@@ -1,9 +1,9 @@
-//! Rows that have had their time: answers kept for `Idempotency-Key`s, and device flows.
+//! Rows that have had their time: answers kept for `Idempotency-Key`s, device flows, and what signing in on the web leaves.
 
 use std::time::Duration;
 
 use common::{
-    db::{device_grants, idempotency},
+    db::{device_grants, gate_tickets, idempotency, sessions, sign_ins},
     domain::limits::IDEMPOTENCY_WINDOW,
 };
 
@@ -37,5 +37,24 @@ impl Job for SignIns {
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let forgotten = device_grants::delete_expired(&app.db, app.clock.now() - GRANTS_KEPT, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Forgets sessions that are over, sign-ins that nobody came back from, and tickets that nobody redeemed.
+pub(super) struct Sessions;
+
+impl Job for Sessions {
+    const NAME: &'static str = "forget sessions";
+    const EVERY: Duration = Duration::from_mins(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let now = app.clock.now();
+        let counts = [
+            sessions::delete_expired(&app.db, now, BATCH).await?,
+            sign_ins::delete_expired(&app.db, now, BATCH).await?,
+            gate_tickets::delete_expired(&app.db, now, BATCH).await?,
+        ];
+        let done = counts.iter().sum();
+        Ok(Batch { done, full: counts.iter().any(|&count| count >= BATCH.unsigned_abs()) })
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn start(app: &App) {
     attend(app, uploads::GiveUp);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);
+    attend(app, forget::Sessions);
 }
 
 fn attend(app: &App, job: impl Job) {

@@ -1,32 +1,51 @@
-//! The console's host is not the API's: what is asked there is answered by the console.
+//! The console's host is not the API's: what is asked there is answered by the console, and under `/api` by the API.
 
 use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, header},
-    middleware::Next,
-    response::{IntoResponse as _, Response},
+    Router,
+    extract::Request,
+    http::{HeaderMap, HeaderName, Uri, header, uri::PathAndQuery},
+    response::Response,
 };
 use common::routes::addresses::HostKind;
+use tower::ServiceExt as _;
 
-use crate::{
-    api,
-    app::App,
-    error::{ApiError, Code},
-};
+use crate::{app::App, auth::session::ByConsole};
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+/// Where the console's host answers the API.
+const API: &str = "/api";
 
-/// Middleware: keeps requests for the console away from the API.
-pub async fn separate(State(app): State<App>, request: Request, next: Next) -> Response {
-    let host = request.uri().host().map(str::to_owned).or_else(|| host(request.headers()));
-    if host.is_none_or(|host| app.addresses.classify(&host) != HostKind::Console) {
-        return next.run(request).await;
-    }
-    if request.uri().path() == "/" {
-        api::docs::console(&app)
-    } else {
-        ApiError::new(Code::NotFound, "The console is not there yet; the API is at its own address.").into_response()
-    }
+/// One service that chooses between `api` and `console` by the host asked for.
+pub fn by_host(app: &App, api: Router, console: Router) -> Router {
+    let addresses = app.addresses.clone();
+    Router::new().fallback(async move |mut request: Request| -> Response {
+        let host = request.uri().host().map(str::to_owned).or_else(|| host(request.headers()));
+        let is_consoles = host.is_some_and(|host| addresses.classify(&host) == HostKind::Console);
+        let service = match is_consoles.then(|| below_api(request.uri())) {
+            None => api,
+            Some(None) => console,
+            Some(Some(path)) => {
+                *request.uri_mut() = path;
+                request.extensions_mut().insert(ByConsole);
+                api
+            }
+        };
+        match service.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    })
+}
+
+/// The API's path behind a path of the console's host.
+fn below_api(uri: &Uri) -> Option<Uri> {
+    let rest = uri.path_and_query()?.as_str().strip_prefix(API)?;
+    let rest = match rest.as_bytes().first() {
+        Some(b'/') => rest.to_owned(),
+        None | Some(b'?') => format!("/{rest}"),
+        Some(_) => return None,
+    };
+    rest.parse::<PathAndQuery>().ok().map(Uri::from)
 }
 
 /// The host that was asked for. A forged one only chooses between two public places.
@@ -49,5 +68,15 @@ mod tests {
         assert_eq!(of("App.Svc.Localhost.:8443").as_deref(), Some("app.svc.localhost"));
         assert_eq!(of("app.svc.localhost").as_deref(), Some("app.svc.localhost"));
         assert_eq!(host(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn the_api_is_a_folder_of_the_console() {
+        let of = |uri: &'static str| below_api(&Uri::from_static(uri)).map(|uri| uri.to_string());
+        assert_eq!(of("/api/projects/x?org=y").as_deref(), Some("/projects/x?org=y"));
+        assert_eq!(of("/api").as_deref(), Some("/"));
+        assert_eq!(of("/api?x").as_deref(), Some("/?x"));
+        assert_eq!(of("/apis"), None);
+        assert_eq!(of("/"), None);
     }
 }

@@ -36,6 +36,10 @@ const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-r
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 /// Wrong operator's secrets on the local sign-in page, per client address and ten minutes.
 const SIGN_IN_GUESSES: u32 = 10;
+/// Sign-ins begun on the web, per client address and ten minutes: many people may share one.
+const SIGN_INS: u32 = 200;
+/// Tickets into gated sites, per person and ten minutes.
+const GATE_TICKETS: u32 = 300;
 /// After a failure Redis is left alone for so long, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Subjects counted in this process, at most; beyond it those that have been quiet are forgotten.
@@ -52,6 +56,10 @@ pub enum Bucket {
     Api,
     /// Wrong secrets on the local sign-in page.
     SignInGuess,
+    /// Sign-ins begun on the web.
+    SignIn,
+    /// Tickets into gated sites, per person.
+    GateTicket,
 }
 
 impl Bucket {
@@ -61,6 +69,8 @@ impl Bucket {
             Self::AuthPoll => "auth-poll",
             Self::Api => "api",
             Self::SignInGuess => "sign-in-guess",
+            Self::SignIn => "sign-in",
+            Self::GateTicket => "gate-ticket",
         }
     }
 }
@@ -97,7 +107,7 @@ impl Standing {
 #[derive(Clone)]
 pub struct RateLimits {
     redis: Redis,
-    buckets: Arc<[Limiter; 4]>,
+    buckets: Arc<[Limiter; 6]>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -109,17 +119,21 @@ impl RateLimits {
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
+            Limiter::new(SIGN_INS, TEN_MINUTES),
+            Limiter::new(GATE_TICKETS, TEN_MINUTES),
         ]);
         Self { redis, buckets, redis_paused_until: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
-        let [device, poll, api, guess] = &*self.buckets;
+        let [device, poll, api, guess, sign_in, ticket] = &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
             Bucket::AuthPoll => poll,
             Bucket::Api => api,
             Bucket::SignInGuess => guess,
+            Bucket::SignIn => sign_in,
+            Bucket::GateTicket => ticket,
         }
     }
 
@@ -204,8 +218,8 @@ pub async fn per_client(State((app, bucket)): State<(App, Bucket)>, request: Req
 pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Known(caller)) => {
-            let token = caller.token().to_string();
-            limited(&app, Bucket::Api, &token, request, next).await
+            let credential = caller.credential().to_owned();
+            limited(&app, Bucket::Api, &credential, request, next).await
         }
         _ => next.run(request).await,
     }

@@ -10,19 +10,15 @@ use common::{
     db::{device_grants, users},
 };
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
+    auth::operator::{self, Guess},
     codehost::local,
     error::ApiError,
     extract::{Query, read_body},
-    middleware::{
-        client::ClientAddress,
-        rate_limit::{self, Bucket},
-    },
+    middleware::client::ClientAddress,
     pages::{escape, page},
 };
 
@@ -121,17 +117,16 @@ async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decided, Api
         _ => None,
     };
 
-    // Counted first and taken back when right: guesses made at once cannot all slip through.
-    let client = rate_limit::subject(client);
-    if app.rate_limits.count(Bucket::SignInGuess, &client).await.check().is_err() {
-        let reason = "Too many wrong secrets from your address; please try again in ten minutes.";
-        return Ok(Decided::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
+    match operator::guess(app, client, &filled.secret).await {
+        Guess::Right => {}
+        Guess::Wrong => {
+            return Ok(Decided::Refused(StatusCode::FORBIDDEN, "The operator's secret is wrong.".to_owned()));
+        }
+        Guess::TooMany => {
+            let reason = "Too many wrong secrets from your address; please try again in ten minutes.";
+            return Ok(Decided::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
+        }
     }
-    if !is_operators_secret(app, &filled.secret) {
-        let reason = "The operator's secret is wrong.";
-        return Ok(Decided::Refused(StatusCode::FORBIDDEN, reason.to_owned()));
-    }
-    app.rate_limits.uncount(Bucket::SignInGuess, &client).await;
 
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
@@ -144,13 +139,6 @@ async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decided, Api
     }
     tx.commit().await?;
     Ok(user.map_or(Decided::Denied, |user| Decided::Approved(user.vcs_login)))
-}
-
-/// In constant time; the hashes hide the lengths.
-fn is_operators_secret(app: &App, given: &str) -> bool {
-    let hash = |secret: &str| Sha256::digest(secret);
-    let wanted = hash(&app.config.code_host.client_secret);
-    hash(given).as_slice().ct_eq(wanted.as_slice()).into()
 }
 
 fn require_local(app: &App) -> Result<(), ApiError> {

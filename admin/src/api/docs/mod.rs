@@ -1,4 +1,4 @@
-//! What the API says of itself: `/openapi.json`, `/docs`, `/`, and the console's placeholder.
+//! What the API says of itself: `/openapi.json`, `/docs` and `/`.
 //!
 //! [`document`] completes what the handlers' attributes say; [`render`] makes the readable page of it.
 
@@ -16,11 +16,7 @@ use axum::{
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::{
-    app::App,
-    extract::Json,
-    pages::{escape, page},
-};
+use crate::{app::App, extract::Json, pages::page};
 
 /// The API's description, made once at the start.
 pub struct Docs {
@@ -66,16 +62,4 @@ pub async fn root(State(app): State<App>) -> Json<Value> {
         "openapi": format!("{base}/openapi.json"),
         "health": format!("{base}/health"),
     }))
-}
-
-/// The console's host, for as long as there is no console.
-pub fn console(app: &App) -> Response {
-    let base = escape(app.config.site.base_url.as_str().trim_end_matches('/'));
-    let body = format!(
-        "<h1>svc</h1>\n<p>A folder becomes a site: publish with the <code>svc</code> command, share one page for a \
-         day, roll back in a moment.</p>\n<pre>svc login\nsvc deploy ./public --project my-site\nsvc share page.html \
-         --ttl 1</pre>\n<p><a href=\"{base}/docs\">API documentation</a> · <a href=\"{base}/device\">Sign a device \
-         in</a> · <a href=\"{base}/health\">Health</a></p>"
-    );
-    page(StatusCode::OK, "svc", &body)
 }

@@ -7,6 +7,7 @@ mod call;
 mod device;
 mod identity;
 mod oauth;
+mod web;
 
 use async_trait::async_trait;
 use common::config;
@@ -14,12 +15,13 @@ use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{Answer, Begun, CodeHost, CodeHostError};
+use super::{Answer, Begun, CodeHost, CodeHostError, SignedIn, WebSignIn};
 
 /// GitHub.
 pub struct Github {
     client: Client,
     client_id: String,
+    client_secret: SecretString,
     web: String,
     api: String,
 }
@@ -28,10 +30,14 @@ impl Github {
     /// The configured application at the configured GitHub.
     pub fn new(host: &config::CodeHost) -> anyhow::Result<Self> {
         anyhow::ensure!(!host.client_id.is_empty(), "code_host.client_id must name your GitHub App (or OAuth app)");
+        if host.client_secret.is_empty() {
+            tracing::warn!("code_host.client_secret is not set: people can sign in by `svc login`, but not on the web");
+        }
         let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         Ok(Self {
             client: call::client()?,
             client_id: host.client_id.clone(),
+            client_secret: host.client_secret.clone().into(),
             web: base(&host.web_url),
             api: base(&host.api_url),
         })
@@ -46,5 +52,22 @@ impl CodeHost for Github {
 
     async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError> {
         self.ask_device_flow(device_code).await
+    }
+
+    fn name(&self) -> String {
+        "GitHub".to_owned()
+    }
+
+    fn web_sign_in(&self, leaving: &WebSignIn<'_>) -> Option<String> {
+        Some(self.web_flow(leaving))
+    }
+
+    async fn finish_web_sign_in(
+        &self,
+        code: &SecretString,
+        verifier: &SecretString,
+        redirect_uri: &str,
+    ) -> Result<Option<SignedIn>, CodeHostError> {
+        self.redeem_web_flow(code, verifier, redirect_uri).await
     }
 }

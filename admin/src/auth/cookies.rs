@@ -1,0 +1,57 @@
+//! Cookies of the console's host. Their names' prefix makes browsers keep them to this host alone, and to HTTPS.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use common::secrets::OpaqueSecret;
+
+/// Who is signed in.
+pub const SESSION: &str = "__Host-svc-session";
+/// Which browser has begun to sign in.
+pub const SIGN_IN: &str = "__Host-svc-sign-in";
+
+/// The secret in a cookie. A browser sends a cookie once; whoever sends more gets one try.
+pub fn secret(headers: &HeaderMap, name: &str) -> Option<OpaqueSecret> {
+    let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(given, _)| *given == name).and_then(|(_, value)| OpaqueSecret::parse(value))
+}
+
+/// `Set-Cookie` for a secret.
+pub fn set(name: &str, secret: &OpaqueSecret, life: Duration) -> HeaderValue {
+    cookie(name, secret.expose(), life)
+}
+
+/// `Set-Cookie` that takes a cookie away.
+pub fn clear(name: &str) -> HeaderValue {
+    cookie(name, "", Duration::ZERO)
+}
+
+fn cookie(name: &str, value: &str, life: Duration) -> HeaderValue {
+    let life = life.as_secs();
+    let text = format!("{name}={value}; Path=/; Max-Age={life}; Secure; HttpOnly; SameSite=Lax");
+    let mut cookie = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+    cookie.set_sensitive(true);
+    cookie
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_read_back_and_nothing_else() {
+        let secret_set = OpaqueSecret::generate();
+        let line = set(SESSION, &secret_set, Duration::from_secs(60));
+        let text = line.to_str().unwrap();
+        assert!(text.ends_with("; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Lax") && !text.contains("Domain"));
+        let sent = |text: &str| HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(text).unwrap())]);
+        let pair = text.split(';').next().unwrap();
+        let found = secret(&sent(&format!("a=b; {pair}; x")), SESSION).unwrap();
+        assert_eq!(found.hash(), secret_set.hash());
+        assert!(secret(&sent(pair), SIGN_IN).is_none());
+        assert!(secret(&sent(&format!("{SESSION}=short")), SESSION).is_none());
+        assert!(secret(&HeaderMap::new(), SESSION).is_none());
+        assert!(clear(SESSION).to_str().unwrap().starts_with("__Host-svc-session=; Path=/; Max-Age=0; "));
+    }
+}

@@ -1,0 +1,187 @@
+//! Sessions on the web. The cookie is the console's own: it is sent to no other host, so the API sees it only in
+//! requests that came by the console's `/api`.
+//!
+//! A page of the console takes a [`WebUser`]: who is not signed in is led to the sign-in page and back, and a form counts
+//! only when a page of the console sent it. The API takes a session as a person's credential ([`by_console`]) under the
+//! same condition.
+
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+use common::{
+    db::{
+        sessions::{self, Session},
+        users::User,
+    },
+    domain::limits::SESSION_LIFE,
+    secrets::OpaqueSecret,
+};
+use sqlx::PgConnection;
+
+use super::{
+    Authentication, Caller, CliUser, Credential, Refusal,
+    cookies::{self, SESSION},
+};
+use crate::{
+    app::App,
+    console::{OwnPath, paths},
+    error::ApiError,
+    pages,
+};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// In the extensions of requests to the API that came by the console's host.
+#[derive(Debug, Clone, Copy)]
+pub struct ByConsole;
+
+/// A person who is signed in on the web. As an extractor, for pages of the console.
+#[derive(Debug, Clone)]
+pub struct WebUser {
+    /// The session.
+    pub session: Session,
+    /// Whose it is.
+    pub user: User,
+}
+
+impl WebUser {
+    /// Whose session the request's cookie is of.
+    pub async fn find(app: &App, headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
+        let Some(secret) = cookies::secret(headers, SESSION) else { return Ok(None) };
+        let found = sessions::find(&app.db, &secret.hash(), app.clock.now()).await?;
+        Ok(found.map(|(session, user)| Self { session, user }))
+    }
+}
+
+impl FromRequestParts<App> for WebUser {
+    /// A redirect to the sign-in page; or a page that says why not.
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        if !parts.method.is_safe() && !is_consoles_own(app, &parts.method, &parts.headers) {
+            return Err(foreign_form());
+        }
+        match Self::find(app, &parts.headers).await {
+            Ok(Some(user)) => Ok(user),
+            Ok(None) => {
+                let here = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+                // A form that was sent without a session is not sent again by itself.
+                let back = if parts.method.is_safe() { here } else { "/" };
+                Err(pages::see_other(&app.console.sign_in(&OwnPath::parse(back))))
+            }
+            Err(error) => Err(error.into_response()),
+        }
+    }
+}
+
+/// The session a person has begun: the `Set-Cookie` that carries it. The browser's former session ends with it, so that
+/// no secret from before is worth anything afterwards.
+pub async fn begin(
+    conn: &mut PgConnection,
+    app: &App,
+    user: &User,
+    headers: &HeaderMap,
+) -> Result<HeaderValue, sqlx::Error> {
+    if let Some(former) = cookies::secret(headers, SESSION) {
+        sessions::end_by_secret(&mut *conn, &former.hash()).await?;
+    }
+    let secret = OpaqueSecret::generate();
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    sessions::create(conn, &user.id, &secret.hash(), &browser(agent), app.clock.now()).await?;
+    Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
+}
+
+/// What a session in the request makes of it, if it has one and came by the console's host. Only a request that a page of
+/// the console made speaks for the person: a cookie also comes along with what other sites have a browser send.
+pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) -> Result<Authentication, ApiError> {
+    if cookies::secret(headers, SESSION).is_none() {
+        return Ok(Authentication::Absent);
+    }
+    if !is_consoles_own(app, method, headers) {
+        return Ok(Authentication::Refused(Refusal::ForeignOrigin));
+    }
+    Ok(match WebUser::find(app, headers).await? {
+        Some(WebUser { session, user }) => {
+            let caller = CliUser { credential: Credential::Session(session.id), user };
+            Authentication::Known(Caller::User(caller).into())
+        }
+        None => Authentication::Refused(Refusal::SignedOut),
+    })
+}
+
+/// Whether a page of the console made the request. Browsers name the origin of everything that may change something, and
+/// leave it out of a page's reading from its own origin: then they say so in a field that no page can write.
+pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(header::ORIGIN).into_iter();
+    match (origins.next(), origins.next()) {
+        (Some(origin), None) => origin.as_bytes() == app.console.origin().as_bytes(),
+        (None, None) => method.is_safe() && headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin"),
+        _ => false,
+    }
+}
+
+/// The answer to a form that no page of the console has sent.
+pub fn foreign_form() -> Response {
+    let body = format!(
+        "<div class=\"narrow\"><h1>Not from here</h1><p>This form was sent from another place than the console, so \
+         nothing was done. Please use the console's own pages.</p><p><a href=\"{}\">To the console</a></p></div>",
+        paths::HOME
+    );
+    pages::page(StatusCode::FORBIDDEN, "Not from here", &body)
+}
+
+/// What a person knows their browser by, such as "Firefox on Linux". Nothing finer is kept.
+fn browser(agent: &str) -> String {
+    // Each names those after it as well, for old servers' sake.
+    let programs = [
+        ("Edg", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chromium/", "Chromium"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ];
+    let systems = [
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Android", "Android"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    ];
+    let named =
+        |list: &[(&str, &'static str)]| list.iter().find(|(mark, _)| agent.contains(mark)).map(|(_, name)| *name);
+    match (named(&programs), named(&systems)) {
+        (Some(program), Some(system)) => format!("{program} on {system}"),
+        (Some(name), None) | (None, Some(name)) => name.to_owned(),
+        (None, None) => "A browser".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_named_as_people_know_them() {
+        for (agent, name) in [
+            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+            (
+                "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 \
+                 Safari/605.1.15",
+                "Safari on macOS",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 \
+                 Safari/537.36 Edg/140.0.0.0",
+                "Edge on Windows",
+            ),
+            ("curl/8.0", "A browser"),
+            ("", "A browser"),
+        ] {
+            assert_eq!(browser(agent), name);
+        }
+    }
+}
