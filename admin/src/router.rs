@@ -56,6 +56,9 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::activate))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
+        .routes(routes!(api::transfer::transfer))
+        .routes(routes!(api::env::list))
+        .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
         .routes(routes!(api::shares::list))
         .routes(routes!(api::shares::delete))
@@ -183,6 +186,11 @@ mod tests {
             "put /projects/{name}/access",
             "put /projects/{name}/password",
             "delete /projects/{name}/password",
+            "post /projects/{name}/transfer",
+            "get /projects/{name}/env",
+            "put /projects/{name}/env/{key}",
+            "delete /projects/{name}/env/{key}",
+            "get /projects/{name}/audit",
             "get /shares",
             "post /shares",
             "delete /shares/{name}",

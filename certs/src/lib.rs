@@ -1,6 +1,8 @@
 //! Certificates: where they come from. Serving them is edge's part, storing them `common::db::certificates`'.
 //!
-//! [`local_ca`] is for machines without public names: an authority of their own.
+//! [`local_ca`] is for machines without public names: an authority of their own. [`rotation`] exchanges the master key
+//! that private keys, and all other stored secrets, are sealed with.
 
 pub mod local_ca;
 pub mod private_file;
+pub mod rotation;

@@ -9,10 +9,15 @@ use std::{
 use anyhow::Context as _;
 use certs::{
     local_ca::{self, LocalCa, Outcome},
-    private_file,
+    private_file, rotation,
 };
 use clap::{Parser, Subcommand};
-use common::{config::Config, db, domain::Clock, secrets::MasterKey};
+use common::{
+    config::Config,
+    db,
+    domain::Clock,
+    secrets::{MasterKey, master_key::Key},
+};
 
 /// Makes and keeps the keys and certificates of an installation.
 #[derive(Parser)]
@@ -32,12 +37,32 @@ enum Command {
         /// Where to; refused when it exists.
         file: PathBuf,
     },
+    /// Exchanges the master key for a new one while the programs run, and seals every stored secret anew. May be
+    /// interrupted and run again. The old key stays in the key file, as long as it may be needed.
+    RotateKey {
+        #[command(flatten)]
+        how: Rotation,
+    },
     /// Makes or renews the certificate of the configured domains, with an authority kept in DIR, and stores it.
     LocalCa {
         /// The authority's folder: ca.pem, which visitors must trust, and ca.key.
         #[arg(long)]
         dir: PathBuf,
     },
+}
+
+/// How far a rotation goes.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+struct Rotation {
+    /// Only adds a key, which opens but does not seal yet. With programs on several machines: prepare, copy the key
+    /// file to all of them, then rotate.
+    #[arg(long)]
+    prepare: bool,
+    /// Forgets the old keys, once nothing is sealed with them any more. Copy the key file to all machines again before
+    /// and after.
+    #[arg(long)]
+    finish: bool,
 }
 
 fn main() -> ExitCode {
@@ -58,15 +83,32 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<String> {
     match &arguments.command {
         Command::MasterKey { file } => {
-            private_file::create(file, &format!("{}\n", MasterKey::generate().to_base64()))
+            private_file::create(file, &format!("{}\n", Key::generate().to_base64()))
                 .with_context(|| format!("cannot write {}", file.display()))?;
             Ok(format!("wrote a new master key to {}", file.display()))
         }
+        Command::RotateKey { how } => {
+            let config = Config::load(arguments.config.as_deref())?;
+            let file = &config.secrets.master_key_file;
+            let rotate = async {
+                let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+                Ok(match how {
+                    Rotation { prepare: true, .. } => rotation::prepare(file)?.to_string(),
+                    Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
+                    Rotation { .. } => rotation::rotate(&db, file).await?.to_string(),
+                })
+            };
+            runtime()?.block_on(rotate)
+        }
         Command::LocalCa { dir } => {
             let config = Config::load(arguments.config.as_deref())?;
-            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(renew_local(&config, dir))
+            runtime()?.block_on(renew_local(&config, dir))
         }
     }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 async fn renew_local(config: &Config, dir: &Path) -> anyhow::Result<String> {

@@ -137,7 +137,8 @@ async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError>
     Ok(Party::Org(membership.org().clone()))
 }
 
-fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
+/// A project as the API shows it.
+pub fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
     Project {
         url: url(addresses, &project),
         id: project.id,

@@ -8,6 +8,7 @@ pub mod audit;
 pub mod deployments;
 pub mod device;
 pub mod domains;
+pub mod env;
 pub mod error;
 pub mod orgs;
 pub mod projects;
@@ -41,6 +42,17 @@ pub struct Page {
     pub limit: Option<String>,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
+}
+
+/// Reads what may be null but not absent.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
+}
+
+/// Reads one of an enum's words, or null.
+fn optional_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    word.map(|word| T::deserialize(word.into_deserializer())).transpose()
 }
 
 /// Reads one of an enum's words. Serde by itself would also take `{"word": null}`, and call other types no JSON.

@@ -61,6 +61,15 @@ pub struct ProjectList {
     pub next_cursor: Option<String>,
 }
 
+/// Moves a project.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct TransferProject {
+    /// The org that is to own it; null makes it your personal project.
+    #[serde(deserialize_with = "super::nullable")]
+    #[schema(required)]
+    pub org: Option<String>,
+}
+
 /// Makes a project.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct CreateProject {

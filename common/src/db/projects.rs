@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::Deref};
 
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{pack_removals, route_changes};
+use super::{orgs::Membership, pack_removals, route_changes};
 use crate::{
     domain::{
         DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
@@ -312,12 +312,102 @@ pub async fn set_access(
     Ok((mode, route_changes::record(conn, &project.id, &[], now).await?))
 }
 
+/// Whom a project is to belong to.
+#[derive(Debug, Clone, Copy)]
+pub enum Destination<'a> {
+    /// The person who moves it.
+    Personal(&'a UserId),
+    /// An org, of which the person who moves it is a member.
+    Org(&'a Membership),
+}
+
+/// Why a project was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The project was deleted or moved meanwhile.
+    #[error("the project is gone")]
+    Gone,
+    /// The org was deleted meanwhile.
+    #[error("the organization is gone")]
+    OrgGone,
+    /// A share stays with who made it.
+    #[error("a share cannot be moved")]
+    Share,
+    /// Only the org's members may see the site, and a personal project has none: it would have to become public.
+    #[error("the site is open to the organization's members only")]
+    OrgGated,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Moves the project. None when it is there already. Every move ends the visits that a gate has let in.
+pub async fn transfer(
+    conn: &mut PgConnection,
+    project: &Permit<impl AtLeast<Administer>>,
+    to: Destination<'_>,
+    now: Timestamp,
+) -> Result<Option<(Project, RouteChange)>, TransferError> {
+    if project.share_name.is_some() {
+        return Err(TransferError::Share);
+    }
+    // Locked, and read again: who was permitted to move it out of one org may not move it out of the next.
+    let stored = sqlx::query!(
+        r#"SELECT access_mode AS "access_mode: AccessMode", user_id AS "user_id: UserId" FROM projects
+           WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE"#,
+        project.id.as_str(),
+        project.org_id.as_ref().map(OrgId::as_str),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(TransferError::Gone)?;
+    let (user, org) = match to {
+        Destination::Personal(user) => (Some(user), None),
+        Destination::Org(membership) => (None, Some(membership)),
+    };
+    if stored.user_id.as_ref() == user && project.org_id.as_ref() == org.map(Membership::org) {
+        return Ok(None);
+    }
+    if org.is_none() && stored.access_mode == AccessMode::Org {
+        return Err(TransferError::OrgGated);
+    }
+    let moved = sqlx::query!(
+        "UPDATE projects SET user_id = $2, org_id = $3, access_version = access_version + 1 WHERE id = $1",
+        project.id.as_str(),
+        user.map(UserId::as_str),
+        org.map(|membership| membership.org().as_str()),
+    )
+    .execute(&mut *conn)
+    .await;
+    match moved {
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(TransferError::OrgGone),
+        moved => moved?,
+    };
+    let change = route_changes::record(conn, &project.id, &[], now).await?;
+    let moved = Project {
+        org_id: org.map(|membership| membership.org().clone()),
+        org: org.map(|membership| membership.name().clone()),
+        ..Project::clone(project)
+    };
+    Ok(Some((moved, change)))
+}
+
 /// Deletes the project and all it owns; its packs are queued for removal. None when it is gone already.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Administer>>,
     now: Timestamp,
 ) -> Result<Option<RouteChange>, sqlx::Error> {
+    // Who was permitted to delete it in one org may not delete it in the next.
+    let org = project.org_id.as_ref().map(OrgId::as_str);
+    let stays = sqlx::query_scalar!(
+        "SELECT true FROM projects WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE",
+        project.id.as_str(),
+        org,
+    );
+    if stays.fetch_optional(&mut *conn).await?.is_none() {
+        return Ok(None);
+    }
     remove(conn, &project.id, &project.host(), now).await
 }
 

@@ -23,6 +23,14 @@ pub const SHARE_TTL_DAYS: RangeInclusive<u32> = 1..=30;
 pub const SHARE_TTL_DEFAULT_DAYS: u32 = 7;
 /// Deployments shown in a project's detail.
 pub const DETAIL_DEPLOYMENTS: i64 = 20;
+/// Characters of an environment variable's name.
+pub const ENV_KEY_CHARS: usize = 128;
+/// Characters of an environment variable's value.
+pub const ENV_VALUE_CHARS: usize = 32 * 1024;
+/// Environment variables of a project.
+pub const ENV_VARS: i64 = 200;
+/// All values of a project's environment variables together.
+pub const ENV_TOTAL_BYTES: i64 = 512 * 1024;
 /// Rows of a page, at most and by default.
 pub const PAGE_ROWS: i64 = 100;
 /// Largest JSON body the control plane reads.

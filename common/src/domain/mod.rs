@@ -9,6 +9,7 @@ pub mod audit;
 pub mod clock;
 pub mod deployment;
 pub mod email;
+pub mod env;
 pub mod ids;
 pub mod limits;
 pub mod models;

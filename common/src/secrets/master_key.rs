@@ -1,9 +1,14 @@
-//! The operator's master key, and what is derived from it.
+//! The operator's master key, and what is derived from it. How a key is exchanged for another: `certs rotate-key`.
 //!
 //! Nothing is encrypted with the master key itself: each purpose has a key of its own (HKDF-SHA-256), so that a
 //! cookie key in memory opens no row. Sealed rows are XChaCha20-Poly1305, with the row's identity as associated data.
 
-use std::path::Path;
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chacha20poly1305::{
@@ -21,6 +26,8 @@ pub enum Purpose {
     CertificateKeys,
     /// Sealing the code host's device codes and tokens.
     CodeHost,
+    /// Sealing the values of environment variables.
+    EnvValues,
     /// Authenticating gate cookies.
     GateCookies,
     /// Sealing what a sign-in under way on the web needs.
@@ -34,6 +41,7 @@ impl Purpose {
         match self {
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
+            Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
             Self::SignIns => "sign-ins",
             Self::TlsTickets => "tls tickets",
@@ -41,9 +49,39 @@ impl Purpose {
     }
 }
 
-/// 32 bytes that the operator keeps in a file of their own.
+/// Leads every sealed value: the form, then the id of the key that sealed it.
+pub const TAG_LEN: usize = 1 + KEY_ID_LEN;
+const KEY_ID_LEN: usize = 4;
+/// The form of sealed values. Those from before there were key ids have no tag at all.
+const FORM: u8 = 1;
+/// How old a reading of the key file may be. Rotation counts on it: see `certs rotate-key`.
+pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
+
+/// The keys that the operator keeps in a file of their own; cheap to clone.
+///
+/// The file holds one key a line. The first one seals, all of them open. It is read again when it has changed, so that a
+/// key can be exchanged under running programs; what cannot be read is reported and the known keys are kept.
 #[derive(Clone)]
-pub struct MasterKey([u8; 32]);
+pub struct MasterKey(Arc<Ring>);
+
+struct Ring {
+    /// None for keys without a file.
+    path: Option<PathBuf>,
+    read: RwLock<Reading>,
+}
+
+struct Reading {
+    keys: Arc<[Key]>,
+    stamp: Option<Stamp>,
+    checked_at: Instant,
+}
+
+/// What tells that a file has changed.
+type Stamp = (u64, u64, i64, i64);
+
+/// One key of 32 bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
 
 /// Why there is no master key.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +94,8 @@ pub enum KeyError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file does not hold a key.
-    #[error("the master key file {0} must hold 32 bytes in base64, as `certs master-key` writes them")]
+    /// The file does not hold keys.
+    #[error("the master key file {0} must hold 32 bytes in base64 a line, as `certs master-key` writes them")]
     Form(String),
 }
 
@@ -66,7 +104,7 @@ pub enum KeyError {
 #[error("sealed data does not open: wrong key, wrong row, or damaged")]
 pub struct Unopenable;
 
-impl MasterKey {
+impl Key {
     /// A new random key.
     pub fn generate() -> Self {
         let mut bytes = [0; 32];
@@ -74,33 +112,173 @@ impl MasterKey {
         Self(bytes)
     }
 
-    /// From its file.
-    pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown.clone(), source })?;
-        let bytes = STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or(KeyError::Form(shown))
+    /// A line of the key file.
+    pub fn from_base64(text: &str) -> Option<Self> {
+        STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Self)
     }
 
-    /// The text of its file.
+    /// Its line in the key file.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0)
     }
 
-    /// The key for a purpose; `context` separates keys within it (an hour, say).
-    pub fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
+    /// What this key's sealed values begin with. Tells the keys apart, and nothing about them.
+    pub fn tag(&self) -> [u8; TAG_LEN] {
+        let [a, b, c, d, ..] = derive(&self.0, "key id", b"");
+        [FORM, a, b, c, d]
+    }
+
+    /// The id that people see.
+    pub fn id(&self) -> String {
+        hex::encode(&self.tag()[1..])
+    }
+
+    fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
         derive(&self.0, purpose.label(), context)
     }
+}
 
-    /// Seals `plain` for the row named by `identity`: nonce, then ciphertext with tag.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.id())
+    }
+}
+
+/// What a key file says: a key a line, blank lines and `#` comments aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFile {
+    /// The first one seals, all of them open. Never empty.
+    pub keys: Vec<Key>,
+    /// The one that is to seal after the next `certs rotate-key`: on a line that begins with `next`. It opens already.
+    pub next: Option<Key>,
+}
+
+impl KeyFile {
+    /// Reads the text of a key file; none when it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut file = Self { keys: Vec::new(), next: None };
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            match line.strip_prefix("next ") {
+                None => file.keys.push(Key::from_base64(line)?),
+                Some(_) if file.next.is_some() => return None,
+                Some(key) => file.next = Some(Key::from_base64(key)?),
+            }
+        }
+        (!file.keys.is_empty()).then_some(file)
+    }
+
+    /// Its text.
+    pub fn to_text(&self) -> String {
+        let keys = self.keys.iter().map(|key| format!("{}\n", key.to_base64()));
+        keys.chain(self.next.iter().map(|key| format!("next {}\n", key.to_base64()))).collect()
+    }
+
+    fn into_keys(self) -> Vec<Key> {
+        self.keys.into_iter().chain(self.next).collect()
+    }
+}
+
+impl MasterKey {
+    /// A new random key, without a file.
+    pub fn generate() -> Self {
+        Self::new(None, vec![Key::generate()], None)
+    }
+
+    /// From its file.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let (keys, stamp) = read_file(path)?;
+        Ok(Self::new(Some(path.to_owned()), keys, Some(stamp)))
+    }
+
+    fn new(path: Option<PathBuf>, keys: Vec<Key>, stamp: Option<Stamp>) -> Self {
+        let read = RwLock::new(Reading { keys: keys.into(), stamp, checked_at: Instant::now() });
+        Self(Arc::new(Ring { path, read }))
+    }
+
+    /// The key for a purpose; `context` separates keys within it (an hour, say).
+    pub fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
+        self.keys()[0].derive(purpose, context)
+    }
+
+    /// Seals `plain` for the row named by `identity`: tag, nonce, then ciphertext with its own tag.
     pub fn seal(&self, purpose: Purpose, identity: &[u8], plain: &[u8]) -> Vec<u8> {
-        seal(&self.derive(purpose, b""), identity, plain)
+        let keys = self.keys();
+        [keys[0].tag().as_slice(), &seal(&keys[0].derive(purpose, b""), identity, plain)].concat()
     }
 
-    /// Opens what [`Self::seal`] made.
+    /// Opens what [`Self::seal`] made, with whichever key sealed it.
     pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
-        open(&self.derive(purpose, b""), identity, sealed)
+        let opened = open_with(&self.keys(), purpose, identity, sealed);
+        // Perhaps by a key that has just come into the file.
+        opened.or_else(|refused| match self.read_again() {
+            true => open_with(&self.keys(), purpose, identity, sealed),
+            false => Err(refused),
+        })
     }
+
+    /// What the sealing key's values begin with.
+    pub fn tag(&self) -> [u8; TAG_LEN] {
+        self.keys()[0].tag()
+    }
+
+    /// The known keys, the sealing one first; read again when the last look at the file is too long ago.
+    pub fn keys(&self) -> Arc<[Key]> {
+        let reading = self.0.read.read().unwrap_or_else(PoisonError::into_inner);
+        if self.0.path.is_none() || reading.checked_at.elapsed() < RELOAD_EVERY {
+            return Arc::clone(&reading.keys);
+        }
+        drop(reading);
+        self.read_again();
+        Arc::clone(&self.0.read.read().unwrap_or_else(PoisonError::into_inner).keys)
+    }
+
+    /// Reads the file if it has changed; says whether it had.
+    fn read_again(&self) -> bool {
+        let Some(path) = &self.0.path else { return false };
+        let mut reading = self.0.read.write().unwrap_or_else(PoisonError::into_inner);
+        reading.checked_at = Instant::now();
+        if reading.stamp.is_some() && stamp(path).ok() == reading.stamp {
+            return false;
+        }
+        match read_file(path) {
+            Ok((keys, stamp)) => {
+                reading.keys = keys.into();
+                reading.stamp = Some(stamp);
+                true
+            }
+            Err(error) => {
+                // Said once, not every two seconds: the stamp of the unreadable file is remembered.
+                tracing::error!(%error, "the changed master key file is not used; the keys known so far are kept");
+                reading.stamp = stamp(path).ok();
+                false
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<(Vec<Key>, Stamp), KeyError> {
+    let shown = || path.display().to_string();
+    // Taken before the text: a change in between is then seen at the next look.
+    let stamp = stamp(path).map_err(|source| KeyError::Read { path: shown(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown(), source })?;
+    let file = KeyFile::parse(&text).ok_or_else(|| KeyError::Form(shown()))?;
+    Ok((file.into_keys(), stamp))
+}
+
+fn stamp(path: &Path) -> std::io::Result<Stamp> {
+    let about = std::fs::metadata(path)?;
+    Ok((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
+}
+
+/// Opens with the key that the tag names; without a tag of ours, with any.
+fn open_with(keys: &[Key], purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
+    if let Some((tag, rest)) = sealed.split_first_chunk::<TAG_LEN>()
+        && let Some(key) = keys.iter().find(|key| key.tag() == *tag)
+        && let Ok(plain) = open(&key.derive(purpose, b""), identity, rest)
+    {
+        return Ok(plain);
+    }
+    keys.iter().find_map(|key| open(&key.derive(purpose, b""), identity, sealed).ok()).ok_or(Unopenable)
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -150,5 +328,48 @@ mod tests {
         assert_eq!(key.open(Purpose::CertificateKeys, b"row 1", &sealed), Err(Unopenable));
         assert_eq!(MasterKey::generate().open(Purpose::CodeHost, b"row 1", &sealed), Err(Unopenable));
         assert_eq!(key.open(Purpose::CodeHost, b"row 1", b"short"), Err(Unopenable));
+    }
+    #[test]
+    fn the_first_key_of_the_file_seals_and_all_of_them_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        let (old, new) = (Key::generate(), Key::generate());
+        std::fs::write(&path, format!("{}\n", old.to_base64())).unwrap();
+        let running = MasterKey::load(&path).unwrap();
+        let by_old = running.seal(Purpose::EnvValues, b"row", b"secret");
+        assert_eq!(by_old[..TAG_LEN], old.tag());
+
+        // Another program was told of the new key first.
+        std::fs::write(&path, format!("# exchanged\n{}\n{}\n", new.to_base64(), old.to_base64())).unwrap();
+        let by_new = MasterKey::load(&path).unwrap().seal(Purpose::EnvValues, b"row", b"secret");
+        assert_eq!(by_new[..TAG_LEN], new.tag());
+        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
+        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_old), Ok(b"secret".to_vec()));
+        assert_eq!(running.tag(), new.tag(), "it seals with the new key from then on");
+
+        // What is no key file changes nothing.
+        std::fs::write(&path, "nonsense").unwrap();
+        assert!(KeyFile::parse("").is_none() && KeyFile::parse(&format!("next {}", new.to_base64())).is_none());
+        assert_eq!(MasterKey::load(&path).err().map(|e| e.to_string().contains("32 bytes")), Some(true));
+        assert_eq!(running.open(Purpose::EnvValues, b"other row", &by_new), Err(Unopenable));
+        assert_eq!(running.open(Purpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
+    }
+
+    #[test]
+    fn a_prepared_key_opens_and_does_not_seal() {
+        let (old, next) = (Key::generate(), Key::generate());
+        let file = KeyFile { keys: vec![old.clone()], next: Some(next.clone()) };
+        assert_eq!(KeyFile::parse(&file.to_text()), Some(file.clone()));
+        let master = MasterKey::new(None, file.into_keys(), None);
+        assert_eq!(master.tag(), old.tag());
+        let elsewhere = MasterKey::new(None, vec![next], None).seal(Purpose::EnvValues, b"row", b"secret");
+        assert_eq!(master.open(Purpose::EnvValues, b"row", &elsewhere), Ok(b"secret".to_vec()));
+    }
+
+    #[test]
+    fn values_from_before_there_were_key_ids_open() {
+        let key = MasterKey::generate();
+        let untagged = seal(&key.derive(Purpose::EnvValues, b""), b"row", b"secret");
+        assert_eq!(key.open(Purpose::EnvValues, b"row", &untagged), Ok(b"secret".to_vec()));
     }
 }

@@ -1,0 +1,129 @@
+//! `/projects/:name/env`: environment variables.
+
+use axum::extract::State;
+use common::{
+    api::{
+        Done,
+        env::{EnvChanged, EnvList, EnvVar, SetEnv},
+    },
+    db::{
+        audit::{self, Entry},
+        env::{self, SetError},
+        projects::Edit,
+    },
+    domain::{
+        audit::Action,
+        env::EnvKey,
+        limits::{ENV_TOTAL_BYTES, ENV_VARS},
+    },
+};
+use serde::Deserialize;
+
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::ApiError,
+    extract::{Json, Path},
+};
+
+/// The variable of the path. The project of the path is in [`ProjectAccess`].
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    key: String,
+}
+
+impl Named {
+    fn key(&self) -> Result<EnvKey, ApiError> {
+        self.key.parse().map_err(|error| ApiError::invalid(format!("{error}.")))
+    }
+}
+
+/// The project's environment variables with their values, newest first.
+#[utoipa::path(
+    get, path = "/projects/{name}/env", tag = "Environment",
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "The variables", body = EnvList)),
+)]
+pub async fn list(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Edit>,
+) -> Result<Json<EnvList>, ApiError> {
+    let rows = env::list(&app.db, &project).await?;
+    let open = |row: env::Stored| {
+        let value = row.open(&app.master_key, &project.id).map_err(ApiError::internal)?;
+        Ok(EnvVar { key: row.key, value, scope: row.scope })
+    };
+    Ok(Json(EnvList { env: rows.into_iter().map(open).collect::<Result<_, ApiError>>()? }))
+}
+
+/// Sets an environment variable. At most 200 a project, and 512 KB of values together.
+#[utoipa::path(
+    put, path = "/projects/{name}/env/{key}", tag = "Environment", request_body = SetEnv,
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("key" = EnvKey, Path, description = "Letters, digits and underscores, not beginning with a digit"),
+    ),
+    responses((status = 200, description = "Set", body = EnvChanged)),
+)]
+pub async fn set(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Path(named): Path<Named>,
+    Json(body): Json<SetEnv>,
+) -> Result<Json<EnvChanged>, ApiError> {
+    let key = named.key()?;
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let scope = env::set(&mut tx, &app.master_key, &project, (&key, &body.value, body.scope), now).await?;
+    // The key and never the value.
+    let entry = Entry::of_project(caller.actor(), Action::EnvSet, &project).with("key", key.as_str());
+    audit::record(&mut tx, &entry.with("scope", scope.as_str()), now).await?;
+    tx.commit().await?;
+    Ok(Json(EnvChanged { ok: true, key, scope }))
+}
+
+/// Removes an environment variable.
+#[utoipa::path(
+    delete, path = "/projects/{name}/env/{key}", tag = "Environment",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("key" = EnvKey, Path, description = "The variable's name"),
+    ),
+    responses((status = 200, description = "Removed", body = Done)),
+)]
+pub async fn remove(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Path(named): Path<Named>,
+) -> Result<Json<Done>, ApiError> {
+    let no_variable = || ApiError::not_found("variable");
+    // What cannot be a key names nothing.
+    let key = named.key().map_err(|_| no_variable())?;
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    if !env::remove(&mut tx, &project, &key).await? {
+        return Err(no_variable());
+    }
+    let entry = Entry::of_project(caller.actor(), Action::EnvRemove, &project);
+    audit::record(&mut tx, &entry.with("key", key.as_str()), now).await?;
+    tx.commit().await?;
+    Ok(Json(Done::OK))
+}
+
+impl From<SetError> for ApiError {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Gone => Self::not_found("project"),
+            SetError::TooMany => {
+                Self::invalid(format!("This project has {ENV_VARS} variables, as many as it may; remove one first."))
+            }
+            SetError::TooLarge => {
+                let kb = ENV_TOTAL_BYTES / 1024;
+                Self::invalid(format!("`value` is too large: a project's values together may take {kb} KB."))
+            }
+            SetError::Db(error) => error.into(),
+        }
+    }
+}

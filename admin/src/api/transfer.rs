@@ -1,0 +1,82 @@
+//! `POST /projects/:name/transfer`: from a person to an org, between orgs, and back.
+
+use axum::{extract::State, response::IntoResponse};
+use common::{
+    api::projects::{Project, TransferProject},
+    db::{
+        audit::{self, Entry},
+        orgs,
+        projects::{self, Administer, Destination, TransferError},
+    },
+    domain::audit::Action,
+};
+
+use crate::{
+    api::projects::view,
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::ApiError,
+    extract::Json,
+};
+
+/// Moves a project into an org that you belong to, or makes it personal: yours. Leaving an org takes one of its admins.
+/// Its address, deployments, domains and variables stay; visitors whom a gate has let in are asked again.
+#[utoipa::path(
+    post, path = "/projects/{name}/transfer", tag = "Projects", request_body = TransferProject,
+    params(("name" = String, Path, description = "The project's name")),
+    responses(
+        (status = 200, description = "The project, where it is now", body = Project),
+        (status = 403, description = "`forbidden`: only admins of the org may let it go", body = common::api::error::ErrorEnvelope),
+    ),
+)]
+pub async fn transfer(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Administer>,
+    Json(body): Json<TransferProject>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let no_org = || ApiError::not_found("organization");
+    let mut tx = app.db.begin().await?;
+    let target = match &body.org {
+        None => None,
+        Some(name) => {
+            let name = name.parse().map_err(|_| no_org())?;
+            Some(orgs::membership(&mut *tx, &caller.user.id, &name).await?.ok_or_else(no_org)?)
+        }
+    };
+    let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
+    if project.org_id.is_some() {
+        let left = Entry::of_project(caller.actor(), Action::ProjectTransferOut, &project);
+        audit::record(&mut tx, &left.with("to", body.org.clone()), now).await?;
+    }
+    if let Some(target) = &target {
+        let came = Entry {
+            org: Some((target.org(), target.name())),
+            ..Entry::of_project(caller.actor(), Action::ProjectTransferIn, &project)
+        };
+        let from = project.org.as_ref().map(ToString::to_string);
+        audit::record(&mut tx, &came.with("from", from), now).await?;
+    }
+    // It is there already: nothing is committed, not even that somebody tried.
+    let Some((moved, change)) = projects::transfer(&mut tx, &project, destination, now).await? else {
+        return Ok((None, Json(view(&app.addresses, project.clone()))));
+    };
+    tx.commit().await?;
+    Ok((Some(app.edges.apply(change).await), Json(view(&app.addresses, moved))))
+}
+
+impl From<TransferError> for ApiError {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Gone => Self::not_found("project"),
+            TransferError::OrgGone => Self::not_found("organization"),
+            TransferError::Share => Self::invalid("A share cannot be moved; publish it as a project instead."),
+            TransferError::OrgGated => Self::invalid(
+                "`org` cannot be null while only the organization's members may see the site; \
+                 set its access to public or password first.",
+            ),
+            TransferError::Db(error) => error.into(),
+        }
+    }
+}

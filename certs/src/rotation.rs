@@ -1,0 +1,239 @@
+//! The master key is exchanged for a new one, while the programs run.
+//!
+//! The new key comes first in the key file, before the old one, and is seen by running programs within
+//! [`RELOAD_EVERY`]: from then on they seal with it, and open with both. Then every sealed row is sealed anew. A program
+//! that has not seen the new key yet may add a row under the old one in the meantime, so the search is repeated until it
+//! finds nothing once all must have seen it. The old key stays in the file until [`finish`].
+//!
+//! Everything may be interrupted anywhere and run again: a row is sealed with one key or the other, and says which.
+
+use std::{fmt, fs, io, path::Path, time::Duration};
+
+use common::{
+    db::sealed::Column,
+    secrets::{
+        MasterKey,
+        master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
+    },
+};
+use sqlx::PgPool;
+
+use crate::private_file;
+
+/// Rows read at once.
+const BATCH: i64 = 200;
+/// How long a program may take from sealing a value to committing it.
+const COMMITTED_WITHIN: Duration = Duration::from_secs(3);
+/// Searches before giving up: more are needed only when a program goes on sealing with the old key.
+const SEARCHES: usize = 5;
+
+/// Why a rotation stopped. All of them leave everything readable.
+#[derive(Debug, thiserror::Error)]
+pub enum RotationError {
+    /// The key file cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The key file, or its folder, cannot be written.
+    #[error("cannot replace the key file {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Two at once would lose a key.
+    #[error("another `certs rotate-key` is at work on this key file; wait for it to end")]
+    Busy,
+    /// One at a time.
+    #[error("the key file already holds a prepared key: run `certs rotate-key` to go on")]
+    Prepared,
+    /// Rows that no known key opens; they are as unreadable as they were before.
+    #[error("{} of the sealed values open with no key of the file, {} first; the old keys are kept", .0.len(), .0[0])]
+    Unopenable(Vec<String>),
+    /// Some program does not know the new key.
+    #[error(
+        "values are still being sealed with the old key: does every program read this key file? Copy it to all \
+         machines and run `certs rotate-key` again"
+    )]
+    StillOld,
+    /// Not yet.
+    #[error("some values are still sealed with an old key; run `certs rotate-key` first")]
+    Unfinished,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// A key was prepared.
+#[derive(Debug)]
+pub struct Prepared(Key);
+
+impl fmt::Display for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "prepared key {}; copy the key file to every machine that runs svc, then run `certs rotate-key`",
+            self.0.id()
+        )
+    }
+}
+
+/// Everything is sealed with the new key.
+#[derive(Debug)]
+pub struct Rotated {
+    key: Key,
+    /// Values sealed anew, a column each.
+    resealed: Vec<(Column, u64)>,
+}
+
+impl fmt::Display for Rotated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (column, values) in &self.resealed {
+            writeln!(f, "{}: {values} sealed anew", column.name())?;
+        }
+        write!(
+            f,
+            "everything is sealed with key {}; `certs rotate-key --finish` forgets the old one, and from the next start \
+             of an edge visitors of protected sites give their password again",
+            self.key.id()
+        )
+    }
+}
+
+/// The old keys are forgotten.
+#[derive(Debug)]
+pub struct Finished {
+    key: Key,
+    forgotten: usize,
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.forgotten {
+            0 => write!(f, "key {} is the only one already", self.key.id()),
+            _ => write!(f, "key {} is the only one now; keep a copy of the key file", self.key.id()),
+        }
+    }
+}
+
+/// Adds a key that opens but does not seal yet.
+pub fn prepare(path: &Path) -> Result<Prepared, RotationError> {
+    let _lock = lock(path)?;
+    let mut file = read(path)?;
+    if file.next.is_some() {
+        return Err(RotationError::Prepared);
+    }
+    let key = Key::generate();
+    file.next = Some(key.clone());
+    write(path, &file)?;
+    Ok(Prepared(key))
+}
+
+/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file holds
+/// more than one key already, goes on where it was interrupted.
+pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> {
+    let _lock = lock(path)?;
+    let mut file = read(path)?;
+    let fresh = match file.next.take() {
+        Some(prepared) => Some(prepared),
+        None if file.keys.len() == 1 => Some(Key::generate()),
+        None => None,
+    };
+    if let Some(key) = fresh {
+        file.keys.insert(0, key);
+        write(path, &file)?;
+    }
+    let master = MasterKey::load(path)?;
+    let mut resealed: Vec<(Column, u64)> = Column::ALL.iter().map(|column| (*column, 0)).collect();
+    for search in 0..SEARCHES {
+        let mut found = 0;
+        let mut unopenable = Vec::new();
+        for (column, values) in &mut resealed {
+            let anew = reseal(db, &master, *column, &mut unopenable).await?;
+            *values += anew;
+            found += anew;
+        }
+        if !unopenable.is_empty() {
+            return Err(RotationError::Unopenable(unopenable));
+        }
+        // Not after the first search: see below.
+        if found == 0 && search > 0 {
+            return Ok(Rotated { key: file.keys.swap_remove(0), resealed });
+        }
+        // What was sealed with the old key before its program knew better is committed after this.
+        tokio::time::sleep(RELOAD_EVERY + COMMITTED_WITHIN).await;
+    }
+    Err(RotationError::StillOld)
+}
+
+/// Forgets the keys that nothing is sealed with any more.
+pub async fn finish(db: &PgPool, path: &Path) -> Result<Finished, RotationError> {
+    let _lock = lock(path)?;
+    let mut file = read(path)?;
+    if file.next.is_some() || !nothing_is_old(db, &MasterKey::load(path)?).await? {
+        return Err(RotationError::Unfinished);
+    }
+    let old = file.keys.split_off(1);
+    if !old.is_empty() {
+        write(path, &file)?;
+    }
+    Ok(Finished { key: file.keys.swap_remove(0), forgotten: old.len() })
+}
+
+/// Seals a column's values anew; says how many. Those that no key opens are named in `unopenable`.
+async fn reseal(
+    db: &PgPool,
+    master: &MasterKey,
+    column: Column,
+    unopenable: &mut Vec<String>,
+) -> Result<u64, sqlx::Error> {
+    let (mut values, mut after) = (0, String::new());
+    loop {
+        let rows = column.stale(db, &master.tag(), &after, BATCH).await?;
+        let Some(last) = rows.last() else { return Ok(values) };
+        after.clone_from(&last.row);
+        for row in rows {
+            let identity = column.identity(&row.row);
+            match master.open(column.purpose(), &identity, &row.sealed) {
+                Ok(plain) => {
+                    let sealed = master.seal(column.purpose(), &identity, &plain);
+                    // When somebody was faster, the new value is found by the next search, if it needs it.
+                    values += u64::from(column.replace(db, &row, &sealed).await?);
+                }
+                Err(_) => unopenable.push(format!("{} of {}", column.name(), row.row)),
+            }
+        }
+    }
+}
+
+async fn nothing_is_old(db: &PgPool, master: &MasterKey) -> Result<bool, sqlx::Error> {
+    for column in Column::ALL {
+        if !column.stale(db, &master.tag(), "", 1).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read(path: &Path) -> Result<KeyFile, RotationError> {
+    let shown = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|source| KeyError::Read { path: shown.clone(), source })?;
+    KeyFile::parse(&text).ok_or(RotationError::Key(KeyError::Form(shown)))
+}
+
+fn write(path: &Path, file: &KeyFile) -> Result<(), RotationError> {
+    let failed = |source| RotationError::Write { path: path.display().to_string(), source };
+    private_file::replace(path, &file.to_text()).map_err(failed)
+}
+
+/// Held until it is dropped. On the folder, because the file itself is replaced.
+fn lock(path: &Path) -> Result<fs::File, RotationError> {
+    let failed = |source| RotationError::Write { path: path.display().to_string(), source };
+    let path = path.canonicalize().map_err(failed)?;
+    let folder = fs::File::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    match folder.try_lock() {
+        Ok(()) => Ok(folder),
+        Err(fs::TryLockError::WouldBlock) => Err(RotationError::Busy),
+        Err(fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
