@@ -208,12 +208,15 @@ impl MasterKey {
 
     /// Opens what [`Self::seal`] made, with whichever key sealed it.
     pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
-        let opened = open_with(&self.keys(), purpose, identity, sealed);
-        // Perhaps by a key that has just come into the file.
-        opened.or_else(|refused| match self.read_again() {
-            true => open_with(&self.keys(), purpose, identity, sealed),
-            false => Err(refused),
-        })
+        let known = self.keys();
+        let opened = open_with(&known, purpose, identity, sealed);
+        if opened.is_ok() {
+            return opened;
+        }
+        // Perhaps by a key that has just come into the file, and perhaps somebody else has just read it.
+        self.read_again();
+        let now = self.keys();
+        if Arc::ptr_eq(&known, &now) { opened } else { open_with(&now, purpose, identity, sealed) }
     }
 
     /// What the sealing key's values begin with.
@@ -232,25 +235,23 @@ impl MasterKey {
         Arc::clone(&self.0.read.read().unwrap_or_else(PoisonError::into_inner).keys)
     }
 
-    /// Reads the file if it has changed; says whether it had.
-    fn read_again(&self) -> bool {
-        let Some(path) = &self.0.path else { return false };
+    /// Reads the file if it has changed.
+    fn read_again(&self) {
+        let Some(path) = &self.0.path else { return };
         let mut reading = self.0.read.write().unwrap_or_else(PoisonError::into_inner);
         reading.checked_at = Instant::now();
         if reading.stamp.is_some() && stamp(path).ok() == reading.stamp {
-            return false;
+            return;
         }
         match read_file(path) {
             Ok((keys, stamp)) => {
                 reading.keys = keys.into();
                 reading.stamp = Some(stamp);
-                true
             }
             Err(error) => {
                 // Said once, not every two seconds: the stamp of the unreadable file is remembered.
                 tracing::error!(%error, "the changed master key file is not used; the keys known so far are kept");
                 reading.stamp = stamp(path).ok();
-                false
             }
         }
     }
