@@ -35,6 +35,7 @@ const PROMISED: &[&str] = &[
     "PUT /projects/{name}/env/{key}",
     "DELETE /projects/{name}/env/{key}",
     "GET /projects/{name}/audit",
+    "GET /orgs/{name}/audit",
     "GET /shares",
     "POST /shares",
     "DELETE /shares/{name}",

@@ -60,6 +60,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::env::list))
         .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
+        .routes(routes!(api::audit::of_org))
         .routes(routes!(api::shares::list))
         .routes(routes!(api::shares::delete))
 }
@@ -191,6 +192,7 @@ mod tests {
             "put /projects/{name}/env/{key}",
             "delete /projects/{name}/env/{key}",
             "get /projects/{name}/audit",
+            "get /orgs/{name}/audit",
             "get /shares",
             "post /shares",
             "delete /shares/{name}",

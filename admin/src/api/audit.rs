@@ -1,4 +1,4 @@
-//! `/projects/:name/audit`: who did what.
+//! `/orgs/:name/audit` and `/projects/:name/audit`: who did what.
 
 use axum::extract::State;
 use common::{
@@ -8,6 +8,7 @@ use common::{
     },
     db::{
         audit::{self, Recorded},
+        orgs::Admin,
         projects::Administer,
     },
     domain::AuditId,
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     app::App,
-    auth::ProjectAccess,
+    auth::{OrgAccess, ProjectAccess},
     error::ApiError,
     extract::{Json, Paged},
 };
@@ -36,6 +37,25 @@ pub async fn of_project(
     page: Paged<AuditId>,
 ) -> Result<Json<AuditLog>, ApiError> {
     let rows = audit::page_of_project(&app.db, &project, page.before.as_ref(), page.rows()).await?;
+    Ok(Json(log(&page, rows)))
+}
+
+/// Who did what to the org and its projects, newest first: for its admins. Projects that were deleted or moved away are
+/// in it, up to then.
+#[utoipa::path(
+    get, path = "/orgs/{name}/audit", tag = "Audit",
+    params(("name" = String, Path, description = "The org's name"), Page),
+    responses(
+        (status = 200, description = "The entries", body = AuditLog),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+    ),
+)]
+pub async fn of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+    page: Paged<AuditId>,
+) -> Result<Json<AuditLog>, ApiError> {
+    let rows = audit::page_of_org(&app.db, &org, page.before.as_ref(), page.rows()).await?;
     Ok(Json(log(&page, rows)))
 }
 

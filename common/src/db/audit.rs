@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
+    orgs,
     projects::{Administer, AtLeast, Permit, Project},
     users::User,
 };
@@ -162,6 +163,27 @@ pub async fn page_of_project(
                   org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
            FROM audit_log WHERE project_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
         project.id.as_str(),
+        before.map(AuditId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What was done to the org and to its projects while they were its, newest first: at most `rows`, older than `before`.
+pub async fn page_of_org(
+    db: impl PgExecutor<'_>,
+    org: &orgs::Permit<impl orgs::AtLeast<orgs::Admin>>,
+    before: Option<&AuditId>,
+    rows: i64,
+) -> Result<Vec<Recorded>, sqlx::Error> {
+    sqlx::query_as!(
+        Recorded,
+        r#"SELECT id AS "id: AuditId", created_at AS "created_at: Timestamp", action,
+                  actor_kind AS "actor_kind: ActorKind", actor_name, token_id AS "token_id: TokenId",
+                  org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
+           FROM audit_log WHERE org_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
+        org.id.as_str(),
         before.map(AuditId::as_str),
         rows,
     )
