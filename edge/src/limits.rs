@@ -70,6 +70,8 @@ pub(crate) const HOST_BYTES: usize = 253;
 pub(crate) const REMEMBERED_SITES: u64 = 250_000;
 /// Hosts remembered to have none; apart from the sites, so that a flood of made-up hosts evicts none of them.
 pub(crate) const REMEMBERED_ABSENCES: u64 = 20_000;
+/// Places of people in organizations that are remembered, and the lack of them: for people who were let in once only.
+pub(crate) const REMEMBERED_MEMBERSHIPS: u64 = 100_000;
 /// Projects whose recent deployments are remembered.
 pub(crate) const REMEMBERED_RECENTS: u64 = 10_000;
 /// How long those are: they also lapse by time alone.
@@ -154,6 +156,16 @@ pub(crate) const RANGES: usize = 16;
 pub(crate) const GATE_FORM_BYTES: usize = 4 * 1024;
 /// How long a visitor who gave the password is not asked again.
 pub(crate) const GATE_COOKIE_LIFE: Duration = Duration::from_hours(7 * 24);
+/// How long a member is not asked for a ticket again. Whether they still are one is asked at every request.
+pub(crate) const MEMBER_COOKIE_LIFE: Duration = Duration::from_hours(24);
+/// How long a visitor may take over signing in at the console.
+pub(crate) const VISITOR_COOKIE_LIFE: Duration = Duration::from_hours(1);
+/// Longest path that a visitor is led back to after signing in.
+pub(crate) const GATE_RETURN_BYTES: usize = 2 * 1024;
+/// Tickets looked up at once.
+pub(crate) const TICKETS_AT_ONCE: usize = 16;
+/// Longest wait for a ticket to be looked up.
+pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(3);
 /// Guesses at one site's password that one client has a minute.
 pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
 /// Clients whose guesses are counted; while there are more, new ones have to wait.

@@ -12,6 +12,7 @@ use clap::Parser;
 use common::{config::Config, db, domain::Clock, redis::Redis, secrets::MasterKey, store::PackStore, telemetry};
 use edge::{
     front::Front,
+    gate::Gatekeeper,
     listen::{Listeners, Sockets, Stop},
     platform::Platform,
     route::{Memory, Postgres, Routes, follow::Follower},
@@ -86,7 +87,8 @@ fn listeners(
 
     let memory = Arc::new(Memory::default());
     let routes = Arc::new(Routes::new(memory.clone(), Postgres { near, primary: db.clone() }, clock.clone()));
-    let sites = Sites::new(Arc::new(store), routes.clone(), &master_key, clock.clone());
+    let gatekeeper = Gatekeeper::new(&master_key, routes.clone(), &config.site.console_url, clock.clone());
+    let sites = Sites::new(Arc::new(store), routes.clone(), gatekeeper, clock.clone());
     let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
     let health = platform.health_watch();
     let front = Arc::new(Front::new(config, routes, sites, platform).context("edge.trusted_proxies")?);

@@ -1,6 +1,10 @@
-//! The cookie of a visitor who gave the password: an expiry and a MAC over it, the project and its access version.
+//! The cookie of a visitor who may pass: what it says, an expiry, and a MAC over both, the project and its access
+//! version.
 //!
-//! Nothing is stored, and a change of the password is a new version, which no old cookie carries.
+//! Nothing is stored, and a change of access is a new version, which no old cookie carries. Of a visitor who gave the
+//! password it says nothing more ([`Cookies`]); of a member it says who they are ([`super::member`]).
+
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use common::{domain::Timestamp, routes::Site};
@@ -11,7 +15,7 @@ use sha2::Sha256;
 use crate::limits::GATE_COOKIE_LIFE;
 
 /// Host-only by its name's prefix: browsers refuse it with a domain, without `Secure`, or from plain HTTP.
-const NAME: &str = "__Host-svc-gate";
+pub(super) const NAME: &str = "__Host-svc-gate";
 const EXPIRY_LEN: usize = 8;
 
 /// Makes and checks gate cookies.
@@ -36,6 +40,20 @@ pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site) -> Hmac<Sha256> {
     mac
 }
 
+/// `Set-Cookie` for this host alone, as its name's prefix demands.
+pub(super) fn set_cookie(name: &str, value: &str, life: Duration) -> HeaderValue {
+    let life = life.as_secs();
+    let cookie = format!("{name}={value}; Path=/; Max-Age={life}; Secure; HttpOnly; SameSite=Lax");
+    HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The value of a cookie. A browser sends one of a name; whoever sends more gets one try.
+pub(super) fn sent<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(given, _)| *given == name).map(|(_, value)| value)
+}
+
 impl Cookies {
     pub(super) fn new(key: &[u8; 32]) -> Self {
         Self { mac: keyed(key, b"cookie\0") }
@@ -47,18 +65,12 @@ impl Cookies {
         let mut mac = bound(&self.mac, site);
         mac.update(&expiry);
         let value = URL_SAFE_NO_PAD.encode([expiry.as_slice(), &mac.finalize().into_bytes()].concat());
-        let life = GATE_COOKIE_LIFE.as_secs();
-        let cookie = format!("{NAME}={value}; Path=/; Max-Age={life}; Secure; HttpOnly; SameSite=Lax");
-        HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
+        set_cookie(NAME, &value, GATE_COOKIE_LIFE)
     }
 
     /// Whether the request carries a cookie that is good for `site` now.
     pub(super) fn admit(&self, headers: &HeaderMap, site: &Site, now: Timestamp) -> bool {
-        let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        // A browser sends one; whoever sends more gets one try.
-        let value = pairs.filter(|(name, _)| *name == NAME).map(|(_, value)| value).next();
-        value.is_some_and(|value| self.is_good(value, site, now))
+        sent(headers, NAME).is_some_and(|value| self.is_good(value, site, now))
     }
 
     fn is_good(&self, value: &str, site: &Site, now: Timestamp) -> bool {
@@ -72,8 +84,6 @@ impl Cookies {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use common::{
         domain::ProjectId,
         routes::{Gate, SiteKind},

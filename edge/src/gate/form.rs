@@ -11,6 +11,9 @@ use crate::{
     sites::{SiteBody, pages},
 };
 
+/// Paths that are ours on every site's host: nobody is led there.
+const RESERVED: &str = "/.svc/";
+
 /// What the form's page says beside asking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
@@ -49,8 +52,7 @@ pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<
 pub(super) fn checked_return(path: &str) -> &str {
     let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
     let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.parse::<PathAndQuery>().is_ok();
-    let is_form = path.strip_prefix(FORM_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('?'));
-    if is_local && is_plain && !is_form { path } else { "/" }
+    if is_local && is_plain && !path.starts_with(RESERVED) { path } else { "/" }
 }
 
 impl Submitted {
@@ -90,7 +92,7 @@ impl Submitted {
 }
 
 /// Text inside an HTML attribute.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -126,6 +128,7 @@ mod tests {
             "/é",
             "/.svc/gate",
             "/.svc/gate?x",
+            "/.svc/enter?ticket=x",
         ];
         for bad in bad {
             assert_eq!(checked_return(bad), "/", "{bad:?}");

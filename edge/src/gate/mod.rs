@@ -1,12 +1,14 @@
 //! The gate before a site that is not public: who passes, and what the others get.
 //!
 //! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::turned_away`]; [`cookie`] is
-//! what a visitor keeps, [`guesses`] bounds what a stranger may try.
+//! what a visitor keeps, [`guesses`] bounds what a stranger may try, [`org`] is the gate of an organization.
 
 mod cookie;
 mod credentials;
 mod form;
 mod guesses;
+mod member;
+mod org;
 
 use std::sync::Arc;
 
@@ -17,33 +19,40 @@ use common::{
     secrets::{MasterKey, Purpose, passwords},
 };
 use http::{
-    HeaderValue, Method, Response, StatusCode,
+    HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{ACCEPT, AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
     request::Parts,
 };
 use http_body::Body;
 use tokio::sync::Semaphore;
+use url::Url;
 
 use self::{
     cookie::Cookies,
     credentials::Verified,
     form::{Note, Submitted},
     guesses::Guesses,
+    org::OrgGate,
 };
 use crate::{
     limits::{HASH_WAIT, HASHES_AT_ONCE},
     sites::{SiteBody, Visit, pages},
 };
 
+pub use self::org::Members;
+
 /// Where the password form goes, on the site's own host.
 pub const FORM_PATH: &str = "/.svc/gate";
 
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
 /// Decides who passes.
-pub(crate) struct Gatekeeper {
+pub struct Gatekeeper {
     cookies: Cookies,
     verified: Verified,
     guesses: Guesses,
     hashing: Arc<Semaphore>,
+    org: OrgGate,
     clock: Clock,
 }
 
@@ -58,14 +67,15 @@ enum Guess {
 }
 
 impl Gatekeeper {
-    /// With nobody verified yet.
-    pub(crate) fn new(master_key: &MasterKey, clock: Clock) -> Self {
+    /// With nobody verified yet. Members sign in at `console_url`.
+    pub fn new(master_key: &MasterKey, members: Arc<dyn Members>, console_url: &Url, clock: Clock) -> Self {
         let key = master_key.derive(Purpose::GateCookies, b"");
         Self {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),
             guesses: Guesses::new(),
             hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
+            org: OrgGate::new(&key, members, console_url, clock.clone()),
             clock,
         }
     }
@@ -82,15 +92,18 @@ impl Gatekeeper {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let hash = match &site.gate {
-            Gate::Public => return None,
-            Gate::Password(hash) => hash,
-            Gate::Org(_) => return Some(members_only()),
-        };
+        if site.gate == Gate::Public {
+            return None;
+        }
         // Passwords and cookies do not travel in the clear.
         if !visit.tls {
             return Some(to_https(head, visit));
         }
+        let hash = match &site.gate {
+            Gate::Public => return None,
+            Gate::Password(hash) => hash,
+            Gate::Org(org) => return self.org.turned_away(head, visit, site, org).await,
+        };
         let is_form = head.uri.path() == FORM_PATH;
         if is_form && head.method == Method::POST {
             return Some(self.form_answer(head, body, visit, site, hash).await);
@@ -137,11 +150,9 @@ impl Gatekeeper {
         hash: &Arc<str>,
     ) -> Option<Response<SiteBody>> {
         let Some(authorization) = head.headers.get(AUTHORIZATION) else {
-            let navigates = (head.method == Method::GET || head.method == Method::HEAD)
-                && head.headers.get_all(ACCEPT).iter().any(|line| line.to_str().is_ok_and(|l| l.contains("text/html")));
             let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
             let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
-            return Some(if navigates { page } else { challenging(page) });
+            return Some(if navigates(head) { page } else { challenging(page) });
         };
         let Some(password) = credentials::basic_password(authorization) else { return Some(challenge()) };
         if self.verified.knows(site, &password) {
@@ -179,6 +190,17 @@ impl Gatekeeper {
     }
 }
 
+/// Whether a person waits for a page. Browsers say so; of the others, who accepts pages may be one.
+fn navigates(head: &Parts) -> bool {
+    if head.method != Method::GET && head.method != Method::HEAD {
+        return false;
+    }
+    match head.headers.get(SEC_FETCH_MODE) {
+        Some(mode) => mode == "navigate",
+        None => head.headers.get_all(ACCEPT).iter().any(|line| line.to_str().is_ok_and(|l| l.contains("text/html"))),
+    }
+}
+
 fn see_other(location: &str) -> Response<SiteBody> {
     pages::redirect(StatusCode::SEE_OTHER, HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/")))
 }
@@ -200,11 +222,6 @@ fn challenge() -> Response<SiteBody> {
 /// Tells scripts of `Basic`. Not browsers that navigate: they would show their own dialogue instead of the form.
 fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
     pages::with(page, WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"site\", charset=\"UTF-8\""))
-}
-
-fn members_only() -> Response<SiteBody> {
-    let text = "Only members of the organization behind this site may see it.";
-    pages::page(StatusCode::FORBIDDEN, "Members only", text, "")
 }
 
 fn too_many(seconds: u64) -> Response<SiteBody> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use common::{
-    domain::{DeploymentId, ProjectId},
+    domain::{DeploymentId, OrgId, ProjectId, UserId},
     routes::{HostKey, RouteChange, Site},
 };
 use moka::sync::Cache;
@@ -22,11 +22,19 @@ pub enum Recollection {
     Unknown,
 }
 
+/// A person's place in an organization, as far as gates care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Membership {
+    /// How often the person has signed out everywhere: a cookie from before counts no more.
+    pub gate_version: i64,
+}
+
 /// The edge's memory of routes.
 pub struct Memory {
     sites: Cache<Box<str>, Remembered<Arc<Site>>>,
     absences: Cache<Box<str>, Remembered<()>>,
     recents: Cache<ProjectId, Remembered<Arc<[DeploymentId]>>>,
+    memberships: Cache<(OrgId, UserId), Remembered<Option<Membership>>>,
     marks: Arc<Marks>,
 }
 
@@ -45,6 +53,7 @@ impl Default for Memory {
                 .max_capacity(limits::REMEMBERED_RECENTS)
                 .time_to_live(limits::RECENTS_LIFE)
                 .build(),
+            memberships: Cache::new(limits::REMEMBERED_MEMBERSHIPS),
             marks: Arc::default(),
         }
     }
@@ -98,6 +107,25 @@ impl Memory {
         self.recents.insert(project.clone(), Remembered { value: ids, reading });
     }
 
+    /// What is remembered of the user's place in the org; none when nothing is that counts, `Some(None)` when there is
+    /// no such place.
+    pub fn membership(&self, org: &OrgId, user: &UserId) -> Option<Option<Membership>> {
+        if self.marks.lapsed() {
+            return None;
+        }
+        let known = self.memberships.get(&(org.clone(), user.clone()))?;
+        self.counts(&known).then_some(known.value)
+    }
+
+    /// Remembers the user's place in the org as of `seq`. Says whether that counts, as [`Self::remember_site`] does.
+    pub fn remember_membership(&self, org: &OrgId, user: &UserId, place: Option<Membership>, seq: i64) -> bool {
+        let reading = self.marks.reading(seq, [org.as_str(), user.as_str()]);
+        let known = Remembered { value: place, reading };
+        let counts = self.counts(&known);
+        self.memberships.insert((org.clone(), user.clone()), known);
+        counts
+    }
+
     /// From now on nothing that was read before `change` counts, of its subject and its hosts.
     pub fn apply(&self, change: &RouteChange) {
         self.marks.apply(change);
@@ -114,6 +142,7 @@ impl Memory {
         self.sites.invalidate_all();
         self.absences.invalidate_all();
         self.recents.invalidate_all();
+        self.memberships.invalidate_all();
     }
 
     /// Whether memory is too old to be believed.

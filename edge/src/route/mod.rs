@@ -5,6 +5,7 @@
 
 pub mod follow;
 pub mod marks;
+mod members;
 pub mod memory;
 mod source;
 
@@ -23,7 +24,7 @@ use tokio::sync::Mutex;
 
 pub use self::{
     marks::{Marks, Reading},
-    memory::{Memory, Recollection},
+    memory::{Membership, Memory, Recollection},
     source::{Postgres, Source},
 };
 use crate::{limits, sites::RecentDeployments};

@@ -3,18 +3,27 @@
 use std::future::Future;
 
 use common::{
-    db::{self, routes::AsOf},
-    domain::{DeploymentId, ProjectId, Timestamp},
+    db::{self, gate_tickets::Ticket, routes::AsOf},
+    domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId},
     routes::{HostKey, Site},
 };
 use sqlx::PgPool;
 
-use super::RouteError;
+use super::{Membership, RouteError};
 
 /// Reads routes, each with the `seq` of the newest change that the reading includes.
 pub trait Source: Send + Sync + 'static {
     /// The site at a host. `again`: the last reading was overtaken, so a copy that lags behind will not do.
     fn site(&self, key: &HostKey, again: bool) -> impl Future<Output = Result<AsOf<Option<Site>>, RouteError>> + Send;
+    /// The user's place in an org; `again` as above.
+    fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        again: bool,
+    ) -> impl Future<Output = Result<AsOf<Option<Membership>>, RouteError>> + Send;
+    /// Takes a ticket into a gated site out: whoever asks first has it.
+    fn take_ticket(&self, secret_hash: &[u8; 32]) -> impl Future<Output = Result<Option<Ticket>, RouteError>> + Send;
     /// The recent deployments of a project.
     fn recent(
         &self,
@@ -36,6 +45,21 @@ impl Source for Postgres {
     async fn site(&self, key: &HostKey, again: bool) -> Result<AsOf<Option<Site>>, RouteError> {
         let pool = if again { &self.primary } else { &self.near };
         Ok(db::routes::site(pool, key).await?)
+    }
+
+    async fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        again: bool,
+    ) -> Result<AsOf<Option<Membership>>, RouteError> {
+        let pool = if again { &self.primary } else { &self.near };
+        let AsOf { value, seq } = db::routes::member(pool, org, user).await?;
+        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), seq })
+    }
+
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError> {
+        Ok(db::gate_tickets::take(&self.primary, secret_hash).await?)
     }
 
     async fn recent(&self, project: &ProjectId, now: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RouteError> {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use common::{
-    db::routes::AsOf,
-    domain::Timestamp,
+    db::{gate_tickets::Ticket, routes::AsOf},
+    domain::{OrgId, Timestamp, UserId},
     routes::{Gate, RouteChange, SiteKind, Subject},
 };
 
@@ -45,11 +45,13 @@ fn change(seq: i64, hosts: &[&str]) -> RouteChange {
 }
 
 type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RouteError> + Send>;
+type PlaceAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<Membership>>, RouteError> + Send>;
 
 /// Gives the prepared answers, one a read; an answer may do something first, as if it happened during the read.
 #[derive(Default)]
 struct Script {
     answers: StdMutex<VecDeque<Answer>>,
+    places: StdMutex<VecDeque<PlaceAnswer>>,
     reads: AtomicUsize,
 }
 
@@ -60,6 +62,17 @@ impl Source for Arc<Script> {
         tokio::task::yield_now().await;
         let answer = self.answers.lock().unwrap().pop_front().expect("a read that the test did not foresee");
         answer()
+    }
+
+    async fn membership(&self, _: &OrgId, _: &UserId, _: bool) -> Result<AsOf<Option<Membership>>, RouteError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        let answer = self.places.lock().unwrap().pop_front().expect("a read that the test did not foresee");
+        answer()
+    }
+
+    async fn take_ticket(&self, _: &[u8; 32]) -> Result<Option<Ticket>, RouteError> {
+        Err(RouteError::Unsettled)
     }
 
     async fn recent(&self, _: &ProjectId, _: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RouteError> {
@@ -171,6 +184,64 @@ async fn a_failed_read_is_not_repeated_for_everybody_who_waits() {
     let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static())).collect();
     assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
     assert_eq!(world.reads(), 1);
+}
+
+fn org() -> OrgId {
+    "org_00000000000000000org".parse().unwrap()
+}
+
+fn member() -> UserId {
+    "usr_0000000000000000user".parse().unwrap()
+}
+
+impl World {
+    fn place(&self, seq: i64, gate_version: Option<i64>) {
+        self.place_after(seq, gate_version, || {});
+    }
+
+    fn place_after(&self, seq: i64, gate_version: Option<i64>, first: impl FnOnce() + Send + 'static) {
+        let value = gate_version.map(|gate_version| Membership { gate_version });
+        let answer: PlaceAnswer = Box::new(move || {
+            first();
+            Ok(AsOf { value, seq })
+        });
+        self.script.places.lock().unwrap().push_back(answer);
+    }
+
+    async fn gate_version(&self) -> Option<i64> {
+        self.routes.membership(&org(), &member()).await.unwrap().map(|place| place.gate_version)
+    }
+}
+
+#[tokio::test]
+async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
+    let world = World::new();
+    world.place(1, Some(1));
+    let asked: Vec<_> = (0..50).map(|_| world.gate_version()).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
+    assert_eq!(world.reads(), 1);
+    let changed = |seq, subject| RouteChange { seq, subject, hosts: Vec::new() };
+    world.memory.apply(&changed(2, Subject::User(member())));
+    world.place(2, Some(2));
+    assert_eq!(world.gate_version().await, Some(2));
+    world.memory.apply(&changed(3, Subject::Org(org())));
+    world.place(3, None);
+    assert_eq!(world.gate_version().await, None);
+    assert_eq!(world.gate_version().await, None);
+    assert_eq!(world.reads(), 3);
+    let elsewhere = changed(4, Subject::Org("org_0000000000000000else".parse().unwrap()));
+    world.memory.apply(&elsewhere);
+    assert_eq!(world.gate_version().await, None);
+}
+
+#[tokio::test]
+async fn a_membership_read_before_its_end_is_never_believed_after_it() {
+    let world = World::new();
+    let memory = world.memory.clone();
+    let ends = RouteChange { seq: 2, subject: Subject::Org(org()), hosts: Vec::new() };
+    world.place_after(1, Some(1), move || memory.apply(&ends));
+    world.place(2, None);
+    assert_eq!(world.gate_version().await, None);
 }
 
 fn key_static() -> &'static HostKey {

@@ -26,7 +26,6 @@ use bytes::Bytes;
 use common::{
     domain::Clock,
     routes::{Gate, Site, SiteKind},
-    secrets::MasterKey,
 };
 use http::{HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
@@ -65,10 +64,9 @@ impl Sites {
     pub fn new(
         packs: Arc<dyn Packs>,
         recent: Arc<dyn RecentDeployments>,
-        master_key: &MasterKey,
+        gatekeeper: Gatekeeper,
         clock: Clock,
     ) -> Self {
-        let gatekeeper = Gatekeeper::new(master_key, clock.clone());
         Self { memory: Memory::new(packs), recent, gatekeeper, clock }
     }
 

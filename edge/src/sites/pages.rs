@@ -36,6 +36,8 @@ input,button{font:inherit;padding:.6rem .75rem;border-radius:.5rem;border:1px so
 input{width:100%;background:transparent;color:inherit}\
 button{margin-top:.5rem;border-color:transparent;background:var(--accent);color:var(--card);font-weight:600;cursor:pointer}\
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}\
+a{color:var(--accent);font-weight:600}\
+.next{margin-top:1.25rem}\
 .wrong{margin-top:.75rem;color:var(--wrong)}";
 
 /// Only our own style and, for the password form, the form.

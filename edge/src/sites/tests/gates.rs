@@ -126,6 +126,6 @@ async fn gated_sites_are_for_https_only_and_fail_closed() {
     world.visit.public_port = None;
     assert_eq!(world.get("//x").await.header("location"), "https://site.svc.test//x");
     world.visit.tls = true;
-    world.site.gate = Gate::Org(common::domain::OrgId::new(now()));
-    assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (403, "our page"));
+    world.site.gate = Gate::Org(OrgId::new(now()));
+    assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (401, "our page"));
 }

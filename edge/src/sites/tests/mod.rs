@@ -4,6 +4,7 @@ mod files;
 mod forms;
 mod gates;
 mod hostile;
+mod members;
 mod rules;
 mod stores;
 
@@ -18,7 +19,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use common::{
-    domain::{Clock, DeploymentId, ProjectId, Timestamp},
+    db::gate_tickets::Ticket,
+    domain::{Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId},
     routes::{Gate, Site, SiteKind},
     secrets::MasterKey,
     store::{
@@ -29,6 +31,11 @@ use common::{
 use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
 use sha2::{Digest as _, Sha256};
+
+use crate::{
+    gate::{Gatekeeper, Members},
+    route::{Membership, RouteError},
+};
 
 use super::{PackError, Packs, RecentDeployments, SiteBody, Sites, Visit};
 
@@ -145,9 +152,36 @@ impl Folder {
     }
 }
 
+/// Who is a member, and which tickets the console has issued.
+#[derive(Default)]
+struct Club {
+    places: Mutex<HashMap<(OrgId, UserId), i64>>,
+    tickets: Mutex<HashMap<[u8; 32], Ticket>>,
+    away: AtomicBool,
+}
+
+#[async_trait]
+impl Members for Club {
+    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RouteError> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(RouteError::Unreadable("told to fail".into()));
+        }
+        let places = self.places.lock().unwrap();
+        Ok(places.get(&(org.clone(), user.clone())).map(|&gate_version| Membership { gate_version }))
+    }
+
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(RouteError::Unreadable("told to fail".into()));
+        }
+        Ok(self.tickets.lock().unwrap().remove(secret_hash))
+    }
+}
+
 /// One site, and everything it needs.
 struct World {
     shelf: Arc<Shelf>,
+    club: Arc<Club>,
     sites: Sites,
     site: Site,
     visit: Visit,
@@ -176,9 +210,13 @@ impl World {
             let time = time.clone();
             move || *time.lock().unwrap()
         });
+        let club = Arc::new(Club::default());
+        let console = "https://app.svc.test:8443".parse().unwrap();
+        let gatekeeper = Gatekeeper::new(&MasterKey::generate(), club.clone(), &console, clock.clone());
         Self {
-            sites: Sites::new(shelf.clone(), shelf.clone(), &MasterKey::generate(), clock),
+            sites: Sites::new(shelf.clone(), shelf.clone(), gatekeeper, clock),
             shelf,
+            club,
             site: Site {
                 project: ProjectId::new(now()),
                 deployment: None,

@@ -1,0 +1,132 @@
+//! What a member's browser keeps for a site: who they are, and until when that is believed. It says nothing that would be
+//! worth anything elsewhere, and by itself opens nothing: whether they still are a member is asked at every request.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use common::{
+    domain::{Timestamp, UserId, ids::BODY_LEN},
+    routes::Site,
+};
+use hmac::{Hmac, Mac as _};
+use http::{HeaderMap, HeaderValue};
+use sha2::Sha256;
+
+use super::cookie::{NAME, bound, keyed, sent, set_cookie};
+use crate::limits::MEMBER_COOKIE_LIFE;
+
+const NUMBER_LEN: usize = 8;
+const SAID_LEN: usize = 2 * NUMBER_LEN + BODY_LEN;
+
+/// What the cookie says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Badge {
+    /// Who it is.
+    pub(super) user: UserId,
+    /// How often they had signed out everywhere when they were let in.
+    pub(super) gate_version: i64,
+}
+
+/// Makes and checks members' cookies.
+pub(super) struct Badges {
+    mac: Hmac<Sha256>,
+}
+
+impl Badges {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        Self { mac: keyed(key, b"member\0") }
+    }
+
+    /// `Set-Cookie` for a member who was let in.
+    pub(super) fn issue(&self, badge: &Badge, site: &Site, now: Timestamp) -> HeaderValue {
+        let expiry = (now + MEMBER_COOKIE_LIFE).unix_seconds().to_be_bytes();
+        let said = [&expiry[..], &badge.gate_version.to_be_bytes(), badge.user.body().as_bytes()].concat();
+        let mut mac = bound(&self.mac, site);
+        mac.update(&said);
+        let value = URL_SAFE_NO_PAD.encode([said, mac.finalize().into_bytes().to_vec()].concat());
+        set_cookie(NAME, &value, MEMBER_COOKIE_LIFE)
+    }
+
+    /// What a cookie of the request says that is good for `site` now.
+    pub(super) fn read(&self, headers: &HeaderMap, site: &Site, now: Timestamp) -> Option<Badge> {
+        let bytes = URL_SAFE_NO_PAD.decode(sent(headers, NAME)?).ok()?;
+        let (said, tag) = bytes.split_first_chunk::<SAID_LEN>()?;
+        let mut mac = bound(&self.mac, site);
+        mac.update(said);
+        mac.verify_slice(tag).ok()?;
+        let (expiry, rest) = said.split_first_chunk::<NUMBER_LEN>()?;
+        let (gate_version, body) = rest.split_first_chunk::<NUMBER_LEN>()?;
+        if i64::from_be_bytes(*expiry) <= now.unix_seconds() {
+            return None;
+        }
+        let user = UserId::from_body(std::str::from_utf8(body).ok()?).ok()?;
+        Some(Badge { user, gate_version: i64::from_be_bytes(*gate_version) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use common::{
+        domain::{OrgId, ProjectId},
+        routes::{Gate, SiteKind},
+    };
+    use http::header::COOKIE;
+
+    use super::{super::cookie::Cookies, *};
+
+    fn site(project: &ProjectId, access_version: i64) -> Site {
+        Site {
+            project: project.clone(),
+            deployment: None,
+            kind: SiteKind::Live,
+            gate: Gate::Org(OrgId::new(Timestamp::from_unix_millis(0))),
+            access_version,
+            expires_at: None,
+            suspended: false,
+        }
+    }
+
+    fn carrying(set_cookie: &HeaderValue) -> HeaderMap {
+        let pair = set_cookie.to_str().unwrap().split(';').next().unwrap();
+        HeaderMap::from_iter([(COOKIE, pair.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_badge_is_good_for_its_site_its_version_and_its_time() {
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let badges = Badges::new(&[7; 32]);
+        let (one, other) = (ProjectId::new(now), ProjectId::new(now));
+        let badge = Badge { user: UserId::new(now), gate_version: 3 };
+        let set_cookie = badges.issue(&badge, &site(&one, 1), now);
+        assert!(set_cookie.to_str().unwrap().ends_with("; Secure; HttpOnly; SameSite=Lax"));
+        let headers = carrying(&set_cookie);
+        assert_eq!(badges.read(&headers, &site(&one, 1), now).as_ref(), Some(&badge));
+        let last = now + MEMBER_COOKIE_LIFE - Duration::from_secs(1);
+        assert_eq!(badges.read(&headers, &site(&one, 1), last).as_ref(), Some(&badge));
+        assert_eq!(badges.read(&headers, &site(&one, 1), now + MEMBER_COOKIE_LIFE), None);
+        assert_eq!(badges.read(&headers, &site(&one, 2), now), None);
+        assert_eq!(badges.read(&headers, &site(&other, 1), now), None);
+        assert_eq!(Badges::new(&[8; 32]).read(&headers, &site(&one, 1), now), None);
+        // The password's cookie is another thing under the same name.
+        let password = carrying(&Cookies::new(&[7; 32]).issue(&site(&one, 1), now));
+        assert_eq!(badges.read(&password, &site(&one, 1), now), None);
+        assert!(!Cookies::new(&[7; 32]).admit(&headers, &site(&one, 1), now));
+    }
+
+    #[test]
+    fn no_bit_of_a_badge_can_be_changed() {
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let badges = Badges::new(&[7; 32]);
+        let site = site(&ProjectId::new(now), 1);
+        let badge = Badge { user: UserId::new(now), gate_version: 3 };
+        let set_cookie = badges.issue(&badge, &site, now);
+        let value = set_cookie.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
+        let bytes = URL_SAFE_NO_PAD.decode(&value).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut forged = bytes.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            let line = HeaderValue::try_from(format!("{NAME}={}", URL_SAFE_NO_PAD.encode(forged))).unwrap();
+            assert_eq!(badges.read(&carrying(&line), &site, now), None, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The gate of an organization: its members pass.
+//!
+//! A visitor without a badge is sent to the console, which knows who they are, and comes back with a ticket to
+//! [`ENTER_PATH`]. The ticket works once, for this host and this gate, in the browser that was sent: what proves that is
+//! a cookie of the site's own, of which the console has seen the hash. In return there is a badge, and with it every
+//! request asks whether the person still belongs to the organization.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use common::{
+    db::gate_tickets::Ticket,
+    domain::{Clock, OrgId, UserId},
+    routes::{
+        Site,
+        gate::{CONSOLE_PATH, ENTER_PATH, HOST, RETURN, TICKET, VISITOR},
+    },
+    secrets::{OpaqueSecret, opaque},
+};
+use http::{
+    HeaderName, HeaderValue, Method, Response, StatusCode,
+    header::{REFERRER_POLICY, SET_COOKIE},
+    request::Parts,
+};
+use subtle::ConstantTimeEq as _;
+use tokio::sync::Semaphore;
+use url::{Url, form_urlencoded};
+
+use super::{
+    cookie::{sent, set_cookie},
+    form::{checked_return, escaped},
+    member::{Badge, Badges},
+    navigates, see_other,
+};
+use crate::{
+    limits::{GATE_RETURN_BYTES, TICKET_WAIT, TICKETS_AT_ONCE, VISITOR_COOKIE_LIFE},
+    route::{Membership, RouteError},
+    sites::{SiteBody, Visit, pages},
+};
+
+/// What a browser that was sent to the console is known by when it comes back.
+const VISITOR_COOKIE: &str = "__Host-svc-visitor";
+const NO_REFERRER: (HeaderName, HeaderValue) = (REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+
+/// Knows who belongs to an organization, and which tickets the console has issued.
+#[async_trait]
+pub trait Members: Send + Sync {
+    /// The user's place in the org, if they have one.
+    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RouteError>;
+    /// Takes a ticket out: whoever asks first has it.
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError>;
+}
+
+/// The gate.
+pub(super) struct OrgGate {
+    members: Arc<dyn Members>,
+    badges: Badges,
+    /// Where visitors are sent: the console's address of it, without parameters.
+    console: String,
+    looking: Semaphore,
+    clock: Clock,
+}
+
+impl OrgGate {
+    pub(super) fn new(key: &[u8; 32], members: Arc<dyn Members>, console_url: &Url, clock: Clock) -> Self {
+        let console = format!("{}{CONSOLE_PATH}", console_url.origin().ascii_serialization());
+        Self { members, badges: Badges::new(key), console, looking: Semaphore::new(TICKETS_AT_ONCE), clock }
+    }
+
+    /// The answer for a visitor who may not pass; none for a member.
+    pub(super) async fn turned_away(
+        &self,
+        head: &Parts,
+        visit: &Visit,
+        site: &Site,
+        org: &OrgId,
+    ) -> Option<Response<SiteBody>> {
+        let enters = head.uri.path() == ENTER_PATH && head.method == Method::GET;
+        let answer = match self.is_members(head, site, org).await {
+            Ok(true) if enters => Ok(see_other(&return_of(head))),
+            Ok(true) => return None,
+            Ok(false) if enters => self.enter(head, visit, site).await,
+            Ok(false) if navigates(head) => Ok(self.sent_to_console(head, visit)),
+            Ok(false) => Ok(members_only()),
+            Err(error) => Err(error),
+        };
+        Some(answer.unwrap_or_else(|error| {
+            tracing::warn!(host = visit.host, %error, "who is a member is not known");
+            pages::unavailable()
+        }))
+    }
+
+    /// Whether the request carries the badge of somebody who is a member now.
+    async fn is_members(&self, head: &Parts, site: &Site, org: &OrgId) -> Result<bool, RouteError> {
+        let Some(badge) = self.badges.read(&head.headers, site, self.clock.now()) else { return Ok(false) };
+        let place = self.members.membership(org, &badge.user).await?;
+        Ok(place.is_some_and(|place| place.gate_version == badge.gate_version))
+    }
+
+    fn sent_to_console(&self, head: &Parts, visit: &Visit) -> Response<SiteBody> {
+        // A browser may ask in several tabs at once: they share what it is known by.
+        let visitor = visitor_of(head);
+        let visitor = visitor.unwrap_or_else(OpaqueSecret::generate);
+        let path = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let path = Some(path).filter(|path| path.len() <= GATE_RETURN_BYTES).map_or("/", checked_return);
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair(HOST, &visit.host)
+            .append_pair(RETURN, path)
+            .append_pair(VISITOR, &opaque::encode(&visitor.hash()))
+            .finish();
+        let Ok(location) = HeaderValue::try_from(format!("{}?{query}", self.console)) else {
+            return pages::bad_request();
+        };
+        let cookie = set_cookie(VISITOR_COOKIE, visitor.expose(), VISITOR_COOKIE_LIFE);
+        let answer = pages::redirect(StatusCode::FOUND, location);
+        pages::with(without_referrer(answer), SET_COOKIE, cookie)
+    }
+
+    /// Redeems a ticket. It is taken out before anything else is looked at: presented anywhere, it is worth nothing more.
+    async fn enter(&self, head: &Parts, visit: &Visit, site: &Site) -> Result<Response<SiteBody>, RouteError> {
+        let secret = parameter(head, TICKET).and_then(|text| OpaqueSecret::parse(&text));
+        let (Some(secret), Some(visitor)) = (secret, visitor_of(head)) else { return Ok(no_way_in(head)) };
+        let turn = tokio::time::timeout(TICKET_WAIT, self.looking.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Ok(pages::unavailable()) };
+        let Some(ticket) = self.members.take_ticket(&secret.hash()).await? else { return Ok(no_way_in(head)) };
+        let now = self.clock.now();
+        let is_visitors: bool = visitor.hash().ct_eq(&ticket.visitor_hash).into();
+        let is_for_here =
+            ticket.host == visit.host && ticket.project == site.project && ticket.access_version == site.access_version;
+        if !is_visitors || !is_for_here || ticket.expires_at <= now {
+            return Ok(no_way_in(head));
+        }
+        let badge = Badge { user: ticket.user, gate_version: ticket.gate_version };
+        let mut answer = without_referrer(see_other(&return_of(head)));
+        answer.headers_mut().append(SET_COOKIE, self.badges.issue(&badge, site, now));
+        Ok(answer)
+    }
+}
+
+fn visitor_of(head: &Parts) -> Option<OpaqueSecret> {
+    sent(&head.headers, VISITOR_COOKIE).and_then(OpaqueSecret::parse)
+}
+
+fn parameter(head: &Parts, name: &str) -> Option<String> {
+    let query = head.uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
+}
+
+/// Where on this site the visitor was going.
+fn return_of(head: &Parts) -> String {
+    parameter(head, RETURN).map_or_else(|| "/".to_owned(), |path| checked_return(&path).to_owned())
+}
+
+fn without_referrer(answer: Response<SiteBody>) -> Response<SiteBody> {
+    let (name, value) = NO_REFERRER;
+    pages::with(answer, name, value)
+}
+
+/// The ticket is no good here. Not sent to the console again by itself: a browser that keeps no cookies would go round.
+fn no_way_in(head: &Parts) -> Response<SiteBody> {
+    let text = "This way in was used already, is too old, or was meant for another browser. Nothing is wrong with you: \
+                open the site once more. If you come back here, see whether your browser keeps cookies for this site.";
+    let link = format!("<p class=\"next\"><a href=\"{}\">Open the site</a></p>", escaped(&return_of(head)));
+    without_referrer(pages::page(StatusCode::FORBIDDEN, "This way in is closed", text, &link))
+}
+
+fn members_only() -> Response<SiteBody> {
+    let text = "Only members of the organization behind this site may see it. Open it in a browser to sign in.";
+    pages::page(StatusCode::UNAUTHORIZED, "Members only", text, "")
+}
