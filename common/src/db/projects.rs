@@ -178,6 +178,25 @@ pub async fn permit<L: Level>(
     Ok(Permit { project, level: PhantomData })
 }
 
+/// Permits a push to deploy to the project that its repository is linked to. The caller has seen that the link is alive.
+pub(super) async fn permit_linked(
+    db: impl PgExecutor<'_>,
+    id: &ProjectId,
+) -> Result<Option<Permit<Deploy>>, sqlx::Error> {
+    let project = sqlx::query_as!(
+        Project,
+        r#"SELECT p.id AS "id: ProjectId", p.name AS "name: ProjectName", p.org_id AS "org_id: OrgId",
+                  o.name AS "org?: OrgName", p.active_deployment_id AS "active_deployment_id: DeploymentId",
+                  p.access_mode AS "access_mode: AccessMode", p.share_name AS "share_name: ShareName",
+                  p.expires_at AS "expires_at: Timestamp", p.created_at AS "created_at: Timestamp"
+           FROM projects p LEFT JOIN orgs o ON o.id = p.org_id WHERE p.id = $1"#,
+        id.as_str(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(project.map(|project| Permit { project, level: PhantomData }))
+}
+
 /// The owner's projects, newest first: at most `rows`, older than `before`; shares are not among them.
 pub async fn page(
     db: impl PgExecutor<'_>,

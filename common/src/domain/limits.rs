@@ -13,6 +13,10 @@ pub const FILE_BYTES: u64 = 25 * MB;
 pub const DEPLOYMENT_BYTES: u64 = 250 * MB;
 /// Regular files in an archive.
 pub const ARCHIVE_FILES: RangeInclusive<usize> = 1..=10_000;
+/// Largest tarball of a repository that is fetched from the code host: there may be more in it than is published.
+pub const REPO_TARBALL_BYTES: u64 = 250 * MB;
+/// Largest webhook that is read: the code host sends no larger one.
+pub const WEBHOOK_BYTES: u64 = 25 * MB;
 /// Characters of a token's label.
 pub const TOKEN_LABEL_CHARS: usize = 200;
 /// Characters of a site's password.

@@ -18,6 +18,7 @@ pub mod names;
 pub mod networks;
 pub mod orgs;
 pub mod plans;
+pub mod repo;
 pub mod role;
 mod share_words;
 pub mod token;

@@ -20,7 +20,7 @@ use std::{fs::File, sync::Arc};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-pub use archive::ArchiveError;
+pub use archive::{ArchiveError, Root};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 
 use self::{bucket::Bucket, folder::Folder};
@@ -161,6 +161,17 @@ impl PackStore {
 
     /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails.
     pub async fn publish(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<Published, PublishError> {
+        self.publish_root(id, spooled, Root::Archive, now).await
+    }
+
+    /// The same with what `root` names of a tarball.
+    pub async fn publish_root(
+        &self,
+        id: &DeploymentId,
+        spooled: File,
+        root: Root,
+        now: Timestamp,
+    ) -> Result<Published, PublishError> {
         let _permit = self.publishes.acquire().await.map_err(|_| StoreError::Stopping)?;
         match &self.place {
             Place::Folder(folder) => {
@@ -168,7 +179,7 @@ impl PackStore {
                 blocking(move || {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
-                    let (manifest, published) = writer::write_pack(spooled, &data, incoming.folder(), now)?;
+                    let (manifest, published) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
                     incoming.finish(&data, &to_json(&manifest)?)?;
                     Ok(published)
                 })
@@ -177,7 +188,7 @@ impl PackStore {
             Place::Bucket(bucket) => {
                 let (data, manifest, published) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
-                    let (manifest, published) = writer::write_pack(spooled, &data, &std::env::temp_dir(), now)?;
+                    let (manifest, published) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
                     Ok::<_, PublishError>((data, to_json(&manifest)?, published))
                 })
                 .await?;

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     ArchiveError, FileEntry, Manifest, PublishError, Published, Span, StoreError,
     appender::Appender,
-    archive::Archive,
+    archive::{Archive, Root},
     compress::{self, Compressor},
     files::{self, Utf8Check},
     manifest::Encoding,
@@ -41,11 +41,12 @@ const WORKERS: usize = 4;
 /// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name.
 pub(super) fn write_pack(
     upload: File,
+    root: Root,
     data: &File,
     scratch: &Path,
     now: Timestamp,
 ) -> Result<(Manifest, Published), PublishError> {
-    let archive = Archive::open(upload)?;
+    let archive = Archive::open(upload, root)?;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
     let given_up = AtomicBool::new(false);
     let (queue, jobs) = sync_channel(QUEUED_BODIES);

@@ -8,6 +8,7 @@ mod gzip;
 mod header;
 mod path;
 mod pax;
+mod root;
 
 use std::{
     fs::File,
@@ -15,6 +16,7 @@ use std::{
     mem,
 };
 
+pub use self::root::Root;
 use self::{
     gzip::Gunzip,
     header::{BLOCK, Header, Kind},
@@ -22,13 +24,17 @@ use self::{
     pax::Records,
 };
 use super::{PublishError, StoreError};
-use crate::domain::limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES, MB, UPLOAD_BYTES};
+use crate::domain::limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES, MB};
 
 /// Bytes of one PAX header or GNU long name, at most. It is read into memory.
 const METADATA_BYTES: u64 = MB;
 /// Bytes of everything that is not a file's body: headers, padding, skipped entries, the end. With
 /// [`DEPLOYMENT_BYTES`] the bound on what any upload decompresses to.
 const OVERHEAD_BYTES: u64 = 64 * MB;
+/// The same for a whole repository, of which only a folder is published.
+const REPO_OVERHEAD_BYTES: u64 = 256 * MB;
+/// Bytes of the files of a repository that are not published.
+const REPO_REST_BYTES: u64 = 2_048 * MB;
 
 /// Why an archive was refused: one sentence for the person who uploaded it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +65,12 @@ impl ArchiveError {
 #[derive(Debug)]
 pub struct Archive<R: Read> {
     gunzip: Gunzip<R>,
+    /// What of it is published.
+    root: Root,
+    /// The current file, as messages call it.
+    current: String,
+    /// Whether it is among what is published.
+    wanted: bool,
     /// Of the current file: bytes still to come by its header's word.
     body: u64,
     /// The bytes of it that came.
@@ -69,6 +81,8 @@ pub struct Archive<R: Read> {
     paths: Vec<String>,
     /// Bytes of their bodies.
     bytes: u64,
+    /// Bytes of the bodies that are passed over.
+    rest: u64,
     /// Bytes of everything else.
     overhead: u64,
     ended: bool,
@@ -84,44 +98,63 @@ struct Extras {
 
 impl Archive<File> {
     /// Reads a spooled upload from its beginning.
-    pub fn open(mut upload: File) -> Result<Self, PublishError> {
+    pub fn open(mut upload: File, root: Root) -> Result<Self, PublishError> {
+        let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
-        if rewound.map_err(StoreError::Io)?.len() > UPLOAD_BYTES {
-            let limit = UPLOAD_BYTES / MB;
-            return Err(ArchiveError::TooLarge(format!("the upload is larger than {limit} MB")).into());
+        if rewound.map_err(StoreError::Io)?.len() > limit {
+            return Err(ArchiveError::TooLarge(format!("the upload is larger than {} MB", limit / MB)).into());
         }
-        Ok(Self::new(upload))
+        Ok(Self::rooted(upload, root))
     }
 }
 
 impl<R: Read> Archive<R> {
-    /// Reads an upload.
+    /// Reads an upload, all of which is published.
     pub fn new(upload: R) -> Self {
-        let gunzip = Gunzip::new(upload);
-        Self { gunzip, body: 0, came: 0, padding: 0, paths: Vec::new(), bytes: 0, overhead: 0, ended: false }
+        Self::rooted(upload, Root::Archive)
+    }
+
+    /// Reads an archive of which `root` is published. What is passed over is judged too, but for its sizes and number.
+    pub fn rooted(upload: R, root: Root) -> Self {
+        Self {
+            gunzip: Gunzip::new(upload),
+            root,
+            current: String::new(),
+            wanted: true,
+            body: 0,
+            came: 0,
+            padding: 0,
+            paths: Vec::new(),
+            bytes: 0,
+            rest: 0,
+            overhead: 0,
+            ended: false,
+        }
     }
 
     /// Goes to the next regular file and gives its path; none at the end of an archive that is right as a whole.
     pub fn next_file(&mut self) -> Result<Option<String>, PublishError> {
-        // Whoever skips a body still has it judged.
         let mut skipped = [0; 8 * BLOCK];
-        while self.read(&mut skipped)? > 0 {}
         let mut extras = Extras::default();
         let mut block = [0; BLOCK];
-        while !self.ended {
+        loop {
+            // Whoever skips a body still has it judged.
+            while self.read(&mut skipped)? > 0 {}
+            if self.ended {
+                return Ok(None);
+            }
             self.read_overhead(&mut block, "before its two end blocks")?;
             if block == [0; BLOCK] {
                 if extras.pax.is_some() || extras.long_name.is_some() || extras.long_link {
                     return Err(ArchiveError::invalid("the archive ends where an entry was announced").into());
                 }
                 self.finish()?;
-                break;
+                return Ok(None);
             }
             if let Some(file) = self.enter(&Header::parse(&block)?, &mut extras)? {
                 return Ok(Some(file));
             }
         }
-        Ok(None)
     }
 
     /// Reads some bytes of the current file; 0 at its end.
@@ -132,17 +165,23 @@ impl<R: Read> Archive<R> {
         let most = usize::try_from(self.body).unwrap_or(usize::MAX).min(buf.len());
         let read = self.gunzip.read(&mut buf[..most])?;
         if read == 0 && most > 0 {
-            let path = self.paths.last().map_or("", String::as_str);
-            let why = format!("the archive ends in the middle of {}; upload it again", shown(path.as_bytes()));
+            let why = format!("the archive ends in the middle of {}; upload it again", shown(self.current.as_bytes()));
             return Err(ArchiveError::invalid(why).into());
         }
         self.body -= read as u64;
+        if !self.wanted {
+            self.rest += read as u64;
+            if self.rest > REPO_REST_BYTES {
+                let limit = REPO_REST_BYTES / MB;
+                return Err(ArchiveError::TooLarge(format!("the repository is larger than {limit} MB")).into());
+            }
+            return Ok(read);
+        }
         self.came += read as u64;
         self.bytes += read as u64;
         if self.came > FILE_BYTES {
-            let path = self.paths.last().map_or("", String::as_str);
-            let limit = FILE_BYTES / MB;
-            return Err(ArchiveError::TooLarge(format!("{} is larger than {limit} MB", shown(path.as_bytes()))).into());
+            let (path, limit) = (shown(self.current.as_bytes()), FILE_BYTES / MB);
+            return Err(ArchiveError::TooLarge(format!("{path} is larger than {limit} MB")).into());
         }
         if self.bytes > DEPLOYMENT_BYTES {
             let limit = DEPLOYMENT_BYTES / MB;
@@ -214,15 +253,21 @@ impl<R: Read> Archive<R> {
             return Ok(None);
         }
         let path = path::judge(raw, Names::File)?;
+        self.body = size;
+        self.came = 0;
+        self.padding = padding(size);
+        let published = self.root.published(&path)?.map(str::to_owned);
+        self.wanted = published.is_some();
+        self.current = published.unwrap_or(path);
+        if !self.wanted {
+            return Ok(None);
+        }
         if self.paths.len() == *ARCHIVE_FILES.end() {
             let why = format!("the archive has more than {} files", ARCHIVE_FILES.end());
             return Err(ArchiveError::invalid(why).into());
         }
-        self.paths.push(path.clone());
-        self.body = size;
-        self.came = 0;
-        self.padding = padding(size);
-        Ok(Some(path))
+        self.paths.push(self.current.clone());
+        Ok(Some(self.current.clone()))
     }
 
     /// The body of an entry that describes another.
@@ -260,7 +305,7 @@ impl<R: Read> Archive<R> {
         }
         self.ended = true;
         if self.paths.is_empty() {
-            return Err(ArchiveError::invalid("the archive holds no file").into());
+            return Err(ArchiveError::invalid(self.root.nothing()).into());
         }
         Ok(path::check_collisions(&mut self.paths)?)
     }
@@ -280,8 +325,9 @@ impl<R: Read> Archive<R> {
 
     fn count_overhead(&mut self, bytes: usize) -> Result<(), PublishError> {
         self.overhead += bytes as u64;
-        if self.overhead > OVERHEAD_BYTES {
-            let limit = OVERHEAD_BYTES / MB;
+        let limit = self.root.overhead_bytes();
+        if self.overhead > limit {
+            let limit = limit / MB;
             let why = format!("the archive has more than {limit} MB of headers, folders and padding");
             return Err(ArchiveError::TooLarge(why).into());
         }

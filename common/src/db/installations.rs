@@ -1,0 +1,132 @@
+//! Installations of our app at the code host, and the orgs they are shared with.
+
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::domain::{OrgId, OrgName, Timestamp, UserId};
+
+/// An installation, as the code host tells of it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The code host's id.
+    pub id: i64,
+    /// The login of the account it is installed on.
+    pub account: String,
+    /// That account's id.
+    pub account_id: i64,
+    /// `User` or `Organization`.
+    pub account_type: String,
+    /// That account's picture.
+    pub avatar_url: Option<String>,
+    /// When it was installed.
+    pub created_at: Timestamp,
+    /// When it was suspended.
+    pub suspended_at: Option<Timestamp>,
+}
+
+/// An installation that is shared with an org.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The code host's id.
+    pub id: i64,
+    /// The login of the account it is installed on.
+    pub account: String,
+    /// `User` or `Organization`.
+    pub account_type: String,
+    /// When it was installed.
+    pub created_at: Timestamp,
+    /// The org.
+    pub org: OrgName,
+    /// Who shared it.
+    pub shared_by: UserId,
+    /// Their login.
+    pub shared_by_login: String,
+}
+
+/// Keeps what the code host says of an installation.
+pub async fn remember(conn: &mut PgConnection, seen: &Seen) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO installations (id, account, account_id, account_type, avatar_url, created_at, suspended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (id) DO UPDATE SET account = excluded.account, account_id = excluded.account_id,
+             account_type = excluded.account_type, avatar_url = excluded.avatar_url,
+             suspended_at = excluded.suspended_at",
+        seen.id,
+        seen.account,
+        seen.account_id,
+        seen.account_type,
+        seen.avatar_url,
+        seen.created_at as Timestamp,
+        seen.suspended_at as Option<Timestamp>,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Installations shared with any org that the user belongs to, newest first.
+pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<Vec<Shared>, sqlx::Error> {
+    sqlx::query_as!(
+        Shared,
+        r#"SELECT i.id, i.account, i.account_type, i.created_at AS "created_at: Timestamp", o.name AS "org: OrgName",
+                  s.shared_by AS "shared_by: UserId", u.vcs_login AS shared_by_login
+           FROM installation_shares s
+           JOIN org_members m ON m.org_id = s.org_id AND m.user_id = $1
+           JOIN installations i ON i.id = s.installation_id
+           JOIN orgs o ON o.id = s.org_id
+           JOIN users u ON u.id = s.shared_by
+           ORDER BY i.created_at DESC, i.id DESC"#,
+        user.as_str(),
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Of these installations, those that are shared with an org, whoever belongs to it.
+pub async fn shared_among(db: impl PgExecutor<'_>, ids: &[i64]) -> Result<Vec<Shared>, sqlx::Error> {
+    sqlx::query_as!(
+        Shared,
+        r#"SELECT i.id, i.account, i.account_type, i.created_at AS "created_at: Timestamp", o.name AS "org: OrgName",
+                  s.shared_by AS "shared_by: UserId", u.vcs_login AS shared_by_login
+           FROM installation_shares s
+           JOIN installations i ON i.id = s.installation_id
+           JOIN orgs o ON o.id = s.org_id
+           JOIN users u ON u.id = s.shared_by
+           WHERE i.id = ANY($1)"#,
+        ids,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Forgets an installation that is gone at the code host, and with it what rests on it: shares and links.
+pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<bool, sqlx::Error> {
+    let gone = sqlx::query!("DELETE FROM installations WHERE id = $1", id).execute(conn).await?;
+    Ok(gone.rows_affected() == 1)
+}
+
+/// Notes that the code host suspended the installation, or lifted the suspension.
+pub async fn set_suspended(conn: &mut PgConnection, id: i64, at: Option<Timestamp>) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE installations SET suspended_at = $2 WHERE id = $1", id, at as Option<Timestamp>)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+/// The picture that stands for an org without an icon: of the owner of a repository that one of its projects is linked
+/// to, else of an account whose installation is shared with it; the oldest of each.
+pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<String>, sqlx::Error> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT url AS "url!" FROM (
+               (SELECT 1 AS rank, l.owner_avatar_url AS url
+                FROM repo_links l JOIN projects p ON p.id = l.project_id AND p.org_id = l.org_id
+                WHERE l.org_id = $1 AND l.owner_avatar_url IS NOT NULL ORDER BY l.linked_at, l.project_id LIMIT 1)
+               UNION ALL
+               (SELECT 2, i.avatar_url FROM installation_shares s JOIN installations i ON i.id = s.installation_id
+                WHERE s.org_id = $1 AND i.avatar_url IS NOT NULL ORDER BY s.shared_at, i.id LIMIT 1)
+           ) found ORDER BY rank LIMIT 1"#,
+        org.as_str(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(found)
+}
