@@ -1,10 +1,14 @@
-//! The code host: who people sign in with. One trait, and an implementation for each kind.
+//! The code host: who people sign in with, and where their repositories are. [`CodeHost`] is the port for signing in,
+//! [`Repositories`] the one for repositories; each kind is an implementation.
 //!
-//! [`github`] speaks GitHub's REST wire format; [`local`] has no code host at all, and asks on a page of ours.
+//! [`github`] speaks GitHub's REST wire format; [`local`] has no code host at all, and asks on a page of ours. [`admit`]
+//! ends every sign-in, and [`grants`] hands out the tokens that it kept.
 
 mod admit;
 pub mod github;
+pub mod grants;
 pub mod local;
+mod repositories;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +20,7 @@ use common::{
 use secrecy::SecretString;
 
 pub use admit::admit;
+pub use repositories::{Repositories, Repository};
 
 /// Signing in at a code host: on a device by RFC 8628, in a browser by its web flow.
 #[async_trait]
@@ -39,6 +44,11 @@ pub trait CodeHost: Send + Sync {
         verifier: &SecretString,
         redirect_uri: &str,
     ) -> Result<Option<SignedIn>, CodeHostError>;
+
+    /// Its repositories; none with the local kind.
+    fn repositories(&self) -> Option<&dyn Repositories> {
+        None
+    }
 }
 
 /// A device flow that waits for a person.
@@ -113,6 +123,33 @@ pub enum CodeHostError {
     /// No connection, no answer in time, or an answer that cannot be read.
     #[error("the code host does not answer: {0}")]
     Unreachable(#[from] reqwest::Error),
+    /// The token does not work, or not any more.
+    #[error("the code host refused the token for {call}")]
+    Unauthorized {
+        /// What was asked.
+        call: &'static str,
+    },
+    /// There is no such thing, or the token does not reach it.
+    #[error("the code host has nothing at {call}")]
+    NotFound {
+        /// What was asked.
+        call: &'static str,
+    },
+    /// We ask too often.
+    #[error("the code host wants to be left alone for {} s", after.as_secs())]
+    RateLimited {
+        /// For so long.
+        after: Duration,
+    },
+    /// More than we take.
+    #[error("the code host's answer to {call} is too large")]
+    TooLarge {
+        /// What was asked.
+        call: &'static str,
+    },
+    /// The answer could not be kept: our fault.
+    #[error("the spool folder: {0}")]
+    Spool(#[from] std::io::Error),
     /// A status that is not in its documentation for this call.
     #[error("the code host answered {call} with status {status}")]
     Status {
@@ -129,6 +166,17 @@ pub enum CodeHostError {
         /// What is wrong with the answer.
         reason: String,
     },
+}
+
+impl CodeHostError {
+    /// Whether the same call may well succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::RateLimited { .. } | Self::Spool(_) | Self::Answer { .. } => true,
+            Self::Status { status, .. } => *status >= 500 || *status == 408,
+            Self::Unauthorized { .. } | Self::NotFound { .. } | Self::TooLarge { .. } => false,
+        }
+    }
 }
 
 /// The configured code host.

@@ -12,8 +12,11 @@ pub mod env;
 pub mod error;
 pub mod orgs;
 pub mod projects;
+pub mod repo;
 pub mod shares;
 pub mod tokens;
+pub mod vcs;
+pub mod webhooks;
 
 use serde::{
     Deserialize, Deserializer, Serialize,

@@ -2,7 +2,11 @@
 
 use sqlx::{PgConnection, PgExecutor};
 
-use crate::domain::{OrgId, OrgName, Timestamp, UserId};
+use super::{
+    orgs::{AtLeast, Member, Permit},
+    projects,
+};
+use crate::domain::{OrgId, OrgName, ProjectName, Timestamp, UserId, role::Role};
 
 /// An installation, as the code host tells of it.
 #[derive(Debug, Clone)]
@@ -81,23 +85,6 @@ pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<
     .await
 }
 
-/// Of these installations, those that are shared with an org, whoever belongs to it.
-pub async fn shared_among(db: impl PgExecutor<'_>, ids: &[i64]) -> Result<Vec<Shared>, sqlx::Error> {
-    sqlx::query_as!(
-        Shared,
-        r#"SELECT i.id, i.account, i.account_type, i.created_at AS "created_at: Timestamp", o.name AS "org: OrgName",
-                  s.shared_by AS "shared_by: UserId", u.vcs_login AS shared_by_login
-           FROM installation_shares s
-           JOIN installations i ON i.id = s.installation_id
-           JOIN orgs o ON o.id = s.org_id
-           JOIN users u ON u.id = s.shared_by
-           WHERE i.id = ANY($1)"#,
-        ids,
-    )
-    .fetch_all(db)
-    .await
-}
-
 /// Forgets an installation that is gone at the code host, and with it what rests on it: shares and links.
 pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<bool, sqlx::Error> {
     let gone = sqlx::query!("DELETE FROM installations WHERE id = $1", id).execute(conn).await?;
@@ -129,4 +116,141 @@ pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Optio
     .fetch_optional(db)
     .await?;
     Ok(found)
+}
+
+/// Installations shared with the org, newest first.
+pub async fn shared_with_org(
+    db: impl PgExecutor<'_>,
+    org: &Permit<impl AtLeast<Member>>,
+) -> Result<Vec<Shared>, sqlx::Error> {
+    sqlx::query_as!(
+        Shared,
+        r#"SELECT i.id, i.account, i.account_type, i.created_at AS "created_at: Timestamp", o.name AS "org: OrgName",
+                  s.shared_by AS "shared_by: UserId", u.vcs_login AS shared_by_login
+           FROM installation_shares s
+           JOIN installations i ON i.id = s.installation_id
+           JOIN orgs o ON o.id = s.org_id
+           JOIN users u ON u.id = s.shared_by
+           WHERE s.org_id = $1 ORDER BY i.created_at DESC, i.id DESC"#,
+        org.id.as_str(),
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// One of the installations that are shared with a project's org.
+pub async fn shared_with_project(
+    db: impl PgExecutor<'_>,
+    project: &projects::Permit<impl projects::AtLeast<projects::Edit>>,
+    id: i64,
+) -> Result<Option<Shared>, sqlx::Error> {
+    sqlx::query_as!(
+        Shared,
+        r#"SELECT i.id, i.account, i.account_type, i.created_at AS "created_at: Timestamp", o.name AS "org: OrgName",
+                  s.shared_by AS "shared_by: UserId", u.vcs_login AS shared_by_login
+           FROM installation_shares s
+           JOIN installations i ON i.id = s.installation_id
+           JOIN orgs o ON o.id = s.org_id
+           JOIN users u ON u.id = s.shared_by
+           WHERE s.org_id = $1 AND i.id = $2"#,
+        project.org_id.as_ref().map(OrgId::as_str),
+        id,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Why an installation was not shared.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// Another org has it.
+    #[error("the installation is shared with another organization")]
+    Elsewhere,
+    /// The sharer left the org, or the org was deleted, meanwhile.
+    #[error("the sharer belongs to the organization no more")]
+    Gone,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Shares one of the actor's own installations with the org; fine when it is shared with it already. Whether it is new
+/// there.
+pub async fn share(
+    conn: &mut PgConnection,
+    org: &Permit<impl AtLeast<Member>>,
+    seen: &Seen,
+    now: Timestamp,
+) -> Result<bool, ShareError> {
+    remember(conn, seen).await?;
+    let inserted = sqlx::query!(
+        "INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (installation_id) DO NOTHING",
+        seen.id,
+        org.id.as_str(),
+        org.user().as_str(),
+        now as Timestamp,
+    )
+    .execute(&mut *conn)
+    .await;
+    match inserted {
+        Ok(inserted) if inserted.rows_affected() == 1 => return Ok(true),
+        Ok(_) => {}
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(ShareError::Gone),
+        Err(error) => return Err(error.into()),
+    }
+    // A statement of its own: it sees the row that stood in the way.
+    let holder = sqlx::query_scalar!(
+        r#"SELECT org_id AS "org_id: OrgId" FROM installation_shares WHERE installation_id = $1"#,
+        seen.id,
+    )
+    .fetch_optional(conn)
+    .await?;
+    if holder.as_ref() == Some(&org.id) { Ok(false) } else { Err(ShareError::Elsewhere) }
+}
+
+/// Why an installation is shared on.
+#[derive(Debug, thiserror::Error)]
+pub enum UnshareError {
+    /// It is not shared with the org.
+    #[error("the installation is not shared with the organization")]
+    NotFound,
+    /// Somebody else shared it, and the actor is no admin.
+    #[error("somebody else shared the installation")]
+    Role,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Ends the sharing, and the links of the org's projects that rest on it. Which projects those were.
+pub async fn unshare(
+    conn: &mut PgConnection,
+    org: &Permit<impl AtLeast<Member>>,
+    id: i64,
+) -> Result<Vec<ProjectName>, UnshareError> {
+    // Locked, so that nobody links to it meanwhile.
+    let shared_by = sqlx::query_scalar!(
+        r#"SELECT shared_by AS "shared_by: UserId" FROM installation_shares
+           WHERE installation_id = $1 AND org_id = $2 FOR UPDATE"#,
+        id,
+        org.id.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(UnshareError::NotFound)?;
+    if shared_by != *org.user() && org.role() < Role::Admin {
+        return Err(UnshareError::Role);
+    }
+    let unlinked = sqlx::query_scalar!(
+        r#"DELETE FROM repo_links l USING projects p
+           WHERE p.id = l.project_id AND l.installation_id = $1 AND l.org_id = $2
+           RETURNING p.name AS "name: ProjectName""#,
+        id,
+        org.id.as_str(),
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    sqlx::query!("DELETE FROM installation_shares WHERE installation_id = $1", id).execute(conn).await?;
+    Ok(unlinked)
 }

@@ -13,10 +13,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    codehost::CodeHostError,
-    error::{ApiError, Code},
-};
+use crate::error::ApiError;
 
 /// Our device code: 32 random bytes in base64url. Only its SHA-256 is stored.
 struct DeviceCode(String);
@@ -42,11 +39,6 @@ impl DeviceCode {
 /// The code host's device code, out of its sealed row.
 fn opened(plain: Vec<u8>) -> Result<SecretString, ApiError> {
     String::from_utf8(plain).map(Into::into).map_err(ApiError::internal)
-}
-
-fn code_host_error(error: CodeHostError) -> ApiError {
-    let message = "The code host does not answer as it should; please try again in a moment.";
-    ApiError::new(Code::CodeHostError, message).caused_by(error)
 }
 
 fn whole_seconds(duration: std::time::Duration) -> i32 {

@@ -16,7 +16,7 @@ use common::{
     secrets::{Purpose, tokens::TokenSecret},
 };
 
-use super::{DeviceCode, code_host_error, opened, whole_seconds};
+use super::{DeviceCode, opened, whole_seconds};
 use crate::{
     app::App,
     codehost::{self, Answer, SignedIn},
@@ -103,7 +103,7 @@ fn judge(grant: &Grant, now: Timestamp) -> Judgement {
 async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<Answer, ApiError> {
     let Some(sealed) = &grant.sealed_device_code else { return Ok(Answer::Pending) };
     let plain = app.master_key.open(Purpose::CodeHost, hash, sealed).map_err(ApiError::internal)?;
-    app.code_host.ask(&opened(plain)?).await.map_err(code_host_error)
+    Ok(app.code_host.ask(&opened(plain)?).await?)
 }
 
 enum Redeemer {

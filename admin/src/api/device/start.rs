@@ -12,7 +12,7 @@ use common::{
 };
 use secrecy::ExposeSecret as _;
 
-use super::{DeviceCode, code_host_error, whole_seconds};
+use super::{DeviceCode, whole_seconds};
 use crate::{app::App, error::ApiError, extract::Json};
 
 /// User codes to try before giving up: of 20^8, one in use comes up about never.
@@ -28,7 +28,7 @@ const USER_CODE_TRIES: usize = 3;
 )]
 pub async fn start(State(app): State<App>) -> Result<([(HeaderName, &'static str); 1], Json<DeviceStart>), ApiError> {
     for _ in 0..USER_CODE_TRIES {
-        let begun = app.code_host.begin().await.map_err(code_host_error)?;
+        let begun = app.code_host.begin().await?;
         let device_code = DeviceCode::generate();
         let hash = device_code.hash();
         let seal = |code: &str| app.master_key.seal(Purpose::CodeHost, &hash, code.as_bytes());

@@ -1,9 +1,11 @@
-//! One call: bounded in time and in what is read, and an error that holds no secret.
+//! One call: bounded in time and in what is read, redirected only to where GitHub itself is, and failing with an error
+//! that holds no secret.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::{Client, RequestBuilder, StatusCode, header, redirect};
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 
@@ -11,51 +13,162 @@ use super::{CodeHostError, Github};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// For a whole call, answer included.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Larger answers are not read.
-const ANSWER_MAX: usize = 1024 * 1024;
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// Redirects of one call: renamed repositories are moved once, archives lie one further.
+const REDIRECTS: usize = 3;
+/// How long we leave GitHub alone when it does not say.
+const RATE_LIMIT_PAUSE: Duration = Duration::from_mins(1);
+/// And at most.
+const RATE_LIMIT_LONGEST: Duration = Duration::from_hours(1);
 const API_VERSION: &str = "2022-11-28";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
+
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
 /// The client of every call. Follows no redirect by itself: a redirect may lead anywhere, a token must not.
 pub(super) fn client() -> anyhow::Result<Client> {
     Client::builder()
         .user_agent(USER_AGENT)
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(CALL_TIMEOUT)
         .redirect(redirect::Policy::none())
         .build()
         .context("the HTTP client for the code host")
 }
 
 impl Github {
-    /// A call of the REST API in the name of `token`.
-    pub(super) fn api_get(&self, path: &str, token: &SecretString) -> RequestBuilder {
-        self.client
-            .get(format!("{}{path}", self.api))
-            .bearer_auth(token.expose_secret())
+    /// The address of a path of the REST API.
+    pub(super) fn api_url(&self, call: &'static str, segments: &[&str]) -> Result<Url, CodeHostError> {
+        let unusable = || CodeHostError::Answer { call, reason: "code_host.api_url cannot carry a path".to_owned() };
+        let mut url: Url = self.api.parse().map_err(|_| unusable())?;
+        url.path_segments_mut().map_err(|()| unusable())?.pop_if_empty().extend(segments);
+        Ok(url)
+    }
+
+    /// A call of the REST API in the name of `token`. A token goes nowhere but to the API.
+    pub(super) fn api_get(&self, url: Url, token: &SecretString) -> RequestBuilder {
+        let is_api = self.is_api(&url);
+        let request = self
+            .client
+            .get(url)
+            .timeout(CALL_TIMEOUT)
             .header(header::ACCEPT, "application/vnd.github+json")
-            .header("X-GitHub-Api-Version", API_VERSION)
+            .header("X-GitHub-Api-Version", API_VERSION);
+        if is_api { request.bearer_auth(token.expose_secret()) } else { request }
     }
 
     /// A call of the web's OAuth endpoints, which answer forms unless JSON is asked for.
     pub(super) fn web_post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
-        self.client.post(format!("{}{path}", self.web)).header(header::ACCEPT, "application/json").form(form)
+        self.client
+            .post(format!("{}{path}", self.web))
+            .timeout(CALL_TIMEOUT)
+            .header(header::ACCEPT, "application/json")
+            .form(form)
+    }
+
+    /// Calls the REST API and follows its redirects, which must stay at GitHub. The answer is a success.
+    pub(super) async fn follow(
+        &self,
+        call: &'static str,
+        mut url: Url,
+        token: &SecretString,
+        timeout: Duration,
+    ) -> Result<Response, CodeHostError> {
+        for _ in 0..=REDIRECTS {
+            let request = self.api_get(url.clone(), token).timeout(timeout);
+            let response = request.send().await.map_err(reqwest::Error::without_url)?;
+            if !response.status().is_redirection() {
+                return succeeded(call, response, |_| false);
+            }
+            let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+            let next = location.and_then(|location| url.join(location).ok());
+            url = next.filter(|next| self.is_own(next)).ok_or_else(|| CodeHostError::Answer {
+                call,
+                reason: "a redirect that leads away from the code host".to_owned(),
+            })?;
+        }
+        Err(CodeHostError::Answer { call, reason: "too many redirects".to_owned() })
+    }
+
+    /// Reads a JSON answer of the REST API.
+    pub(super) async fn fetch<T: DeserializeOwned>(
+        &self,
+        call: &'static str,
+        url: Url,
+        token: &SecretString,
+    ) -> Result<T, CodeHostError> {
+        json(call, self.follow(call, url, token, CALL_TIMEOUT).await?).await
+    }
+
+    /// The same, with the address of the next page of a list.
+    pub(super) async fn fetch_page<T: DeserializeOwned>(
+        &self,
+        call: &'static str,
+        url: Url,
+        token: &SecretString,
+    ) -> Result<(T, Option<Url>), CodeHostError> {
+        let response = self.follow(call, url, token, CALL_TIMEOUT).await?;
+        let next = next_page(response.headers()).map(|next| {
+            next.parse()
+                .ok()
+                .filter(|next| self.is_api(next))
+                .ok_or_else(|| CodeHostError::Answer { call, reason: "a next page that is not of the API".to_owned() })
+        });
+        let next = next.transpose()?;
+        Ok((json(call, response).await?, next))
+    }
+
+    fn is_api(&self, url: &Url) -> bool {
+        self.api.parse().is_ok_and(|api: Url| api.origin() == url.origin())
+    }
+
+    /// Whether GitHub itself is there: the API, the web, or the host of its archives.
+    pub(super) fn is_own(&self, url: &Url) -> bool {
+        let Ok(web) = self.web.parse::<Url>() else { return false };
+        let is_archives = match (web.host_str(), url.host_str()) {
+            (Some(web_host), Some(host)) => host.strip_prefix("codeload.") == Some(web_host),
+            _ => false,
+        };
+        let same_way = url.scheme() == web.scheme() && url.port_or_known_default() == web.port_or_known_default();
+        let no_login = url.username().is_empty() && url.password().is_none();
+        no_login && (self.is_api(url) || url.origin() == web.origin() || (is_archives && same_way))
     }
 }
 
 /// Sends, and reads a bounded JSON answer. OAuth endpoints also answer errors with 400 and a JSON body.
 pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, CodeHostError> {
     // Without the URL: an error is logged, and must not carry more than it needs to.
-    let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
+    let response = request.send().await.map_err(reqwest::Error::without_url)?;
+    json(call, succeeded(call, response, |status| status == StatusCode::BAD_REQUEST)?).await
+}
+
+fn succeeded(
+    call: &'static str,
+    response: Response,
+    accepts: impl FnOnce(StatusCode) -> bool,
+) -> Result<Response, CodeHostError> {
     let status = response.status();
-    if !status.is_success() && status != StatusCode::BAD_REQUEST {
-        return Err(CodeHostError::Status { call, status: status.as_u16() });
+    if status.is_success() || accepts(status) {
+        return Ok(response);
     }
+    Err(match status {
+        StatusCode::UNAUTHORIZED => CodeHostError::Unauthorized { call },
+        StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS => {
+            CodeHostError::NotFound { call }
+        }
+        StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS if is_rate_limit(status, response.headers()) => {
+            CodeHostError::RateLimited { after: rate_limit_pause(response.headers()) }
+        }
+        status => CodeHostError::Status { call, status: status.as_u16() },
+    })
+}
+
+async fn json<T: DeserializeOwned>(call: &'static str, mut response: Response) -> Result<T, CodeHostError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
         if body.len() + chunk.len() > ANSWER_MAX {
-            return Err(CodeHostError::Answer { call, reason: "too large".to_owned() });
+            return Err(CodeHostError::TooLarge { call });
         }
         body.extend_from_slice(&chunk);
     }
@@ -63,4 +176,103 @@ pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: Reque
         call,
         reason: format!("not the JSON expected ({:?})", error.classify()),
     })
+}
+
+/// GitHub limits with 429, and with 403 when its headers say so.
+fn is_rate_limit(status: StatusCode, headers: &HeaderMap) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || headers.contains_key(header::RETRY_AFTER)
+        || headers.get(RATE_REMAINING).is_some_and(|left| left == "0")
+}
+
+/// `Retry-After`, if it is there. `x-ratelimit-reset` would need GitHub's clock to agree with ours.
+fn rate_limit_pause(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(RATE_LIMIT_PAUSE, Duration::from_secs).min(RATE_LIMIT_LONGEST)
+}
+
+/// The address in `Link: <…>; rel="next"`.
+fn next_page(headers: &HeaderMap) -> Option<&str> {
+    let links = headers.get(header::LINK)?.to_str().ok()?;
+    links.split(',').find_map(|link| {
+        let (target, parameters) = link.split_once(';')?;
+        let is_next = parameters.split(';').any(|parameter| parameter.trim() == "rel=\"next\"");
+        is_next.then(|| target.trim().strip_prefix('<')?.strip_suffix('>')).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use common::config;
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn github(web: &str, api: &str) -> Github {
+        let host = config::CodeHost {
+            web_url: web.parse().unwrap(),
+            api_url: api.parse().unwrap(),
+            client_id: "Iv1.x".to_owned(),
+            ..config::CodeHost::default()
+        };
+        Github::new(&host).unwrap()
+    }
+
+    #[test]
+    fn redirects_stay_at_the_code_host() {
+        let cloud = github("https://github.com", "https://api.github.com");
+        let server = github("https://ghe.example", "https://ghe.example/api/v3/");
+        let own = |github: &Github, url: &str| github.is_own(&url.parse().unwrap());
+        for url in ["https://codeload.github.com/o/r/legacy.tar.gz/x?token=T", "https://api.github.com/repositories/1"]
+        {
+            assert!(own(&cloud, url), "{url}");
+        }
+        assert!(own(&server, "https://ghe.example/_codeload/o/r/legacy.tar.gz/x"));
+        assert!(own(&server, "https://codeload.ghe.example/o/r/legacy.tar.gz/x"));
+        for url in [
+            "http://codeload.github.com/x",
+            "https://codeload.github.com:8443/x",
+            "https://codeload.github.com.evil.example/x",
+            "https://codeloadgithub.com/x",
+            "https://evil.example/x",
+            "https://evilcodeload.github.com/x",
+            "https://github.com@evil.example/x",
+            "https://user@api.github.com/x",
+            "https://169.254.169.254/latest",
+            "file:///etc/passwd",
+        ] {
+            assert!(!own(&cloud, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_token_goes_to_the_api_only() {
+        let cloud = github("https://github.com", "https://api.github.com");
+        let token = SecretString::from("ghu_secret");
+        let sends = |url: &str| {
+            let request = cloud.api_get(url.parse().unwrap(), &token).build().unwrap();
+            request.headers().contains_key(header::AUTHORIZATION)
+        };
+        assert!(sends("https://api.github.com/user"));
+        assert!(!sends("https://codeload.github.com/o/r/legacy.tar.gz/x"));
+    }
+
+    #[test]
+    fn paths_are_escaped_segment_by_segment() {
+        let server = github("https://ghe.example", "https://ghe.example/api/v3/");
+        let url = server.api_url("x", &["repos", "o", "r?x#/..", "tarball"]).unwrap();
+        assert_eq!(url.as_str(), "https://ghe.example/api/v3/repos/o/r%3Fx%23%2F../tarball");
+    }
+
+    #[test]
+    fn the_next_page_is_read_from_the_link_header() {
+        let next = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(header::LINK, HeaderValue::from_static(text))]);
+            next_page(&headers).map(str::to_owned)
+        };
+        let both = r#"<https://a/x?page=3>; rel="next", <https://a/x?page=9>; rel="last""#;
+        assert_eq!(next(both).as_deref(), Some("https://a/x?page=3"));
+        assert_eq!(next(r#"<https://a/x?page=1>; rel="prev""#), None);
+        assert_eq!(next("nonsense"), None);
+    }
 }

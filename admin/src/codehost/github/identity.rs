@@ -6,7 +6,7 @@ use common::db::users::Identity;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::{CodeHostError, Github, call::read};
+use super::{CodeHostError, Github};
 
 /// GitHub hands an access token out once: asking who it is for is worth a second try.
 const IDENTITY_TRIES: u32 = 3;
@@ -42,10 +42,10 @@ impl Github {
     }
 
     async fn user(&self, token: &SecretString) -> Result<Identity, CodeHostError> {
-        let user: User = read("GET /user", self.api_get("/user", token)).await?;
+        let user: User = self.fetch("GET /user", self.api_url("GET /user", &["user"])?, token).await?;
         // The address is a courtesy: a person who keeps it private can sign in all the same.
-        let emails: Vec<Address> =
-            read("GET /user/emails", self.api_get("/user/emails", token)).await.unwrap_or_default();
+        let address = self.api_url("GET /user/emails", &["user", "emails"])?;
+        let emails: Vec<Address> = self.fetch("GET /user/emails", address, token).await.unwrap_or_default();
         let email = emails.into_iter().find(|email| email.primary && email.verified).map(|email| email.email);
         Ok(Identity { vcs_id: user.id.to_string(), login: user.login, email: email.or(user.email) })
     }

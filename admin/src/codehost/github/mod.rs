@@ -6,7 +6,10 @@
 mod call;
 mod device;
 mod identity;
+mod installations;
 mod oauth;
+mod repositories;
+mod tarball;
 mod web;
 
 use async_trait::async_trait;
@@ -15,7 +18,7 @@ use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{Answer, Begun, CodeHost, CodeHostError, SignedIn, WebSignIn};
+use super::{Answer, Begun, CodeHost, CodeHostError, Repositories, SignedIn, WebSignIn};
 
 /// GitHub.
 pub struct Github {
@@ -69,5 +72,9 @@ impl CodeHost for Github {
         redirect_uri: &str,
     ) -> Result<Option<SignedIn>, CodeHostError> {
         self.redeem_web_flow(code, verifier, redirect_uri).await
+    }
+
+    fn repositories(&self) -> Option<&dyn Repositories> {
+        Some(self)
     }
 }

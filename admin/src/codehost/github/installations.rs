@@ -1,0 +1,129 @@
+//! The installations of our app that a person may use, and what each of them reaches.
+
+use common::{
+    db::installations::Seen,
+    domain::{Timestamp, repo::RepoName},
+};
+use secrecy::SecretString;
+use serde::{Deserialize, de::DeserializeOwned};
+use time::OffsetDateTime;
+
+use super::{CodeHostError, Github, repositories::Repo};
+use crate::codehost::Repository;
+
+const INSTALLATIONS: &str = "GET /user/installations";
+const REACHED: &str = "GET /user/installations/{installation_id}/repositories";
+/// As many as GitHub gives.
+const PER_PAGE: &str = "100";
+/// Pages that are read of one list, at most: 2,000 installations, or repositories.
+const PAGES: usize = 20;
+
+#[derive(Deserialize)]
+struct Installations {
+    installations: Vec<Installation>,
+}
+
+#[derive(Deserialize)]
+struct Installation {
+    id: i64,
+    account: Account,
+    #[serde(with = "time::serde::rfc3339")]
+    created_at: OffsetDateTime,
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    suspended_at: Option<OffsetDateTime>,
+}
+
+/// A user or an organization. An enterprise has a slug in place of a login.
+#[derive(Deserialize)]
+pub(super) struct Account {
+    id: i64,
+    login: Option<String>,
+    slug: Option<String>,
+    r#type: Option<String>,
+    avatar_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Reached {
+    repositories: Vec<Repo>,
+}
+
+impl Account {
+    /// Its picture, if it is one that may be sent to browsers.
+    pub(super) fn avatar(&self) -> Option<String> {
+        self.avatar_url.clone().filter(|url| url.starts_with("https://") && url.parse::<url::Url>().is_ok())
+    }
+}
+
+impl From<Installation> for Seen {
+    fn from(installation: Installation) -> Self {
+        let Installation { id, account, created_at, suspended_at } = installation;
+        Self {
+            id,
+            account_id: account.id,
+            account_type: account.r#type.clone().unwrap_or_else(|| "Enterprise".to_owned()),
+            avatar_url: account.avatar(),
+            account: account.login.or(account.slug).unwrap_or_default(),
+            created_at: Timestamp::from(created_at),
+            suspended_at: suspended_at.map(Timestamp::from),
+        }
+    }
+}
+
+impl Github {
+    pub(super) async fn list_installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError> {
+        let mut found = Vec::new();
+        let segments = ["user", "installations"];
+        self.pages(INSTALLATIONS, &segments, token, |page: Installations| {
+            found.extend(page.installations.into_iter().map(Seen::from));
+            true
+        })
+        .await?;
+        Ok(found)
+    }
+
+    pub(super) async fn find_reached(
+        &self,
+        token: &SecretString,
+        installation: i64,
+        wanted: &RepoName,
+    ) -> Result<Option<Repository>, CodeHostError> {
+        let id = installation.to_string();
+        let segments = ["user", "installations", &id, "repositories"];
+        let mut found = None;
+        let listed = self
+            .pages(REACHED, &segments, token, |page: Reached| {
+                let mut repos = page.repositories.into_iter();
+                // Names differ in more than their case at GitHub.
+                found = repos.find(|repo| repo.full_name.eq_ignore_ascii_case(wanted.as_str()));
+                found.is_none()
+            })
+            .await;
+        match listed {
+            Ok(()) => found.map(|repo| repo.read(REACHED)).transpose(),
+            Err(CodeHostError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a list page by page, as long as `take` wants more.
+    async fn pages<T: DeserializeOwned>(
+        &self,
+        call: &'static str,
+        segments: &[&str],
+        token: &SecretString,
+        mut take: impl FnMut(T) -> bool,
+    ) -> Result<(), CodeHostError> {
+        let mut url = self.api_url(call, segments)?;
+        url.query_pairs_mut().append_pair("per_page", PER_PAGE);
+        for _ in 0..PAGES {
+            let (page, next) = self.fetch_page(call, url, token).await?;
+            match (take(page), next) {
+                (true, Some(next)) => url = next,
+                _ => return Ok(()),
+            }
+        }
+        tracing::warn!(call, "a list at the code host was read to its {PAGES}th page only");
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Repositories, and what their branches point at.
+
+use std::{fs::File, path::Path};
+
+use async_trait::async_trait;
+use common::{
+    db::installations::Seen,
+    domain::repo::{Branch, CommitSha, RepoName},
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use super::{CodeHostError, Github, installations::Account, oauth};
+use crate::codehost::{Repositories, Repository, UserGrant};
+
+const REPOSITORY: &str = "GET /repos/{owner}/{repo}";
+const REFERENCE: &str = "GET /repos/{owner}/{repo}/git/ref/{ref}";
+
+#[derive(Deserialize)]
+pub(super) struct Repo {
+    id: i64,
+    pub(super) full_name: String,
+    default_branch: String,
+    owner: Account,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    r#type: String,
+    sha: String,
+}
+
+impl Repo {
+    pub(super) fn read(self, call: &'static str) -> Result<Repository, CodeHostError> {
+        let odd = |what: &str| CodeHostError::Answer { call, reason: format!("an odd {what}") };
+        Ok(Repository {
+            id: self.id,
+            name: self.full_name.parse().map_err(|_| odd("full_name"))?,
+            default_branch: self.default_branch.parse().map_err(|_| odd("default_branch"))?,
+            owner_avatar_url: self.owner.avatar(),
+        })
+    }
+}
+
+#[async_trait]
+impl Repositories for Github {
+    async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError> {
+        let mut form = vec![
+            ("client_id", &*self.client_id),
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh_token.expose_secret()),
+        ];
+        // Tokens of the device flow are refreshed without it.
+        if !self.client_secret.expose_secret().is_empty() {
+            form.push(("client_secret", self.client_secret.expose_secret()));
+        }
+        let mut answer = self.token(&form).await?;
+        match (answer.grant(), answer.error.as_deref()) {
+            (Some(grant), _) => Ok(Some(grant)),
+            (None, Some("bad_refresh_token" | "expired_token" | "unauthorized")) => Ok(None),
+            (None, error) => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {error:?}") }),
+        }
+    }
+
+    async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError> {
+        self.list_installations(token).await
+    }
+
+    async fn find_through(
+        &self,
+        token: &SecretString,
+        installation: i64,
+        repo: &RepoName,
+    ) -> Result<Option<Repository>, CodeHostError> {
+        self.find_reached(token, installation, repo).await
+    }
+
+    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError> {
+        let (owner, name) = repo.parts();
+        let url = self.api_url(REPOSITORY, &["repos", owner, name])?;
+        self.fetch::<Repo>(REPOSITORY, url, token).await?.read(REPOSITORY)
+    }
+
+    async fn head(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        branch: &Branch,
+    ) -> Result<Option<CommitSha>, CodeHostError> {
+        let (owner, name) = repo.parts();
+        let segments = ["repos", owner, name, "git", "ref", "heads"];
+        let segments: Vec<&str> = segments.into_iter().chain(branch.as_str().split('/')).collect();
+        let url = self.api_url(REFERENCE, &segments)?;
+        match self.fetch::<Reference>(REFERENCE, url, token).await {
+            Ok(Reference { object }) if object.r#type == "commit" => {
+                let odd = || CodeHostError::Answer { call: REFERENCE, reason: "an odd sha".to_owned() };
+                object.sha.parse().map(Some).map_err(|_| odd())
+            }
+            Ok(_) => Err(CodeHostError::Answer { call: REFERENCE, reason: "a branch that is no commit".to_owned() }),
+            Err(CodeHostError::NotFound { .. }) => Ok(None),
+            // GitHub's answer for a repository without any commit.
+            Err(CodeHostError::Status { status: 409, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn tarball(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        sha: &CommitSha,
+        folder: &Path,
+    ) -> Result<File, CodeHostError> {
+        self.fetch_tarball(token, repo, sha, folder).await
+    }
+}

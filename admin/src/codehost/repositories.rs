@@ -1,0 +1,63 @@
+//! The port to repositories: what people may show us, and what of it we read.
+
+use std::{fs::File, path::Path};
+
+use async_trait::async_trait;
+use common::{
+    db::installations::Seen,
+    domain::repo::{Branch, CommitSha, RepoName},
+};
+use secrecy::SecretString;
+
+use super::{CodeHostError, UserGrant};
+
+/// A code host's repositories. Every call is made in the name of the person whose token it is.
+#[async_trait]
+pub trait Repositories: Send + Sync {
+    /// The next tokens; none when the refresh token does not work any more.
+    async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError>;
+
+    /// The installations that the person may use.
+    async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError>;
+
+    /// A repository, if the person reaches it through this installation.
+    async fn find_through(
+        &self,
+        token: &SecretString,
+        installation: i64,
+        repo: &RepoName,
+    ) -> Result<Option<Repository>, CodeHostError>;
+
+    /// The repository that is called so now.
+    async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError>;
+
+    /// What a branch points at; none when there is no such branch.
+    async fn head(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        branch: &Branch,
+    ) -> Result<Option<CommitSha>, CodeHostError>;
+
+    /// The files of a commit, as a gzipped tarball in a file without a name in `folder`.
+    async fn tarball(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        sha: &CommitSha,
+        folder: &Path,
+    ) -> Result<File, CodeHostError>;
+}
+
+/// A repository.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    /// The code host's id: it stays when the name changes.
+    pub id: i64,
+    /// `owner/name`, in the code host's spelling.
+    pub name: RepoName,
+    /// The branch that it shows.
+    pub default_branch: Branch,
+    /// Its owner's picture.
+    pub owner_avatar_url: Option<String>,
+}
