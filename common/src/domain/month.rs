@@ -35,6 +35,7 @@ impl Month {
     }
 
     /// The month after it.
+    #[must_use]
     pub fn next(self) -> Self {
         // No month has more than 31 days, so that many days after the first lie in the next.
         Self::containing(self.first.checked_add(time::Duration::days(31)).unwrap_or(self.first))

@@ -1,7 +1,9 @@
 //! Redis: the connection that reconnects by itself, and the scripts that run there.
 
+pub mod budgets;
 pub mod connection;
 pub mod counters;
+pub mod leases;
 
 pub use ::redis::RedisError;
 pub use connection::Redis;

@@ -22,7 +22,8 @@ const MARKS: usize = 1 << 16;
 
 /// The marks of every name.
 pub struct Marks {
-    marks: Box<[AtomicI64]>,
+    /// The newest change of the names that share a mark.
+    newest: Box<[AtomicI64]>,
     /// Readings from before this change count no more, whatever they are of.
     floor: AtomicI64,
     /// Nobody has confirmed anything for too long.
@@ -43,7 +44,7 @@ pub struct Reading {
 impl Default for Marks {
     fn default() -> Self {
         Self {
-            marks: (0..MARKS).map(|_| AtomicI64::new(i64::MIN)).collect(),
+            newest: (0..MARKS).map(|_| AtomicI64::new(i64::MIN)).collect(),
             floor: AtomicI64::new(i64::MIN),
             lapsed: AtomicBool::new(false),
             era: AtomicU32::new(0),
@@ -63,7 +64,7 @@ impl Marks {
 
     /// Whether nothing newer was applied of what the reading depends on.
     pub fn counts(&self, reading: &Reading) -> bool {
-        let mark = |at: u16| self.marks[usize::from(at)].load(Ordering::Acquire);
+        let mark = |at: u16| self.newest[usize::from(at)].load(Ordering::Acquire);
         reading.seq >= mark(reading.marks[0])
             && reading.seq >= mark(reading.marks[1])
             && reading.seq >= self.floor.load(Ordering::Acquire)
@@ -84,7 +85,7 @@ impl Marks {
         let kind = matches!(change.subject, Subject::Token(_)).then_some(Self::ANY_TOKEN);
         let names = std::iter::once(change.subject.as_str()).chain(kind);
         for name in names.chain(change.hosts.iter().map(String::as_str)) {
-            self.marks[usize::from(self.mark_of(name))].fetch_max(change.seq, Ordering::AcqRel);
+            self.newest[usize::from(self.mark_of(name))].fetch_max(change.seq, Ordering::AcqRel);
         }
     }
 
@@ -96,7 +97,7 @@ impl Marks {
     /// The order of changes began anew (another database): no reading counts any more, and no mark.
     pub(super) fn start_over(&self) {
         self.era.fetch_add(1, Ordering::AcqRel);
-        for mark in &self.marks {
+        for mark in &self.newest {
             mark.store(i64::MIN, Ordering::Release);
         }
         self.floor.store(i64::MIN, Ordering::Release);

@@ -1,0 +1,135 @@
+//! The scripts. Each is one step for Redis: nobody sees half of it.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+/// KEYS spent, open, minute. ARGV id, text, tokens, cost, day, month; a minute's, a day's and a month's limit; after
+/// `Unknown`, Postgres's version, tokens of the day, cost of the month.
+///
+/// The minute slides: it holds the time of each admission, so that no minute, wherever it begins, has more of them than
+/// the limit. Redis's own clock is the only one asked for it, because the edges' differ.
+///
+/// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
+/// here first. Reservations count against the day they were made on.
+pub(super) static ADMIT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
+local tokens, cost, day, month = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local per_minute, per_day, per_month = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+
+local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor')
+local d, dt, dh, m, mc, mh
+if s[1] and s[4] then
+  d, dt, dh = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])
+  m, mc, mh = tonumber(s[4]), tonumber(s[5]), tonumber(s[6])
+elseif not ARGV[10] or tonumber(s[7] or 0) > tonumber(ARGV[10]) then
+  return {0, 0, 0, 0, 0}
+else
+  d, dt, dh, m, mc, mh = day, tonumber(ARGV[11]), 0, month, tonumber(ARGV[12]), 0
+  for _, entry in ipairs(redis.call('HVALS', open)) do
+    local t, c, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
+    if tonumber(on) == d then dh = dh + tonumber(t) end
+    if math.floor(tonumber(on) / 100) == m then mh = mh + tonumber(c) end
+  end
+  redis.call('HSET', spent, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[10], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[10])
+end
+if day > d then
+  d, dt, dh = day, 0, 0
+  redis.call('HSET', spent, 'd', d, 'dt', 0, 'dh', 0)
+end
+if month > m then
+  m, mc, mh = month, 0, 0
+  redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local oldest = redis.call('LINDEX', minute, -1)
+while oldest and tonumber(oldest) <= now - 60000 do
+  redis.call('RPOP', minute)
+  oldest = redis.call('LINDEX', minute, -1)
+end
+local requests = redis.call('LLEN', minute)
+local resets, frees = 0, 0
+if requests > 0 then
+  resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
+  local first = requests < per_minute and oldest or redis.call('LINDEX', minute, per_minute - 1)
+  frees = math.min(tonumber(first or oldest) + 60000 - now, 60000)
+end
+if requests >= per_minute then return {1, requests, frees, resets, dt + dh} end
+if dt + dh + tokens > per_day then return {2, requests, frees, resets, dt + dh} end
+if mc + mh + cost > per_month then return {3, requests, frees, resets, dt + dh} end
+
+if redis.call('HSETNX', open, ARGV[1], ARGV[2]) == 1 then
+  if day == d then
+    redis.call('HINCRBY', spent, 'dh', tokens)
+    dh = dh + tokens
+  end
+  if month == m then redis.call('HINCRBY', spent, 'mh', cost) end
+  redis.call('PEXPIRE', spent, 172800000)
+  redis.call('LPUSH', minute, now)
+  redis.call('PEXPIRE', minute, 60000)
+  requests = requests + 1
+end
+return {4, requests, oldest and frees or 60000, 60000, dt + dh}
+",
+    )
+});
+
+/// KEYS spent, open. ARGV id, text, tokens, cost, day, month.
+pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
+local old = redis.call('HGET', KEYS[2], ARGV[1])
+if old then
+  local t, c = string.match(old, '^(%d+) (%d+) ')
+  tokens, cost = tokens - tonumber(t), cost - tonumber(c)
+end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local s = redis.call('HMGET', KEYS[1], 'd', 'm')
+if s[1] == ARGV[5] then redis.call('HINCRBY', KEYS[1], 'dh', tokens) end
+if s[2] == ARGV[6] then redis.call('HINCRBY', KEYS[1], 'mh', cost) end
+",
+    )
+});
+
+/// KEYS spent, open. ARGV version, day, tokens of the day, month, cost of the month (all empty when nothing was used),
+/// ids.
+///
+/// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
+/// `floor` keeps sums so old out.
+pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv')
+local d, m = tonumber(s[1] or 0), tonumber(s[3] or 0)
+local tokens, cost = 0, 0
+for i = 6, #ARGV do
+  local entry = redis.call('HGET', KEYS[2], ARGV[i])
+  if entry then
+    redis.call('HDEL', KEYS[2], ARGV[i])
+    local t, c, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
+    if tonumber(on) == d then tokens = tokens + tonumber(t) end
+    if math.floor(tonumber(on) / 100) == m then cost = cost + tonumber(c) end
+  end
+end
+if s[1] and tokens > 0 then redis.call('HINCRBY', KEYS[1], 'dh', -tokens) end
+if s[3] and cost > 0 then redis.call('HINCRBY', KEYS[1], 'mh', -cost) end
+local version = tonumber(ARGV[1])
+if version and not s[1] then
+  local floor = tonumber(redis.call('HGET', KEYS[1], 'floor') or 0)
+  redis.call('HSET', KEYS[1], 'floor', math.max(floor, version))
+  redis.call('PEXPIRE', KEYS[1], 60000)
+end
+if version and s[1] == ARGV[2] and version >= tonumber(s[2]) then
+  redis.call('HSET', KEYS[1], 'dt', ARGV[3], 'dv', ARGV[1])
+end
+if version and s[3] == ARGV[4] and version >= tonumber(s[4]) then
+  redis.call('HSET', KEYS[1], 'mc', ARGV[5], 'mv', ARGV[1])
+end
+",
+    )
+});
