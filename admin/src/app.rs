@@ -14,6 +14,7 @@ use crate::{
     codehost::{self, CodeHost},
     console::Console,
     edges::{Edges, EdgesTasks},
+    mail::Mailer,
     middleware::rate_limit::RateLimits,
 };
 
@@ -42,6 +43,8 @@ pub struct App {
     pub master_key: MasterKey,
     /// Who people sign in with.
     pub code_host: Arc<dyn CodeHost>,
+    /// Mail to people.
+    pub mailer: Mailer,
     /// How often anybody may ask.
     pub rate_limits: RateLimits,
     /// Work that outlives its request; the stop waits for it.
@@ -70,6 +73,7 @@ impl App {
             console: Console::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
             code_host: codehost::from_config(&config)?,
+            mailer: Mailer::new(&config.mail, &config.site.site_domain)?,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             config,

@@ -13,6 +13,7 @@ pub mod edges;
 pub mod error;
 pub mod extract;
 mod jobs;
+pub mod mail;
 pub mod middleware;
 pub mod pages;
 pub mod router;

@@ -67,7 +67,21 @@ fn control_plane() -> OpenApiRouter<App> {
 
 /// The same: organizations and what belongs to them.
 fn organizations() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::orgs::list, api::orgs::create)).routes(routes!(api::orgs::show))
+    OpenApiRouter::new()
+        .routes(routes!(api::orgs::list, api::orgs::create))
+        .routes(routes!(api::orgs::show, api::orgs::rename, api::orgs::delete))
+        .routes(routes!(api::orgs::members::set_role, api::orgs::members::remove))
+        .routes(routes!(api::orgs::icon::put, api::orgs::icon::delete))
+        .routes(routes!(api::orgs::tokens::list, api::orgs::tokens::create))
+        .routes(routes!(api::orgs::tokens::revoke))
+        .routes(routes!(api::invites::sent::list, api::invites::sent::create))
+        .routes(routes!(api::invites::sent::revoke))
+        .routes(routes!(api::invites::accept))
+}
+
+/// Open to everybody, and asking the database: limited by address.
+fn limited_public() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::invites::show)).routes(routes!(api::orgs::icon::show))
 }
 
 /// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
@@ -89,6 +103,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
     public()
         .merge(device_start().layer(idempotent()).layer(limited(Bucket::AuthDevice)))
         .merge(device_poll().layer(idempotent()).layer(limited(Bucket::AuthPoll)))
+        .merge(limited_public().layer(limited(Bucket::Public)))
         .merge(authenticated)
         .split_for_parts()
 }

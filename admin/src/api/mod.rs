@@ -7,6 +7,7 @@ pub mod device;
 pub mod docs;
 pub mod env;
 pub mod health;
+pub mod invites;
 pub mod me;
 pub mod orgs;
 pub mod projects;

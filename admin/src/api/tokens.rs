@@ -65,7 +65,7 @@ pub async fn revoke(State(app): State<App>, caller: CliUser, Path(id): Path<Toke
 }
 
 /// The label without surrounding white space; none when nothing is left.
-fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
+pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     let label = label.trim();
     if label.chars().count() > TOKEN_LABEL_CHARS {
         return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));

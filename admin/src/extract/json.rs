@@ -37,13 +37,18 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 /// Reads a body of at most [`JSON_BODY_BYTES`].
 pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    let limited = Limited::new(body, JSON_BODY_BYTES);
+    read_body_up_to(body, JSON_BODY_BYTES).await
+}
+
+/// Reads a body of at most `most` bytes.
+pub async fn read_body_up_to(body: Body, most: usize) -> Result<Bytes, ApiError> {
+    let limited = Limited::new(body, most);
     let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
         .await
         .map_err(|_| ApiError::invalid("The body did not arrive in time."))?;
     collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.downcast_ref::<LengthLimitError>().is_some() {
-            let kib = JSON_BODY_BYTES / 1024;
+            let kib = most / 1024;
             ApiError::new(Code::PayloadTooLarge, format!("The body is larger than {kib} KB."))
         } else {
             ApiError::invalid("The body ended before it was complete.")

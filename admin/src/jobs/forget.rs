@@ -1,9 +1,10 @@
-//! Rows that have had their time: answers kept for `Idempotency-Key`s, device flows, and what signing in on the web leaves.
+//! Rows that have had their time: answers kept for `Idempotency-Key`s, device flows, invites, and what signing in on the
+//! web leaves.
 
 use std::time::Duration;
 
 use common::{
-    db::{device_grants, gate_tickets, idempotency, sessions, sign_ins},
+    db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins},
     domain::limits::IDEMPOTENCY_WINDOW,
 };
 
@@ -12,6 +13,8 @@ use crate::app::App;
 
 /// An expired code is told that it has expired for this long; then it is unknown.
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
+/// How long an invite that is over can be looked at in SQL.
+const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
 const BATCH: i64 = 1_000;
 
 /// Forgets answers that are not replayed any more.
@@ -56,5 +59,18 @@ impl Job for Sessions {
         ];
         let done = counts.iter().sum();
         Ok(Batch { done, full: counts.iter().any(|&count| count >= BATCH.unsigned_abs()) })
+    }
+}
+
+/// Forgets invites that are over.
+pub(super) struct Invites;
+
+impl Job for Invites {
+    const NAME: &'static str = "forget invites";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = invites::delete_expired(&app.db, app.clock.now() - INVITES_KEPT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

@@ -55,6 +55,7 @@ pub(crate) fn start(app: &App) {
     attend(app, forget::Answers);
     attend(app, forget::SignIns);
     attend(app, forget::Sessions);
+    attend(app, forget::Invites);
 }
 
 fn attend(app: &App, job: impl Job) {

@@ -40,6 +40,8 @@ const SIGN_IN_GUESSES: u32 = 10;
 const SIGN_INS: u32 = 200;
 /// Tickets into gated sites, per person and ten minutes.
 const GATE_TICKETS: u32 = 300;
+/// Invitations that an organization may send by mail in an hour. Beyond it, invites go without.
+const INVITE_MAILS: u32 = 100;
 /// After a failure Redis is left alone for so long, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Subjects counted in this process, at most; beyond it those that have been quiet are forgotten.
@@ -60,6 +62,10 @@ pub enum Bucket {
     SignIn,
     /// Tickets into gated sites, per person.
     GateTicket,
+    /// What anybody may ask of the control plane without a token.
+    Public,
+    /// Invitations by mail, per organization.
+    InviteMail,
 }
 
 impl Bucket {
@@ -71,6 +77,8 @@ impl Bucket {
             Self::SignInGuess => "sign-in-guess",
             Self::SignIn => "sign-in",
             Self::GateTicket => "gate-ticket",
+            Self::Public => "public",
+            Self::InviteMail => "invite-mail",
         }
     }
 }
@@ -107,7 +115,7 @@ impl Standing {
 #[derive(Clone)]
 pub struct RateLimits {
     redis: Redis,
-    buckets: Arc<[Limiter; 6]>,
+    buckets: Arc<[Limiter; 8]>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -121,12 +129,14 @@ impl RateLimits {
             Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
             Limiter::new(SIGN_INS, TEN_MINUTES),
             Limiter::new(GATE_TICKETS, TEN_MINUTES),
+            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
+            Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
         ]);
         Self { redis, buckets, redis_paused_until: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
-        let [device, poll, api, guess, sign_in, ticket] = &*self.buckets;
+        let [device, poll, api, guess, sign_in, ticket, public, invite_mail] = &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
             Bucket::AuthPoll => poll,
@@ -134,6 +144,8 @@ impl RateLimits {
             Bucket::SignInGuess => guess,
             Bucket::SignIn => sign_in,
             Bucket::GateTicket => ticket,
+            Bucket::Public => public,
+            Bucket::InviteMail => invite_mail,
         }
     }
 

@@ -10,6 +10,7 @@ pub mod device;
 pub mod domains;
 pub mod env;
 pub mod error;
+pub mod invites;
 pub mod orgs;
 pub mod projects;
 pub mod repo;

@@ -60,3 +60,54 @@ pub enum UserTokenKind {
     /// For the AI gateway.
     Ai,
 }
+
+/// A token that an organization owns, without its secret.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct OrgToken {
+    /// The record.
+    #[serde(flatten)]
+    pub record: Token,
+    /// The login of who made it; null once that account is gone.
+    pub created_by: Option<String>,
+}
+
+/// The creation answer: the record, and the secret this once.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedOrgToken {
+    /// The record.
+    #[serde(flatten)]
+    pub record: OrgToken,
+    /// The secret: `svc_` and 43 characters.
+    pub token: String,
+}
+
+/// An organization's working tokens, newest first.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct OrgTokenList {
+    /// The tokens.
+    pub tokens: Vec<OrgToken>,
+    /// Where the next page starts; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Makes a token that the organization owns.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreateOrgToken {
+    /// `ai` or `deploy`.
+    #[serde(deserialize_with = "super::word")]
+    pub kind: OrgTokenKind,
+    /// At most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    pub label: Option<String>,
+}
+
+/// The kinds an organization may own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OrgTokenKind {
+    /// For the AI gateway.
+    Ai,
+    /// For deploying the organization's projects.
+    Deploy,
+}

@@ -10,7 +10,7 @@ mod sections;
 pub use gateway::Gateway;
 pub use load::ConfigError;
 pub use sections::{
-    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Postgres, Redis, Secrets, Site, Store,
+    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Store,
 };
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,8 @@ pub struct Config {
     pub gateway: Gateway,
     /// Plans and payment.
     pub billing: Billing,
+    /// Letters to people.
+    pub mail: Mail,
     /// Rate limits.
     pub limits: Limits,
     /// Keys.

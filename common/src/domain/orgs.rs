@@ -68,6 +68,32 @@ impl<'de> Deserialize<'de> for DisplayName {
     }
 }
 
+/// What an icon's bytes are. Never SVG: it can hold scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "lowercase")]
+pub enum IconFormat {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP.
+    Webp,
+    /// GIF.
+    Gif,
+}
+
+impl IconFormat {
+    /// What it is served as.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+            Self::Gif => "image/gif",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,3 +14,14 @@ pub enum TokenKind {
     /// An org's, for five operations of the control plane.
     Deploy,
 }
+
+impl TokenKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Ai => "ai",
+            Self::Deploy => "deploy",
+        }
+    }
+}

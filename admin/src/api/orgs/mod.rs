@@ -1,19 +1,24 @@
 //! `/orgs`: making, listing, showing, renaming and deleting them. What belongs to one has a file of its own.
 
-use axum::{extract::State, http::StatusCode};
+pub mod icon;
+pub mod members;
+pub mod tokens;
+
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use common::{
     api::{
-        Page,
+        Done, Page,
         error::ErrorEnvelope,
-        orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList},
+        orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList, RenameOrg},
     },
     db::{
         self,
         audit::{self, Entry},
         org_members,
-        orgs::{self, CreateError, Member},
+        orgs::{self, Admin, CreateError, DeleteError, Member, Owner},
+        route_changes,
     },
-    domain::{OrgId, OrgName, audit::Action, role::Role},
+    domain::{OrgId, OrgName, audit::Action, orgs::DisplayName, role::Role},
 };
 
 use crate::{
@@ -70,6 +75,59 @@ pub async fn show(State(app): State<App>, OrgAccess(org): OrgAccess<Member>) -> 
     Ok(Json(OrgDetail { org: view(&org, org.role()), members, projects }))
 }
 
+/// Changes what an organization is called in sentences. Its name, which stands in addresses, stays.
+#[utoipa::path(
+    patch, path = "/orgs/{name}", tag = "Organizations", request_body = RenameOrg,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses(
+        (status = 200, description = "The organization", body = Org),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn rename(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Json(body): Json<RenameOrg>,
+) -> Result<Json<Org>, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    orgs::rename(&mut tx, &org, body.display_name.as_ref()).await?;
+    let entry = Entry::of_org(caller.actor(), Action::OrgUpdate, &org.id, &org.name)
+        .with("display_name", body.display_name.as_ref().map(DisplayName::as_str));
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    let renamed = db::orgs::Org { display_name: body.display_name, ..db::orgs::Org::clone(&org) };
+    Ok(Json(view(&renamed, org.role())))
+}
+
+/// Deletes an organization with its members, invites, tokens and icon. Its projects have to be moved or deleted first.
+#[utoipa::path(
+    delete, path = "/orgs/{name}", tag = "Organizations",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses(
+        (status = 200, description = "Deleted", body = Done),
+        (status = 403, description = "`forbidden`: only owners may", body = ErrorEnvelope),
+        (status = 409, description = "`org_not_empty`: it has projects", body = ErrorEnvelope),
+    ),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    orgs::delete(&mut tx, &org).await?;
+    let entry = Entry::of_org(caller.actor(), Action::OrgDelete, &org.id, &org.name);
+    audit::record(&mut tx, &entry, now).await?;
+    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}
+
 /// An organization as one of its members sees it.
 pub fn view(org: &db::orgs::Org, role: Role) -> Org {
     Org {
@@ -99,6 +157,17 @@ impl From<CreateError> for ApiError {
                 "You have created as many organizations as your plan allows; delete one you no longer need.",
             ),
             CreateError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::NotEmpty => {
+                Self::new(Code::OrgNotEmpty, "The organization still has projects; move or delete them first.")
+            }
+            DeleteError::Db(error) => error.into(),
         }
     }
 }

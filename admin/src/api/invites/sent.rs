@@ -1,0 +1,154 @@
+//! `/orgs/:name/invites`: inviting people, and thinking better of it.
+
+use axum::{extract::State, http::StatusCode};
+use common::{
+    api::{
+        Done, Page,
+        error::ErrorEnvelope,
+        invites::{CreateInvite, CreatedInvite, Invite, InviteList},
+    },
+    db::{
+        audit::{self, Entry},
+        invites::{self, CreateError},
+        orgs::{self, Admin, Locked},
+    },
+    domain::{InviteId, audit::Action, role::Role},
+    secrets::tokens::InviteSecret,
+};
+use serde::Deserialize;
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::{Json, Paged, Path},
+    mail::invite::Invitation,
+    middleware::rate_limit::Bucket,
+};
+
+/// The invite that a path names.
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    id: InviteId,
+}
+
+/// The organization's pending invites, newest first.
+#[utoipa::path(
+    get, path = "/orgs/{name}/invites", tag = "Invites",
+    params(("name" = String, Path, description = "The organization's name"), Page),
+    responses(
+        (status = 200, description = "The invites", body = InviteList),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn list(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+    page: Paged<InviteId>,
+) -> Result<Json<InviteList>, ApiError> {
+    let mut invites = invites::page(&app.db, &org, page.before.as_ref(), page.rows(), app.clock.now()).await?;
+    let next_cursor = page.cut(&mut invites, |invite| invite.id.to_string());
+    Ok(Json(InviteList { invites: invites.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Invites somebody: by mail, where the platform sends any. The link is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/orgs/{name}/invites", tag = "Invites", request_body = CreateInvite,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses(
+        (status = 201, description = "The invite, with its link", body = CreatedInvite),
+        (status = 403, description = "`forbidden`: only admins and owners may; `plan_limit_reached`: too many invites are pending", body = ErrorEnvelope),
+    ),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Json(body): Json<CreateInvite>,
+) -> Result<(StatusCode, Json<CreatedInvite>), ApiError> {
+    let secret = InviteSecret::generate();
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let invite = invites::create(&mut tx, &org, &caller.user, &body.email, body.role, &secret.hash(), now).await?;
+    let entry = Entry::of_org(caller.actor(), Action::InviteCreate, &org.id, &org.name)
+        .with("invite", invite.id.as_str())
+        .with("email", invite.email.as_str())
+        .with("role", Role::from(invite.role).as_str());
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    let console = app.config.site.console_url.as_str().trim_end_matches('/');
+    let invite_url = format!("{console}/invites/{}", secret.expose());
+    // After the commit, so that no mail leads to an invite that never was, and no lock waits for a mail server.
+    let email_sent = send(&app, &org, &invite, &invite_url).await;
+    Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
+}
+
+/// Revokes a pending invite: its link leads nowhere from now on.
+#[utoipa::path(
+    delete, path = "/orgs/{name}/invites/{id}", tag = "Invites",
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("id" = String, Path, description = "The invite's id"),
+    ),
+    responses(
+        (status = 200, description = "Revoked", body = Done),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn revoke(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Path(Named { id }): Path<Named>,
+) -> Result<Json<Done>, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let revoked = invites::revoke(&mut tx, &org, &id, now).await?;
+    let email = revoked.ok_or_else(|| ApiError::not_found("invite"))?;
+    let entry = Entry::of_org(caller.actor(), Action::InviteRevoke, &org.id, &org.name)
+        .with("invite", id.as_str())
+        .with("email", email.as_str());
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    Ok(Json(Done::OK))
+}
+
+/// Sends the invitation; whether a mail server took it. An org that sends too much of it has to share links by hand.
+async fn send(app: &App, org: &Locked<Admin>, invite: &invites::Invite, url: &str) -> bool {
+    if app.rate_limits.count(Bucket::InviteMail, org.id.as_str()).await.check().is_err() {
+        return false;
+    }
+    let invitation = Invitation {
+        org: &org.name,
+        display_name: org.display_name.as_ref(),
+        role: invite.role,
+        sender: invite.invited_by.as_deref().unwrap_or_default(),
+        url,
+    };
+    app.mailer.send(&invite.email, invitation.letter()).await
+}
+
+fn view(invite: invites::Invite) -> Invite {
+    Invite {
+        id: invite.id,
+        email: invite.email,
+        role: invite.role,
+        invited_by: invite.invited_by,
+        created_at: invite.created_at,
+        expires_at: invite.expires_at,
+    }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::TooMany => Self::new(
+                Code::PlanLimitReached,
+                "Too many invites of this organization wait for an answer; revoke some first.",
+            ),
+            CreateError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `/orgs/:name/icon`: an image that anybody may see. What is stored was judged by its bytes, and is served as what it
+//! is and nothing else.
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use common::{
+    api::{Done, error::ErrorEnvelope, orgs::IconStored},
+    db::{
+        audit::{self, Entry},
+        org_icons::{self, Icon},
+        orgs::{self, Admin},
+    },
+    domain::{OrgName, audit::Action, limits::ICON_BYTES, orgs::IconFormat},
+};
+use imagesize::ImageType;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::icon_url;
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path, Query, read_body_up_to},
+};
+
+/// Bytes of the image's hash that tell versions apart.
+const VERSION_BYTES: usize = 8;
+/// An address with the icon's own version never shows another icon.
+const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// Without a version: somebody may upload another at any time.
+const FOR_A_MOMENT: HeaderValue = HeaderValue::from_static("public, max-age=60");
+/// Opened by itself the image is a document: one that may do nothing.
+const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+/// The console has a host of its own.
+const CROSS_ORIGIN: (&str, HeaderValue) = ("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
+
+/// Which version is wanted.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Wanted {
+    /// From `icon_url`: lets the answer be kept for a year.
+    v: Option<String>,
+}
+
+/// The organization's icon. Without one of its own: the code host's picture of the account whose repositories it
+/// deploys from, or whose installation is shared with it.
+#[utoipa::path(
+    get, path = "/orgs/{name}/icon", tag = "Organizations", security(()),
+    params(("name" = String, Path, description = "The organization's name"), Wanted),
+    responses(
+        (status = 200, description = "The image: PNG, JPEG, WebP or GIF", content(
+            (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
+        )),
+        (status = 302, description = "To the picture at the code host"),
+        (status = 304, description = "The one that `If-None-Match` names"),
+        (status = 429, description = "`rate_limit_exceeded`: too many requests; wait as long as Retry-After says", body = ErrorEnvelope),
+    ),
+)]
+pub async fn show(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let no_icon = || ApiError::not_found("icon");
+    let name: OrgName = name.parse().map_err(|_| no_icon())?;
+    if let Some(known) = headers.get(header::IF_NONE_MATCH)
+        && let Some(version) = org_icons::find_version(&app.db, &name).await?
+        && names(known, &version)
+    {
+        let kept = [(header::ETAG, etag(&version)?), (header::CACHE_CONTROL, cacheable(&wanted, &version))];
+        return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
+    }
+    let Some(icon) = org_icons::find(&app.db, &name).await? else {
+        return Err(no_icon());
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(icon.format.content_type())),
+        (header::ETAG, etag(&icon.version)?),
+        (header::CACHE_CONTROL, cacheable(&wanted, &icon.version)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ];
+    Ok((headers, [CROSS_ORIGIN], icon.image).into_response())
+}
+
+/// Stores an icon. The body is the image itself; what it is shows in its bytes, whatever its `Content-Type` says.
+#[utoipa::path(
+    put, path = "/orgs/{name}/icon", tag = "Organizations",
+    params(("name" = String, Path, description = "The organization's name")),
+    request_body(description = "A PNG, JPEG, WebP or GIF image of at most 512 KB", content(
+        (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
+    )),
+    responses(
+        (status = 200, description = "Stored", body = IconStored),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+        (status = 415, description = "`unsupported_media_type`: the body is not an image of the four kinds", body = ErrorEnvelope),
+    ),
+)]
+pub async fn put(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    body: Body,
+) -> Result<Json<IconStored>, ApiError> {
+    let image = read_body_up_to(body, ICON_BYTES).await?;
+    let format = judge(&image).ok_or_else(|| {
+        ApiError::new(
+            Code::UnsupportedMediaType,
+            "The body is not an image; send the bytes of a PNG, JPEG, WebP or GIF file.",
+        )
+    })?;
+    let version = hex::encode(&Sha256::digest(&image)[..VERSION_BYTES]);
+    let icon = Icon { format, image: image.into(), version };
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    org_icons::put(&mut tx, &org, &icon, now).await?;
+    let entry = Entry::of_org(caller.actor(), Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    Ok(Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) }))
+}
+
+/// Removes the uploaded icon: the picture at the code host is shown again.
+#[utoipa::path(
+    delete, path = "/orgs/{name}/icon", tag = "Organizations",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses(
+        (status = 200, description = "Removed", body = Done),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+) -> Result<Json<Done>, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    if !org_icons::remove(&mut tx, &org).await? {
+        return Err(ApiError::not_found("icon"));
+    }
+    let entry = Entry::of_org(caller.actor(), Action::IconRemove, &org.id, &org.name);
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    Ok(Json(Done::OK))
+}
+
+/// What the bytes are: one of the four kinds, with a size that can be seen.
+fn judge(image: &[u8]) -> Option<IconFormat> {
+    let format = match imagesize::image_type(image).ok()? {
+        ImageType::Png => IconFormat::Png,
+        ImageType::Jpeg => IconFormat::Jpeg,
+        ImageType::Webp => IconFormat::Webp,
+        ImageType::Gif => IconFormat::Gif,
+        _ => return None,
+    };
+    let size = imagesize::blob_size(image).ok()?;
+    (size.width > 0 && size.height > 0).then_some(format)
+}
+
+fn etag(version: &str) -> Result<HeaderValue, ApiError> {
+    HeaderValue::try_from(format!("\"{version}\"")).map_err(ApiError::internal)
+}
+
+/// Whether `If-None-Match` names this version. Weak comparison, as RFC 9110 wants it here.
+fn names(if_none_match: &HeaderValue, version: &str) -> bool {
+    let tags = if_none_match.to_str().unwrap_or_default().split(',').map(str::trim);
+    tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == "*" || tag.trim_matches('"') == version)
+}
+
+fn cacheable(wanted: &Wanted, version: &str) -> HeaderValue {
+    if wanted.v.as_deref() == Some(version) { FOREVER } else { FOR_A_MOMENT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_version_is_recognized_in_every_form() {
+        let names = |value: &'static str| names(&HeaderValue::from_static(value), "0123456789abcdef");
+        for known in ["\"0123456789abcdef\"", "W/\"0123456789abcdef\"", "\"x\", \"0123456789abcdef\"", "*"] {
+            assert!(names(known), "{known}");
+        }
+        assert!(!names("\"0123456789abcdee\""));
+    }
+
+    #[test]
+    fn bytes_that_are_no_image_of_the_four_kinds_are_refused() {
+        for bad in [
+            &b""[..],
+            b"GIF89a",
+            b"\x89PNG\r\n\x1a\n",
+            b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>",
+            b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0",
+            b"<html>GIF89a\x01\0\x01\0",
+        ] {
+            assert_eq!(judge(bad), None, "{bad:?}");
+        }
+        assert_eq!(judge(b"GIF89a\x01\0\x01\0\x80\0\0"), Some(IconFormat::Gif));
+        assert_eq!(judge(b"GIF89a\0\0\x01\0\x80\0\0"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! `/orgs/:name/members/:login`: roles, and the ends of memberships. Every change ends what an edge remembers of who
+//! may see the org's sites.
+
+use axum::{extract::State, response::IntoResponse};
+use common::{
+    api::{
+        Done,
+        error::ErrorEnvelope,
+        orgs::{Member as MemberView, SetRole},
+    },
+    db::{
+        audit::{self, Entry},
+        org_members::{self, ChangeError, MemberRow},
+        orgs::{self, Member, Owner},
+        route_changes,
+    },
+    domain::{audit::Action, role::Role},
+};
+use serde::Deserialize;
+
+use super::view_member;
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path},
+};
+
+/// The member that a path names.
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    login: String,
+}
+
+/// Changes a member's role.
+#[utoipa::path(
+    put, path = "/orgs/{name}/members/{login}", tag = "Organizations", request_body = SetRole,
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("login" = String, Path, description = "The member's login at the code host"),
+    ),
+    responses(
+        (status = 200, description = "The member, with the new role", body = MemberView),
+        (status = 403, description = "`forbidden`: only owners may", body = ErrorEnvelope),
+        (status = 409, description = "`last_owner`: the organization would have no owner", body = ErrorEnvelope),
+    ),
+)]
+pub async fn set_role(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+    Path(Named { login }): Path<Named>,
+    Json(body): Json<SetRole>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let member = org_members::find(&mut *tx, &org, &login).await?.ok_or_else(|| ApiError::not_found("member"))?;
+    if member.role == body.role {
+        return Ok((None, Json(view_member(member))));
+    }
+    org_members::set_role(&mut tx, &org, &member, body.role, now).await?;
+    let entry = Entry::of_org(caller.actor(), Action::MemberRole, &org.id, &org.name)
+        .with("login", &*member.login)
+        .with("from", member.role.as_str())
+        .with("to", body.role.as_str());
+    audit::record(&mut tx, &entry, now).await?;
+    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
+    tx.commit().await?;
+    let member = MemberRow { role: body.role, ..member };
+    Ok((Some(app.edges.apply(change).await), Json(view_member(member))))
+}
+
+/// Removes a member, or leaves. Admins remove others, owners alone remove owners; everybody may leave, but for the last
+/// owner. What they have invited others by is revoked with it.
+#[utoipa::path(
+    delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("login" = String, Path, description = "The member's login at the code host; your own to leave"),
+    ),
+    responses(
+        (status = 200, description = "No member any more", body = Done),
+        (status = 403, description = "`forbidden`: your role does not allow it", body = ErrorEnvelope),
+        (status = 409, description = "`last_owner`: the organization would have no owner", body = ErrorEnvelope),
+    ),
+)]
+pub async fn remove(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Member>,
+    Path(Named { login }): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let member = org_members::find(&mut *tx, &org, &login).await?;
+    let (member, action) = match member {
+        Some(member) if member.user == *org.user() => (member, Action::MemberLeave),
+        Some(member) if org.role().may_remove(member.role) => (member, Action::MemberRemove),
+        Some(owner) if owner.role == Role::Owner && org.role() == Role::Admin => {
+            return Err(ApiError::new(Code::Forbidden, "Only owners may remove an owner; ask one of them."));
+        }
+        None if org.role() >= Role::Admin => return Err(ApiError::not_found("member")),
+        Some(_) | None => {
+            let reason = "Only an owner or admin of the organization may remove others; you may leave it yourself.";
+            return Err(ApiError::new(Code::Forbidden, reason));
+        }
+    };
+    org_members::remove(&mut tx, &org, &member, now).await?;
+    let entry = Entry::of_org(caller.actor(), action, &org.id, &org.name)
+        .with("login", &*member.login)
+        .with("role", member.role.as_str());
+    audit::record(&mut tx, &entry, now).await?;
+    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}
+
+impl From<ChangeError> for ApiError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::LastOwner => Self::new(
+                Code::LastOwner,
+                "This is the organization's only owner; make somebody else an owner first, or delete the organization.",
+            ),
+            ChangeError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `/orgs/:name/tokens`: what the organization itself holds, for machines. They survive who made them.
+
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use common::{
+    api::{
+        Done, Page,
+        error::ErrorEnvelope,
+        tokens::{CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
+    },
+    db::{
+        self,
+        audit::{self, Entry},
+        org_tokens::{self, CreateError, NewToken},
+        orgs::{self, Admin},
+        route_changes,
+    },
+    domain::{TokenId, audit::Action, token::TokenKind},
+    routes::RouteChange,
+    secrets::tokens::TokenSecret,
+};
+use serde::Deserialize;
+
+use crate::{
+    api::tokens::checked_label,
+    app::App,
+    auth::{CliUser, OrgAccess},
+    edges::Propagation,
+    error::{ApiError, Code},
+    extract::{Json, Paged, Path},
+};
+
+/// The token that a path names.
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    id: TokenId,
+}
+
+/// The organization's working tokens, newest first.
+#[utoipa::path(
+    get, path = "/orgs/{name}/tokens", tag = "Organizations",
+    params(("name" = String, Path, description = "The organization's name"), Page),
+    responses(
+        (status = 200, description = "The tokens", body = OrgTokenList),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn list(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+    page: Paged<TokenId>,
+) -> Result<Json<OrgTokenList>, ApiError> {
+    let mut tokens = org_tokens::page(&app.db, &org, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
+    Ok(Json(OrgTokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Makes a token that the organization owns. Its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/orgs/{name}/tokens", tag = "Organizations", request_body = CreateOrgToken,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses(
+        (status = 201, description = "The token, with its secret", body = CreatedOrgToken),
+        (status = 403, description = "`forbidden`: only admins and owners may; `plan_limit_reached`: the organization has as many as it may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn create(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Json(body): Json<CreateOrgToken>,
+) -> Result<impl IntoResponse, ApiError> {
+    let label = body.label.as_deref().map(checked_label).transpose()?.flatten();
+    let kind = match body.kind {
+        OrgTokenKind::Ai => TokenKind::Ai,
+        OrgTokenKind::Deploy => TokenKind::Deploy,
+    };
+    let secret = TokenSecret::generate();
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let new = NewToken { kind, label, secret: &secret.hash() };
+    let token = org_tokens::create(&mut tx, &org, &caller.user, new, now).await?;
+    let entry = Entry::of_org(caller.actor(), Action::TokenCreate, &org.id, &org.name)
+        .with("token", token.id.as_str())
+        .with("kind", kind.as_str())
+        .with("label", label);
+    audit::record(&mut tx, &entry, now).await?;
+    // Edges remember the tokens of the gateway alone.
+    let change = match kind {
+        TokenKind::Ai => Some(route_changes::record(&mut tx, &token.id, &[], now).await?),
+        TokenKind::Cli | TokenKind::Deploy => None,
+    };
+    tx.commit().await?;
+    let propagation = tell(&app, change).await;
+    let created = CreatedOrgToken { record: view(token), token: secret.expose().to_owned() };
+    Ok((StatusCode::CREATED, propagation, Json(created)))
+}
+
+/// Revokes a token of the organization. It stops working at once.
+#[utoipa::path(
+    delete, path = "/orgs/{name}/tokens/{id}", tag = "Organizations",
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("id" = String, Path, description = "The token's id"),
+    ),
+    responses(
+        (status = 200, description = "Revoked", body = Done),
+        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
+    ),
+)]
+pub async fn revoke(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Path(Named { id }): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let org = orgs::lock(&mut tx, org).await?;
+    let revoked = org_tokens::revoke(&mut tx, &org, &id, now).await?;
+    let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let entry = Entry::of_org(caller.actor(), Action::TokenRevoke, &org.id, &org.name)
+        .with("token", id.as_str())
+        .with("kind", kind.as_str());
+    audit::record(&mut tx, &entry, now).await?;
+    let change = match kind {
+        TokenKind::Ai => Some(route_changes::record(&mut tx, &id, &[], now).await?),
+        TokenKind::Cli | TokenKind::Deploy => None,
+    };
+    tx.commit().await?;
+    Ok((tell(&app, change).await, Json(Done::OK)))
+}
+
+/// Tells the edges of a change, if there is one that they must know of.
+async fn tell(app: &App, change: Option<RouteChange>) -> Option<Propagation> {
+    match change {
+        Some(change) => Some(app.edges.apply(change).await),
+        None => None,
+    }
+}
+
+fn view(token: db::org_tokens::OrgToken) -> OrgToken {
+    let record =
+        Token { id: token.id, kind: token.kind, label: token.label, created_at: token.created_at, revoked_at: None };
+    OrgToken { record, created_by: token.created_by }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::TooMany => Self::new(
+                Code::PlanLimitReached,
+                "The organization has as many tokens as it may have; revoke some that are no longer used.",
+            ),
+            CreateError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Mail to people, over SMTP. Without `mail.url` there is none, and whoever would have sent one says so.
+//!
+//! A letter is sent once, while its request waits: what it carries is stored hashed only, so nothing could be sent
+//! again later. Whoever asked learns whether a server took it, and can hand the link on themselves.
+
+pub mod invite;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use common::{BRAND, config};
+use lettre::{
+    Address, AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
+    message::{
+        Mailbox, MultiPart,
+        header::{HeaderName, HeaderValue},
+    },
+    transport::smtp::{
+        authentication::Credentials,
+        client::{Tls, TlsParameters},
+    },
+};
+use tokio::sync::Semaphore;
+use url::{Host, Url};
+
+/// How long a request waits for the mail server, its turn included.
+const SEND_WITHIN: Duration = Duration::from_secs(10);
+/// Letters that are being sent at once.
+const AT_ONCE: usize = 16;
+
+/// Sends letters. Cheap to clone.
+#[derive(Clone)]
+pub struct Mailer(Option<Arc<Smtp>>);
+
+struct Smtp {
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+    from: Mailbox,
+    turns: Semaphore,
+}
+
+/// A letter to one person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// The line that is read first.
+    pub subject: String,
+    /// As text.
+    pub text: String,
+    /// The same as HTML.
+    pub html: String,
+}
+
+/// Why a letter was not taken.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("the mail server took too long")]
+    Timeout,
+    #[error("the address cannot be written in an envelope: {0}")]
+    Address(#[from] lettre::address::AddressError),
+    #[error("the letter cannot be written: {0}")]
+    Letter(#[from] lettre::error::Error),
+    #[error("the mail server did not take it: {0}")]
+    Smtp(#[from] lettre::transport::smtp::Error),
+}
+
+impl Mailer {
+    /// From the `[mail]` section. No connection is made before there is a letter.
+    pub fn new(mail: &config::Mail, site_domain: &str) -> anyhow::Result<Self> {
+        let Some(url) = &mail.url else { return Ok(Self(None)) };
+        let from = mail.from.clone().unwrap_or_else(|| format!("{BRAND} <no-reply@{site_domain}>"));
+        let from = from.parse().with_context(|| format!("mail.from: `{from}` is not an address"))?;
+        let transport = transport(url).context("mail.url")?;
+        Ok(Self(Some(Arc::new(Smtp { transport, from, turns: Semaphore::new(AT_ONCE) }))))
+    }
+
+    /// Sends a letter; whether a server took it.
+    pub async fn send(&self, to: &common::domain::EmailAddress, letter: Letter) -> bool {
+        let Some(smtp) = &self.0 else { return false };
+        let sent = tokio::time::timeout(SEND_WITHIN, smtp.send(to.as_str(), letter)).await;
+        match sent.unwrap_or(Err(SendError::Timeout)) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!("a letter was not sent: {error}");
+                false
+            }
+        }
+    }
+}
+
+impl Smtp {
+    async fn send(&self, to: &str, letter: Letter) -> Result<(), SendError> {
+        let Ok(_turn) = self.turns.acquire().await else { return Err(SendError::Timeout) };
+        // An address and nothing else: a name beside it could be anybody's.
+        let to = Mailbox::new(None, to.parse::<Address>()?);
+        // RFC 3834: nobody's absence note answers this.
+        let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
+        let message = Message::builder()
+            .from(self.from.clone())
+            .to(to)
+            .subject(letter.subject)
+            .message_id(None)
+            .raw_header(automatic)
+            .multipart(MultiPart::alternative_plain_html(letter.text, letter.html))?;
+        self.transport.send(message).await?;
+        Ok(())
+    }
+}
+
+/// `smtp://user:password@host:port` or `smtps://…`. A password never travels in clear, unless to this machine itself;
+/// `?tls=none`, `opportunistic` or `required` says otherwise.
+fn transport(url: &Url) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
+    let host = url.host().context("it names no host")?;
+    let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let is_here = match &host {
+        Host::Domain(domain) => *domain == "localhost" || domain.ends_with(".localhost"),
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    };
+    let decode = |text: &str| -> anyhow::Result<String> {
+        Ok(percent_encoding::percent_decode_str(text).decode_utf8().context("its user or password")?.into_owned())
+    };
+    let credentials = match (url.username(), url.password()) {
+        ("", _) => None,
+        (user, password) => Some(Credentials::new(decode(user)?, decode(password.unwrap_or_default())?)),
+    };
+    let asked = url.query_pairs().find_map(|(key, value)| (key == "tls").then(|| value.into_owned()));
+    let parameters = || TlsParameters::new(name.clone()).context("the certificates that are to be trusted");
+    let (tls, port) = match (url.scheme(), asked.as_deref()) {
+        ("smtps", None) => (Tls::Wrapper(parameters()?), 465),
+        ("smtp", Some("required")) => (Tls::Required(parameters()?), 587),
+        ("smtp", Some("opportunistic")) => (Tls::Opportunistic(parameters()?), 587),
+        ("smtp", Some("none")) => (Tls::None, 587),
+        ("smtp", None) if is_here => (Tls::None, 25),
+        ("smtp", None) if credentials.is_some() => (Tls::Required(parameters()?), 587),
+        ("smtp", None) => (Tls::Opportunistic(parameters()?), 25),
+        _ => anyhow::bail!(
+            "write smtp://user:password@host:port or smtps://…, with ?tls=none, opportunistic or required"
+        ),
+    };
+    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(name)
+        .port(url.port().unwrap_or(port))
+        .tls(tls)
+        .timeout(Some(SEND_WITHIN));
+    if let Some(credentials) = credentials {
+        builder = builder.credentials(credentials);
+    }
+    Ok(builder.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailer(url: &str, from: Option<&str>) -> anyhow::Result<Mailer> {
+        let mail = config::Mail { url: Some(url.parse()?), from: from.map(ToOwned::to_owned) };
+        Mailer::new(&mail, "svc.localhost")
+    }
+
+    #[test]
+    fn only_addresses_of_mail_servers_are_taken() {
+        for good in ["smtp://127.0.0.1:2525", "smtp://user:p%40ss@[::1]:25", "smtp://mail.example.com?tls=none"] {
+            assert!(mailer(good, None).is_ok(), "{good}");
+        }
+        for bad in ["http://127.0.0.1", "smtp://127.0.0.1?tls=maybe", "smtp:127.0.0.1", "smtps://h?tls=none"] {
+            assert!(mailer(bad, None).is_err(), "{bad}");
+        }
+        assert!(mailer("smtp://127.0.0.1", Some("Acme <mail@acme.example>")).is_ok());
+        assert!(mailer("smtp://127.0.0.1", Some("Acme")).is_err());
+    }
+}
