@@ -36,6 +36,24 @@ const PROMISED: &[&str] = &[
     "DELETE /projects/{name}/env/{key}",
     "GET /projects/{name}/audit",
     "GET /orgs/{name}/audit",
+    "GET /orgs",
+    "POST /orgs",
+    "GET /orgs/{name}",
+    "PATCH /orgs/{name}",
+    "DELETE /orgs/{name}",
+    "GET /orgs/{name}/invites",
+    "POST /orgs/{name}/invites",
+    "DELETE /orgs/{name}/invites/{id}",
+    "GET /invites/{token}",
+    "POST /invites/{token}/accept",
+    "PUT /orgs/{name}/members/{login}",
+    "DELETE /orgs/{name}/members/{login}",
+    "GET /orgs/{name}/icon",
+    "PUT /orgs/{name}/icon",
+    "DELETE /orgs/{name}/icon",
+    "GET /orgs/{name}/tokens",
+    "POST /orgs/{name}/tokens",
+    "DELETE /orgs/{name}/tokens/{id}",
     "GET /shares",
     "POST /shares",
     "DELETE /shares/{name}",
@@ -57,7 +75,10 @@ async fn every_documented_operation_exists() {
     let nobody = world.nobody();
     for (method, path) in operations(&world).await {
         let answer = call(&nobody, &method, &path, "engine", "x").await;
-        if is_public(&path) {
+        if is_public(&method, &path) && path.contains('{') {
+            // Nothing is called so: not the fallback's words, but its own.
+            assert!(!answer.assert_error(404, "not_found").contains("path"), "{method} {path}");
+        } else if is_public(&method, &path) {
             assert!(answer.status != 404 && answer.status != 405, "{method} {path}: {}", answer.status);
         } else {
             // An unknown path would be 404, and an unknown method 405.

@@ -53,6 +53,11 @@ impl WebUser {
         let found = sessions::find(&app.db, &secret.hash(), app.clock.now()).await?;
         Ok(found.map(|(session, user)| Self { session, user }))
     }
+
+    /// The person as the API knows them.
+    pub fn into_caller(self) -> CliUser {
+        CliUser { credential: Credential::Session(self.session.id), user: self.user }
+    }
 }
 
 impl FromRequestParts<App> for WebUser {
@@ -103,10 +108,7 @@ pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) 
         return Ok(Authentication::Refused(Refusal::ForeignOrigin));
     }
     Ok(match WebUser::find(app, headers).await? {
-        Some(WebUser { session, user }) => {
-            let caller = CliUser { credential: Credential::Session(session.id), user };
-            Authentication::Known(Caller::User(caller).into())
-        }
+        Some(person) => Authentication::Known(Caller::User(person.into_caller()).into()),
         None => Authentication::Refused(Refusal::SignedOut),
     })
 }

@@ -23,6 +23,8 @@ pub mod paths {
     pub const END_SESSION: &str = "/sign-out/session";
     /// Where a gated site sends its visitors.
     pub const GATE: &str = "/gate";
+    /// Where invites lead, each with its token below.
+    pub const INVITES: &str = "/invites";
 }
 
 /// Longest path that people are led back to.

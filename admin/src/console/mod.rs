@@ -1,7 +1,7 @@
 //! The console's host: pages for people, rendered here, without script.
 //!
-//! Signing in and out ([`sign_in`], [`sign_out`]), the way through the gate of an organization's site ([`gate`]), and
-//! the [`home`] page. The same host answers the API under `/api`, for pages that are signed in by cookie: the cookie is
+//! Signing in and out ([`sign_in`], [`sign_out`]), the way through the gate of an organization's site ([`gate`]), joining
+//! an organization ([`invite`]), and the [`home`] page. The same host answers the API under `/api`, for pages that are signed in by cookie: the cookie is
 //! this host's alone, so the API has to be where it is sent, and no other origin needs to be let in (no CORS).
 //!
 //! Not here: what programs ask, which is [`crate::api`].
@@ -9,6 +9,7 @@
 mod addresses;
 mod gate;
 mod home;
+mod invite;
 mod problem;
 mod sign_in;
 mod sign_out;
@@ -41,6 +42,7 @@ pub fn router(app: &App) -> Router<App> {
         .route(paths::SIGN_OUT_EVERYWHERE, post(sign_out::everywhere))
         .route(paths::END_SESSION, post(sign_out::elsewhere))
         .route(paths::GATE, get(gate::pass))
+        .route(&format!("{}/{{token}}", paths::INVITES), get(invite::show).post(invite::accept))
         .fallback(async || message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address."))
         .method_not_allowed_fallback(async || {
             message(StatusCode::METHOD_NOT_ALLOWED, "Not like this", "This page cannot be used that way.")

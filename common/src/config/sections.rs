@@ -225,8 +225,6 @@ pub struct Limits {
     pub auth_poll_per_10_min: u32,
     /// The control plane outside `/auth`, per token.
     pub api_per_min: u32,
-    /// Organizations that count against one person's plan: those that they created.
-    pub orgs_per_creator: u32,
     /// The AI gateway's completions, per account over all its keys.
     pub gateway_per_min: u32,
     /// Tokens read and written by the AI gateway's models, per account and UTC day.
@@ -239,7 +237,6 @@ impl Default for Limits {
             auth_device_per_10_min: 10,
             auth_poll_per_10_min: 180,
             api_per_min: 600,
-            orgs_per_creator: 100,
             gateway_per_min: 60,
             gateway_tokens_per_day: 1_000_000,
         }

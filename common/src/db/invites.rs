@@ -7,14 +7,11 @@ use super::{
     orgs::{self, Admin, AtLeast, Locked, Org, Permit},
     users::User,
 };
-use crate::{
-    domain::{
-        EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
-        limits::{INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
-        orgs::DisplayName,
-        role::{InviteRole, Role},
-    },
-    secrets::tokens::TokenHash,
+use crate::domain::{
+    EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
+    limits::{INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
+    orgs::DisplayName,
+    role::{InviteRole, Role},
 };
 
 /// A pending invite as the org's admins see it.
@@ -52,7 +49,7 @@ pub async fn create(
     sender: &User,
     email: &EmailAddress,
     role: InviteRole,
-    secret: &TokenHash,
+    secret_hash: &[u8; 32],
     now: Timestamp,
 ) -> Result<Invite, CreateError> {
     let pending = sqlx::query_scalar!(
@@ -80,7 +77,7 @@ pub async fn create(
         org.id.as_str(),
         email.as_str(),
         role as InviteRole,
-        secret.as_bytes(),
+        secret_hash,
         sender.id.as_str(),
         now as Timestamp,
         invite.expires_at as Timestamp,
@@ -170,7 +167,7 @@ pub struct Preview {
 /// The pending invite with this secret.
 pub async fn preview(
     db: impl PgExecutor<'_>,
-    secret: &TokenHash,
+    secret_hash: &[u8; 32],
     now: Timestamp,
 ) -> Result<Option<Preview>, sqlx::Error> {
     sqlx::query_as!(
@@ -179,7 +176,7 @@ pub async fn preview(
                   i.role AS "role: InviteRole", u.vcs_login AS "invited_by?", i.expires_at AS "expires_at: Timestamp"
            FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN users u ON u.id = i.invited_by
            WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
-        secret.as_bytes(),
+        secret_hash,
         now as Timestamp,
     )
     .fetch_optional(db)
@@ -215,14 +212,14 @@ pub enum AcceptError {
 /// Accepts the pending invite with this secret: `user` joins, or rises to the invited role.
 pub async fn accept(
     conn: &mut PgConnection,
-    secret: &TokenHash,
+    secret_hash: &[u8; 32],
     user: &UserId,
     now: Timestamp,
 ) -> Result<Joined, AcceptError> {
     let found = sqlx::query_scalar!(
         r#"SELECT org_id AS "org_id: OrgId" FROM invites
            WHERE secret_hash = $1 AND ended_at IS NULL AND expires_at > $2"#,
-        secret.as_bytes(),
+        secret_hash,
         now as Timestamp,
     );
     let org_id = found.fetch_optional(&mut *conn).await?.ok_or(AcceptError::NotFound)?;
@@ -235,7 +232,7 @@ pub async fn accept(
            FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN org_icons p ON p.org_id = o.id
                 LEFT JOIN org_members m ON m.org_id = o.id AND m.user_id = $3
            WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
-        secret.as_bytes(),
+        secret_hash,
         now as Timestamp,
         user.as_str(),
     )

@@ -28,6 +28,9 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanLimits {
+    /// Organizations that one person may create. They have plans of their own.
+    #[serde(default = "orgs_when_absent")]
+    pub orgs: u32,
     /// Projects, shares not counted.
     pub projects: u32,
     /// Custom domains, over all projects.
@@ -38,6 +41,11 @@ pub struct PlanLimits {
     pub bandwidth_bytes: u64,
     /// What the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
+}
+
+/// A configuration written before this limit knew nothing of it.
+fn orgs_when_absent() -> u32 {
+    100
 }
 
 impl Plans {
@@ -73,7 +81,8 @@ impl Default for Plans {
         let plan = |id: &str, name: &str, price_cents, limits| {
             (id.to_owned(), Plan { name: name.to_owned(), price_cents, limits })
         };
-        let limits = |projects, domains, ready_apps, gigabytes, ai_credit_cents| PlanLimits {
+        let limits = |orgs, projects, domains, ready_apps, gigabytes, ai_credit_cents| PlanLimits {
+            orgs,
             projects,
             domains,
             ready_apps,
@@ -81,9 +90,9 @@ impl Default for Plans {
             ai_credit_cents,
         };
         Self(BTreeMap::from([
-            plan("free", "Free", 0, limits(100, 50, 0, 100, 1_000)),
-            plan("pro", "Pro", 2_000, limits(500, 250, 3, 1_000, 3_000)),
-            plan("business", "Business", 10_000, limits(2_500, 1_000, 10, 5_000, 15_000)),
+            plan("free", "Free", 0, limits(100, 100, 50, 0, 100, 1_000)),
+            plan("pro", "Pro", 2_000, limits(500, 500, 250, 3, 1_000, 3_000)),
+            plan("business", "Business", 10_000, limits(2_500, 2_500, 1_000, 10, 5_000, 15_000)),
         ]))
     }
 }

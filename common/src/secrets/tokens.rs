@@ -18,13 +18,16 @@ pub struct TokenHash([u8; 32]);
 impl TokenSecret {
     /// A new secret.
     pub fn generate() -> Self {
-        Self(format!("{BRAND}_{}", random_text()).into())
+        let mut bytes = [0_u8; 32];
+        rand::rng().fill(&mut bytes);
+        Self(format!("{BRAND}_{}", URL_SAFE_NO_PAD.encode(bytes)).into())
     }
 
     /// The text as a secret, if it has a secret's form.
     pub fn parse(text: &str) -> Option<Self> {
         let tail = text.strip_prefix(BRAND)?.strip_prefix('_')?;
-        is_random_text(tail).then(|| Self(text.to_owned().into()))
+        let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        (tail.len() == 43 && tail.bytes().all(url_safe)).then(|| Self(text.to_owned().into()))
     }
 
     /// The secret itself, to hand to its owner.
@@ -36,44 +39,6 @@ impl TokenSecret {
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.expose()).into())
     }
-}
-
-/// The secret of an invite's link: 43 URL-safe characters. It has no prefix, and is no token of the API.
-#[derive(Clone)]
-pub struct InviteSecret(SecretString);
-
-impl InviteSecret {
-    /// A new secret.
-    pub fn generate() -> Self {
-        Self(random_text().into())
-    }
-
-    /// The text as a secret, if it has a secret's form.
-    pub fn parse(text: &str) -> Option<Self> {
-        is_random_text(text).then(|| Self(text.to_owned().into()))
-    }
-
-    /// The secret itself, to hand to who is invited.
-    pub fn expose(&self) -> &str {
-        self.0.expose_secret()
-    }
-
-    /// What to store, and to look up by.
-    pub fn hash(&self) -> TokenHash {
-        TokenHash(Sha256::digest(self.expose()).into())
-    }
-}
-
-/// 32 random bytes, URL-safe.
-fn random_text() -> String {
-    let mut bytes = [0_u8; 32];
-    rand::rng().fill(&mut bytes);
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn is_random_text(text: &str) -> bool {
-    let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    text.len() == 43 && text.bytes().all(url_safe)
 }
 
 impl TokenHash {

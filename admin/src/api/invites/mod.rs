@@ -11,7 +11,7 @@ use common::{
         route_changes,
     },
     domain::audit::Action,
-    secrets::tokens::InviteSecret,
+    secrets::OpaqueSecret,
 };
 
 use crate::{
@@ -58,7 +58,7 @@ pub async fn accept(
 
 /// The pending invite behind a link's token.
 pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, ApiError> {
-    let Some(secret) = InviteSecret::parse(token) else { return Ok(None) };
+    let Some(secret) = OpaqueSecret::parse(token) else { return Ok(None) };
     let preview = invites::preview(&app.db, &secret.hash(), app.clock.now()).await?;
     Ok(preview.map(|preview| InvitePreview {
         org: preview.org,
@@ -71,7 +71,7 @@ pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, Ap
 
 /// Accepts the invite behind a link's token for `caller`.
 pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Org, Option<Propagation>), ApiError> {
-    let secret = InviteSecret::parse(token).ok_or(AcceptError::NotFound)?;
+    let secret = OpaqueSecret::parse(token).ok_or(AcceptError::NotFound)?;
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     let joined = invites::accept(&mut tx, &secret.hash(), &caller.user.id, now).await?;

@@ -13,13 +13,14 @@ use common::{
         orgs::{self, Admin, Locked},
     },
     domain::{InviteId, audit::Action, role::Role},
-    secrets::tokens::InviteSecret,
+    secrets::OpaqueSecret,
 };
 use serde::Deserialize;
 
 use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
+    console::paths,
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
     mail::invite::Invitation,
@@ -66,7 +67,7 @@ pub async fn create(
     OrgAccess(org): OrgAccess<Admin>,
     Json(body): Json<CreateInvite>,
 ) -> Result<(StatusCode, Json<CreatedInvite>), ApiError> {
-    let secret = InviteSecret::generate();
+    let secret = OpaqueSecret::generate();
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     let org = orgs::lock(&mut tx, org).await?;
@@ -77,8 +78,7 @@ pub async fn create(
         .with("role", Role::from(invite.role).as_str());
     audit::record(&mut tx, &entry, now).await?;
     tx.commit().await?;
-    let console = app.config.site.console_url.as_str().trim_end_matches('/');
-    let invite_url = format!("{console}/invites/{}", secret.expose());
+    let invite_url = format!("{}{}/{}", app.console.origin(), paths::INVITES, secret.expose());
     // After the commit, so that no mail leads to an invite that never was, and no lock waits for a mail server.
     let email_sent = send(&app, &org, &invite, &invite_url).await;
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))

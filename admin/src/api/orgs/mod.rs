@@ -53,7 +53,8 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
-    let most = app.config.limits.orgs_per_creator;
+    // Personal plans come with billing; until then everybody is on the cheapest.
+    let most = app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.orgs);
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;
     let org = orgs::create(&mut tx, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
