@@ -11,17 +11,21 @@
 )]
 
 mod access;
+mod access_matrix;
 mod archives;
+mod audit;
 mod bucket;
 mod cli;
 mod deployments;
 mod device;
+mod env;
 mod errors;
 mod gate;
 mod health;
 mod hostile_http;
 mod idempotency;
 mod invalidation;
+mod master_key;
 mod open_tabs;
 mod openapi;
 mod projects;
@@ -30,6 +34,7 @@ mod shares;
 mod stubs;
 mod tls;
 mod tokens;
+mod transfer;
 mod world;
 
 /// How long the platform may take over what it does in the background. Bounds a hang; asserts no speed.

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod bucket;
 pub mod edge;
 pub mod form;
+mod org;
 pub mod ports;
 pub mod process;
 pub mod request;
@@ -175,6 +176,11 @@ impl World {
         let token = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "issue-token: {}", String::from_utf8_lossy(&output.stderr));
         self.nobody().with_token(token.trim())
+    }
+
+    /// The key file that worlds share.
+    pub async fn master_key() -> &'static Path {
+        &Template::shared().await.master_key
     }
 
     /// The first edge.

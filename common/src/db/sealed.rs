@@ -98,6 +98,17 @@ columns! {
         replace: "UPDATE device_grants SET sealed_device_code = $3
                   WHERE device_code_hash = decode($1, 'hex') AND sealed_device_code = $2",
     }
+    /// The proofs of web sign-ins under way.
+    SignIns {
+        column: "sign_ins.sealed_verifier",
+        purpose: Purpose::SignIns,
+        identity: |row: &str| hex::decode(row).unwrap_or_default(),
+        stale: r#"SELECT encode(state_hash, 'hex') AS "row!", sealed_verifier AS "sealed!" FROM sign_ins
+                  WHERE substring(sealed_verifier FROM 1 FOR 5) <> $1 AND encode(state_hash, 'hex') > $2
+                  ORDER BY 1 LIMIT $3"#,
+        replace: "UPDATE sign_ins SET sealed_verifier = $3
+                  WHERE state_hash = decode($1, 'hex') AND sealed_verifier = $2",
+    }
     /// Values of environment variables.
     EnvVars {
         column: "env_vars.sealed_value",

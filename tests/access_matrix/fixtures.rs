@@ -1,0 +1,156 @@
+//! What the operations are tried on: an org with its people and tokens, its things, and the owner's own.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::{Body, Cast, Row, Rule, Who, Whose};
+use crate::world::{Actor, Site, World, answer::Answer};
+
+/// Makes targets.
+pub(super) struct Fixtures<'w> {
+    world: &'w World,
+    cast: Cast,
+    next: AtomicU32,
+}
+
+/// What one operation is tried on.
+#[derive(Clone)]
+pub(super) struct Target {
+    /// What stands for the `{…}` of its path and body.
+    values: HashMap<&'static str, String>,
+    deploy: Actor,
+    ai: Actor,
+}
+
+impl<'w> Fixtures<'w> {
+    pub(super) async fn new(world: &'w World) -> Self {
+        let owner = world.user("owner").await;
+        let revoked = owner.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+        owner.delete(&format!("/tokens/{}", revoked["id"].as_str().unwrap())).await.ok();
+        let ai = owner.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+        let outsider = world.user("outsider").await;
+        world.org(&outsider, "elsewhere").await;
+        // Somebody in each org whom others may act upon.
+        world.user("colleague").await;
+        let cast = Cast {
+            revoked: owner.with_token(revoked["token"].as_str().unwrap()),
+            ai_key: owner.with_token(ai["token"].as_str().unwrap()),
+            foreign_deploy: world.org_token("elsewhere", "deploy").await,
+            outsider,
+            member: world.user("member").await,
+            admin: world.user("admin").await,
+            owner,
+        };
+        Self { world, cast, next: AtomicU32::new(0) }
+    }
+
+    /// A target of its own for an operation: everything that its path names.
+    pub(super) async fn target(&self, row: &Row, whose: Whose) -> Target {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (org, owner) = (format!("org-{number}"), &self.cast.owner);
+        self.world.org(owner, &org).await;
+        for (login, role) in [("member", "member"), ("admin", "admin"), ("colleague", "member")] {
+            self.world.join(&org, login, role).await;
+        }
+        let (deploy, ai) = (self.world.org_token(&org, "deploy").await, self.world.org_token(&org, "ai").await);
+        let (_, path) = row.0.split_once(' ').unwrap();
+        let mut values = HashMap::from([("{new}", format!("new-{number}"))]);
+        match path.split('/').nth(1).unwrap_or_default() {
+            "projects" if path.contains("{name}") => {
+                let project = format!("project-{number}");
+                let org = matches!(whose, Whose::Org).then_some(&org);
+                owner.post("/projects").json(&json!({ "name": project, "org": org })).await.created();
+                if path.contains("{id}") {
+                    let superseded = owner.deploy(&project, &Site::page("one")).await;
+                    owner.deploy(&project, &Site::page("two")).await;
+                    values.insert("{id}", superseded.id);
+                }
+                if path.contains("{key}") {
+                    owner.put(&format!("/projects/{project}/env/KEY")).json(&json!({ "value": "0" })).await.ok();
+                    values.insert("{key}", "KEY".to_owned());
+                }
+                values.insert("{name}", project);
+            }
+            "orgs" => {
+                if path.contains("/invites/") {
+                    let invite = json!({ "email": "new@example.com", "role": "member" });
+                    let invite = owner.post(&format!("/orgs/{org}/invites")).json(&invite).await.created();
+                    values.insert("{id}", invite["id"].as_str().unwrap().to_owned());
+                }
+                if path.contains("/tokens/") {
+                    let token = json!({ "kind": "ai" });
+                    let token = owner.post(&format!("/orgs/{org}/tokens")).json(&token).await.created();
+                    values.insert("{id}", token["id"].as_str().unwrap().to_owned());
+                }
+                values.insert("{login}", "colleague".to_owned());
+                values.insert("{name}", org);
+            }
+            "invites" => {
+                let invite = json!({ "email": "new@example.com", "role": "member" });
+                let invite = owner.post(&format!("/orgs/{org}/invites")).json(&invite).await.created();
+                let link = invite["invite_url"].as_str().unwrap();
+                values.insert("{token}", link.rsplit('/').next().unwrap().to_owned());
+            }
+            "tokens" if path.contains("{id}") => {
+                let token = owner.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+                values.insert("{id}", token["id"].as_str().unwrap().to_owned());
+            }
+            "shares" if path.contains("{name}") => {
+                values.insert("{name}", owner.share(&Site::page("x"), 1).await.share_name());
+            }
+            _ => {}
+        }
+        Target { values, deploy, ai }
+    }
+
+    /// Tries the operation.
+    pub(super) async fn call(&self, row: &Row, target: &Target, who: Who) -> Answer {
+        let filled = |text: &str| {
+            let fill = |text: String, (name, value): (&&'static str, &String)| text.replace(*name, value);
+            target.values.iter().fold(text.to_owned(), fill)
+        };
+        let (method, path) = row.0.split_once(' ').unwrap();
+        let method: Method = method.parse().unwrap();
+        let request = self.actor(target, who).request(method, &filled(path));
+        match row.3 {
+            Body::Empty => request.await,
+            // Who is not refused makes something new each time.
+            Body::Json(body) if row.1 == Rule::Person => {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                let body = body.replace("{new}", &format!("new-{number}"));
+                request.json(&serde_json::from_str(&body).unwrap()).await
+            }
+            Body::Json(body) => request.json(&serde_json::from_str(&filled(body)).unwrap()).await,
+            Body::Gzip => request.upload(Site::page("x").tarball()).await,
+            Body::Png => request.header("content-type", "image/png").body(PNG).await,
+        }
+    }
+
+    fn actor(&self, target: &Target, who: Who) -> Actor {
+        match who {
+            Who::Nobody => self.world.nobody(),
+            Who::Revoked => self.cast.revoked.clone(),
+            Who::AiKey => self.cast.ai_key.clone(),
+            Who::OrgAiKey => target.ai.clone(),
+            Who::DeployToken => target.deploy.clone(),
+            Who::ForeignDeployToken => self.cast.foreign_deploy.clone(),
+            Who::Outsider => self.cast.outsider.clone(),
+            Who::Member => self.cast.member.clone(),
+            Who::Admin => self.cast.admin.clone(),
+            Who::Owner => self.cast.owner.clone(),
+        }
+    }
+}
+
+/// One transparent pixel.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00, 0x00,
+    0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x06, 0x00, 0x00, 0x00, 0x1f, 0x15, 0xc4, 0x89, 0x00, 0x00, 0x00, 0x0d, 0x49,
+    0x44, 0x41, 0x54, 0x78, 0x9c, 0x63, 0x00, 0x01, 0x00, 0x00, 0x05, 0x00, 0x01, 0x0d, 0x0a, 0x2d, 0xb4, 0x00, 0x00,
+    0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];

@@ -1,0 +1,199 @@
+//! Who may do what: every operation of `/openapi.json` is tried by every actor, and compared with [`table::TABLE`].
+//!
+//! Nobody, a revoked token, AI keys and tokens of the wrong kind get 401; outsiders get 404, members whose role does not
+//! suffice 403; whoever may, gets the row's status.
+
+mod fixtures;
+mod table;
+
+use std::collections::BTreeSet;
+
+use fixtures::Fixtures;
+
+use crate::{
+    errors::operations,
+    world::{Actor, World},
+};
+
+/// Operation, who may, the status for those who may, the body.
+struct Row(&'static str, Rule, u16, Body);
+
+/// Who may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// Everybody, and it makes no difference who asks.
+    Public,
+    /// Every token of the control plane: a person's, an org's deploy token.
+    AnyToken,
+    /// Every person.
+    Person,
+    /// The person whom the thing belongs to.
+    Own,
+    /// By the role in the project's org; and the owner of a personal project.
+    Project(Level),
+    /// By the role in the org.
+    Org(Level),
+}
+
+/// The least that is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// A deploy token of the org will do.
+    Deploy,
+    Member,
+    Admin,
+    Owner,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    Empty,
+    Json(&'static str),
+    /// A site, as a gzipped tarball.
+    Gzip,
+    /// A picture.
+    Png,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Nobody,
+    Revoked,
+    AiKey,
+    OrgAiKey,
+    /// Of the org in question.
+    DeployToken,
+    /// Of another org.
+    ForeignDeployToken,
+    Outsider,
+    Member,
+    Admin,
+    Owner,
+}
+
+const EVERYBODY: [Who; 10] = [
+    Who::Nobody,
+    Who::Revoked,
+    Who::AiKey,
+    Who::OrgAiKey,
+    Who::DeployToken,
+    Who::ForeignDeployToken,
+    Who::Outsider,
+    Who::Member,
+    Who::Admin,
+    Who::Owner,
+];
+
+/// Whose the thing in question is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The org's.
+    Org,
+    /// The owner's own.
+    Personal,
+}
+
+impl Row {
+    /// Whose things it is tried on.
+    fn targets(&self) -> &'static [Whose] {
+        match self.1 {
+            Rule::Project(_) => &[Whose::Org, Whose::Personal],
+            Rule::Own => &[Whose::Personal],
+            _ => &[Whose::Org],
+        }
+    }
+
+    /// The status and, for refusals, the code.
+    fn expected(&self, who: Who, whose: Whose) -> (u16, Option<&'static str>) {
+        let Self(_, rule, fine, _) = *self;
+        let (fine, no_token, hidden) = ((fine, None), (401, Some("unauthorized")), (404, Some("not_found")));
+        let is_deploy = matches!(who, Who::DeployToken | Who::ForeignDeployToken);
+        let is_person = matches!(who, Who::Outsider | Who::Member | Who::Admin | Who::Owner);
+        let role = match who {
+            Who::DeployToken => Some(Level::Deploy),
+            Who::Member => Some(Level::Member),
+            Who::Admin => Some(Level::Admin),
+            Who::Owner => Some(Level::Owner),
+            _ => None,
+        };
+        match (rule, whose) {
+            (Rule::Public, _) => fine,
+            (Rule::AnyToken, _) if is_person || is_deploy => fine,
+            (Rule::Person, _) if is_person => fine,
+            (Rule::Project(level), _) if is_deploy && level > Level::Deploy => no_token,
+            (Rule::Own | Rule::Org(_), _) if is_deploy => no_token,
+            _ if !is_person && !is_deploy => no_token,
+            (Rule::Own | Rule::Project(_), Whose::Personal) => {
+                if who == Who::Owner {
+                    fine
+                } else {
+                    hidden
+                }
+            }
+            (Rule::Project(level) | Rule::Org(level), _) => match role {
+                None => hidden,
+                Some(role) if role >= level => fine,
+                Some(_) => (403, Some("forbidden")),
+            },
+            _ => no_token,
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_operation_has_a_row_and_every_row_an_operation() {
+    let world = World::start().await;
+    let served: BTreeSet<String> =
+        operations(&world).await.into_iter().map(|(method, path)| format!("{method} {path}")).collect();
+    let listed: BTreeSet<String> = table::TABLE.iter().map(|row| row.0.to_owned()).collect();
+    assert_eq!(listed.len(), table::TABLE.len(), "an operation has two rows");
+    let without_row: Vec<_> = served.difference(&listed).collect();
+    assert!(without_row.is_empty(), "give these a row in tests/access_matrix/table.rs: {without_row:#?}");
+    let without_operation: Vec<_> = listed.difference(&served).collect();
+    assert!(without_operation.is_empty(), "these rows are about nothing: {without_operation:#?}");
+}
+
+#[tokio::test]
+async fn everybody_may_do_exactly_what_the_table_says() {
+    let world = World::builder()
+        .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000_000)
+        .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000_000)
+        .set("LIMITS__ORGS_PER_CREATOR", 1_000_000)
+        .start()
+        .await;
+    let fixtures = Fixtures::new(&world).await;
+    let mut wrong = Vec::new();
+    for row in table::TABLE {
+        for whose in row.targets() {
+            // Whoever is refused changes nothing, so that one target does for all of them.
+            let refused = fixtures.target(row, *whose).await;
+            for who in EVERYBODY {
+                let expected = row.expected(who, *whose);
+                let may = expected.1.is_none() && row.1 != Rule::Public;
+                let target = if may { fixtures.target(row, *whose).await } else { refused.clone() };
+                let answer = fixtures.call(row, &target, who).await;
+                let code = serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap_or_default();
+                let code = code["error"]["code"].as_str();
+                let as_expected = answer.status.as_u16() == expected.0 && expected.1.is_none_or(|c| code == Some(c));
+                if !as_expected {
+                    let found = format!("{} {}", answer.status, answer.text().chars().take(160).collect::<String>());
+                    wrong.push(format!("{} by {who:?} on {whose:?}: {expected:?}, but {found}", row.0));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ from tests/access_matrix/table.rs:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The cast.
+struct Cast {
+    revoked: Actor,
+    ai_key: Actor,
+    outsider: Actor,
+    member: Actor,
+    admin: Actor,
+    owner: Actor,
+    foreign_deploy: Actor,
+}

@@ -1,0 +1,52 @@
+//! Who may do what: a line for every operation of the API. A new operation takes a line here, or the test fails.
+
+use super::Rule::{AnyToken, Org, Own, Person, Project, Public};
+use super::{
+    Body::{Empty, Gzip, Json},
+    Level::{Admin, Deploy, Member},
+    Row,
+};
+
+/// Operation, who may, what it then answers, and the body it takes. In bodies and paths `{…}` stands for what
+/// [`super::fixtures`] makes.
+pub(super) const TABLE: &[Row] = &[
+    Row("GET /", Public, 200, Empty),
+    Row("GET /health", Public, 200, Empty),
+    Row("GET /openapi.json", Public, 200, Empty),
+    Row("GET /docs", Public, 200, Empty),
+    Row("GET /device", Public, 200, Empty),
+    Row("POST /device", Public, 400, Empty),
+    Row("POST /auth/device", Public, 200, Json("{}")),
+    Row("POST /auth/device/poll", Public, 400, Json(r#"{"device_code":"unknown"}"#)),
+    // A person, a program.
+    Row("GET /me", AnyToken, 200, Empty),
+    Row("GET /tokens", Person, 200, Empty),
+    Row("POST /tokens", Person, 201, Json(r#"{"kind":"cli"}"#)),
+    Row("DELETE /tokens/{id}", Own, 200, Empty),
+    Row("GET /shares", Person, 200, Empty),
+    Row("POST /shares", Person, 201, Gzip),
+    Row("DELETE /shares/{name}", Own, 200, Empty),
+    // Projects.
+    Row("GET /projects", AnyToken, 200, Empty),
+    Row("POST /projects", Person, 201, Json(r#"{"name":"{new}"}"#)),
+    Row("GET /projects/{name}", Project(Deploy), 200, Empty),
+    Row("DELETE /projects/{name}", Project(Admin), 200, Empty),
+    Row("POST /projects/{name}/transfer", Project(Admin), 200, Json(r#"{"org":null}"#)),
+    Row("GET /projects/{name}/audit", Project(Admin), 200, Empty),
+    Row("GET /projects/{name}/deployments", Project(Member), 200, Empty),
+    Row("POST /projects/{name}/deployments", Project(Deploy), 201, Gzip),
+    Row("GET /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
+    Row("DELETE /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
+    Row("POST /projects/{name}/deployments/{id}/activate", Project(Deploy), 200, Empty),
+    Row("PUT /projects/{name}/access", Project(Member), 200, Json(r#"{"mode":"public"}"#)),
+    Row("PUT /projects/{name}/password", Project(Member), 200, Json(r#"{"password":"hunter22"}"#)),
+    Row("DELETE /projects/{name}/password", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/env", Project(Member), 200, Empty),
+    Row("PUT /projects/{name}/env/{key}", Project(Member), 200, Json(r#"{"value":"1"}"#)),
+    Row("DELETE /projects/{name}/env/{key}", Project(Member), 200, Empty),
+    // Organizations.
+    Row("GET /orgs", Person, 200, Empty),
+    Row("POST /orgs", Person, 201, Json(r#"{"name":"{new}"}"#)),
+    Row("GET /orgs/{name}", Org(Member), 200, Empty),
+    Row("GET /orgs/{name}/audit", Org(Admin), 200, Empty),
+];
