@@ -113,6 +113,22 @@ async fn a_folder_is_deployed_again_and_rolled_back() {
 }
 
 #[tokio::test]
+async fn a_file_that_a_symlink_leads_to_is_published() {
+    let (world, shell) = signed_in().await;
+    shell.write("docs/index.html", "<script src=jquery.js></script>");
+    shell.write("javascript/jquery.js", "let $;");
+    std::os::unix::fs::symlink("../javascript/jquery.js", shell.folder().join("docs/jquery.js")).unwrap();
+    std::os::unix::fs::symlink("../javascript", shell.folder().join("docs/javascript")).unwrap();
+    let deployed = shell.json(&["deploy", "docs", "--project", "engine"]).await;
+    assert_eq!(deployed["files"], 2);
+    assert!(deployed["linked"][0].as_str().unwrap().ends_with("/javascript/jquery.js"));
+    assert_eq!(deployed["skipped"], serde_json::json!({ "symlink to a folder elsewhere": 1 }));
+    let url = world.site_url("engine");
+    world.edge().get(&format!("{url}/jquery.js")).await.assert_body(200, "let $;");
+    world.edge().get(&format!("{url}/javascript/jquery.js")).await.assert_status(404);
+}
+
+#[tokio::test]
 async fn a_file_is_shared_and_taken_back() {
     let (world, shell) = signed_in().await;
     shell.write("report.html", "<h1>report</h1>");

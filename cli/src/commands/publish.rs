@@ -29,6 +29,8 @@ pub(super) struct Published {
     git_sha: Option<String>,
     /// Why files were left out unasked, and how many for each reason.
     skipped: std::collections::BTreeMap<String, u64>,
+    /// Files outside the folder that symlinks in it lead to.
+    linked: Vec<std::path::PathBuf>,
     pub(super) propagation: Option<Propagation>,
 }
 
@@ -46,7 +48,7 @@ pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Packa
     spinner.finish_and_clear();
 
     let package = package?;
-    let Selection { entries, bytes, skipped, warnings } = &package.selection;
+    let Selection { entries, bytes, skipped, linked, warnings } = &package.selection;
     output.note(&format!(
         "Packed {}, {} → {}, in {:.1} s.",
         count(entries.len() as u64, "file"),
@@ -57,6 +59,10 @@ pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Packa
     if !skipped.is_empty() {
         let what: Vec<String> = skipped.iter().map(|(what, times)| describe_skipped(what, *times)).collect();
         output.note(&format!("Left out {}.", what.join(", ")));
+    }
+    if let Some(first) = linked.first() {
+        let number = count(linked.len() as u64, "symlink");
+        output.note(&format!("Followed {number} out of the folder, such as to {}.", first.display()));
     }
     for warning in warnings {
         output::warning(warning);
@@ -91,16 +97,13 @@ pub(super) async fn upload(
         packed_bytes,
         git_sha,
         skipped: selection.skipped,
+        linked: selection.linked,
         propagation,
     })
 }
 
 fn describe_skipped(what: &str, times: u64) -> String {
-    match what {
-        "symlinks" => format!("{} (never followed)", count(times, "symlink")),
-        name if times == 1 => name.to_owned(),
-        name => format!("{name} ({times}×)"),
-    }
+    if times == 1 { what.to_owned() } else { format!("{what} ({times}×)") }
 }
 
 /// The commit that is checked out where `path` is, if anything is.

@@ -1,4 +1,8 @@
 //! What is published: every regular file of the folder that nothing excludes.
+//!
+//! A symlink stands for what it leads to, as in a browser that opens the folder: a file, wherever it is, or a folder
+//! inside the published one. It is left out when it leads to a folder elsewhere (which may be the whole disk), into what
+//! is hidden (where secrets lie), around in a circle, or nowhere.
 
 use std::{
     collections::BTreeMap,
@@ -32,6 +36,10 @@ const NEVER: [&str; 10] = [
 ];
 /// Where build tools put the site that a source folder makes.
 const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
+/// Files that are listed at most: enough to say that they are too many.
+const MOST_LISTED: usize = 10 * *limits::ARCHIVE_FILES.end();
+/// What a symlink is called that leads nowhere.
+const BROKEN: &str = "broken symlink";
 const PAGE_EXTENSIONS: [&str; 3] = ["html", "htm", "xhtml"];
 
 /// A file and the name it gets on the site.
@@ -50,6 +58,8 @@ pub(crate) struct Selection {
     pub(crate) bytes: u64,
     /// What was skipped without being asked for: reason or name, and how often.
     pub(crate) skipped: BTreeMap<String, u64>,
+    /// Files that lie outside the folder, and that a symlink in it leads to.
+    pub(crate) linked: Vec<PathBuf>,
     /// Things the person may not have meant.
     pub(crate) warnings: Vec<String>,
 }
@@ -82,48 +92,113 @@ fn single(path: &Path, bytes: u64) -> Selection {
 }
 
 fn folder(root: &Path) -> anyhow::Result<Selection> {
-    let skipped = Arc::new(Mutex::new(BTreeMap::new()));
-    let never = Arc::clone(&skipped);
+    let skipped = Skipped::default();
+    let left_out = skipped.clone();
     // A folder that was named through a symlink is still the folder the person named.
     let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
+    let inside = root.clone();
     let walk = WalkBuilder::new(&root)
         .standard_filters(false)
         .add_custom_ignore_filename(IGNORE_FILE)
-        .follow_links(false)
+        .follow_links(true)
         .filter_entry(move |entry| {
-            let name = entry.file_name().to_string_lossy();
-            let excluded = entry.depth() > 0 && (NEVER.contains(&&*name) || name.starts_with(".env."));
-            if excluded && name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
-                *never.lock().unwrap_or_else(PoisonError::into_inner).entry(name.into_owned()).or_insert(0) += 1;
+            if entry.depth() == 0 {
+                return true;
             }
-            !excluded
+            let name = entry.file_name().to_string_lossy();
+            if is_never_published(&name) {
+                if name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
+                    left_out.add(&name);
+                }
+                return false;
+            }
+            match entry.path_is_symlink().then(|| why_not_followed(&inside, entry)).flatten() {
+                Some(why) => {
+                    left_out.add(why);
+                    false
+                }
+                None => true,
+            }
         })
         .build();
 
     let mut selection = Selection::default();
-    let mut links = 0;
     for entry in walk {
-        let entry = entry.context("Cannot read the folder")?;
-        match entry.file_type() {
-            Some(kind) if kind.is_file() => {
-                let bytes = entry.metadata().with_context(|| format!("Cannot read {}", entry.path().display()))?.len();
-                let name = site_name(entry.path().strip_prefix(&root)?)?;
-                selection.bytes += bytes;
-                selection.entries.push(Entry { source: entry.into_path(), name, bytes });
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                skipped.add(broken_link(&error).ok_or(error).context("Cannot read the folder")?);
+                continue;
             }
-            Some(kind) if kind.is_symlink() => links += 1,
-            _ => {}
+        };
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let bytes = entry.metadata().with_context(|| format!("Cannot read {}", entry.path().display()))?.len();
+        let name = site_name(entry.path().strip_prefix(&root)?)?;
+        if entry.path_is_symlink()
+            && let Ok(target) = entry.path().canonicalize()
+            && !target.starts_with(&root)
+        {
+            selection.linked.push(target);
+        }
+        selection.bytes += bytes;
+        selection.entries.push(Entry { source: entry.into_path(), name, bytes });
+        // Folders that are reached through symlinks multiply; more than may be published need not be counted.
+        if selection.entries.len() > MOST_LISTED {
+            break;
         }
     }
     selection.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    selection.skipped = std::mem::take(&mut *skipped.lock().unwrap_or_else(PoisonError::into_inner));
-    if links > 0 {
-        selection.skipped.insert("symlinks".to_owned(), links);
-    }
+    selection.skipped = skipped.into_inner();
     if let Some(build) = likely_build_folder(&root) {
         selection.warnings.push(format!("This is a source folder. Did you mean its {build}/ folder?"));
     }
     Ok(selection)
+}
+
+/// What was left out and how often, counted from within the walk.
+#[derive(Clone, Default)]
+struct Skipped(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Skipped {
+    fn add(&self, what: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(what.to_owned()).or_insert(0) += 1;
+    }
+
+    fn into_inner(self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn is_never_published(name: &str) -> bool {
+    NEVER.contains(&name) || name.starts_with(".env.")
+}
+
+/// Why a symlink is left out that leads to a file or a folder; none when it is followed.
+fn why_not_followed(root: &Path, link: &ignore::DirEntry) -> Option<&'static str> {
+    let Ok(target) = link.path().canonicalize() else { return Some(BROKEN) };
+    let is_inside = target.starts_with(root);
+    if !is_inside && link.file_type().is_some_and(|kind| kind.is_dir()) {
+        return Some("symlink to a folder elsewhere");
+    }
+    // Only what lies beyond the folder that both have in common: a site may well be built somewhere below ~/.cache.
+    let shared = root.iter().zip(&target).take_while(|(a, b)| a == b).count();
+    let is_hidden = target.iter().skip(shared).map(|part| part.to_string_lossy()).any(|part| {
+        // Inside, hidden files such as .well-known are published like any other.
+        is_never_published(&part) || (!is_inside && part.starts_with('.'))
+    });
+    is_hidden.then_some("symlink to something hidden")
+}
+
+/// What to call the symlink that the walk stumbled over, if that is what it was.
+fn broken_link(error: &ignore::Error) -> Option<&'static str> {
+    match error {
+        ignore::Error::WithDepth { err, .. } => broken_link(err),
+        ignore::Error::Loop { .. } => Some("symlink in a circle"),
+        ignore::Error::WithPath { path, .. } if path.is_symlink() => Some(BROKEN),
+        _ => None,
+    }
 }
 
 fn site_name(relative: &Path) -> Result<String, Failure> {
@@ -246,14 +321,61 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn symlinks_are_not_followed_but_the_named_folder_may_be_one() {
-        let dir = site(&[("site/index.html", "x"), ("secret/key", "x")]);
-        std::os::unix::fs::symlink(dir.path().join("secret"), dir.path().join("site/out")).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("secret/key"), dir.path().join("site/key")).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("site"), dir.path().join("link")).unwrap();
-        let selection = select(&dir.path().join("link")).unwrap();
-        assert_eq!(names(&selection), ["index.html"]);
-        assert_eq!(selection.skipped["symlinks"], 2);
+    fn symlinks_to_files_and_to_folders_inside_are_followed() {
+        let dir = site(&[("site/v3/index.html", "three"), ("site/index.html", "x"), ("share/jquery.js", "jquery")]);
+        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, dir.path().join(at)).unwrap();
+        link("v3", "site/latest");
+        link("../share/jquery.js", "site/jquery.js");
+        link("v3/index.html", "site/three.html");
+        link("site", "named");
+        let selection = select(&dir.path().join("named")).unwrap();
+        let wanted = ["index.html", "jquery.js", "latest/index.html", "three.html", "v3/index.html"];
+        assert_eq!(names(&selection), wanted);
+        assert_eq!(selection.bytes, 1 + 6 + 3 * 5);
+        assert!(selection.skipped.is_empty(), "{:?}", selection.skipped);
+        assert_eq!(selection.linked, [dir.path().canonicalize().unwrap().join("share/jquery.js")]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_that_lead_astray_are_left_out() {
+        let dir = site(&[
+            ("site/index.html", "x"),
+            ("site/a/page.html", "a"),
+            ("site/b/page.html", "b"),
+            ("site/.env", "secret"),
+            ("site/.well-known/x", "public"),
+            ("elsewhere/page.html", "x"),
+            (".ssh/key", "secret"),
+        ]);
+        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, dir.path().join(at)).unwrap();
+        link("../elsewhere", "site/elsewhere");
+        link("/", "site/root");
+        link("../.ssh/key", "site/key");
+        link(".env", "site/settings");
+        link("nowhere", "site/broken");
+        link("loop", "site/loop");
+        link("..", "site/a/up");
+        link("../b", "site/a/b");
+        link("../a", "site/b/a");
+        link(".well-known/x", "site/x");
+        let selection = select(&dir.path().join("site")).unwrap();
+        assert_eq!(
+            names(&selection),
+            [".well-known/x", "a/b/page.html", "a/page.html", "b/a/page.html", "b/page.html", "index.html", "x"]
+        );
+        let skipped: Vec<(&str, u64)> = selection.skipped.iter().map(|(what, times)| (&**what, *times)).collect();
+        assert_eq!(
+            skipped,
+            [
+                (".env", 1),
+                ("broken symlink", 2),
+                ("symlink in a circle", 4),
+                ("symlink to a folder elsewhere", 2),
+                ("symlink to something hidden", 2)
+            ]
+        );
+        assert!(selection.linked.is_empty());
     }
 
     #[test]
