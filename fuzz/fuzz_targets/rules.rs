@@ -1,0 +1,49 @@
+//! Feeds the compilers of `_headers` and `_redirects`, and asks what they made of it about one request.
+//!
+//! The first line of the input is the request's host, the second its path, the rest the file. Whatever they are: no
+//! panic, every compiled header can be sent, and a redirect leads to where its author wrote, never to where its visitor
+//! chose.
+
+#![no_main]
+
+use common::store::rules::{headers, redirects};
+use http::{HeaderName, HeaderValue};
+use libfuzzer_sys::fuzz_target;
+use url::Url;
+
+fuzz_target!(|input: &[u8]| {
+    let mut parts = input.splitn(3, |&byte| byte == b'\n');
+    let mut line = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+    // What an edge lets through to a site: a host name, and a path as hyper parses it.
+    let (host, path) = (line(), line());
+    let file = parts.next().unwrap_or_default();
+    let Ok(uri) = format!("/{path}").parse::<http::Uri>() else { return };
+    if host.is_empty() || !host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
+        return;
+    }
+
+    let (rules, warnings) = headers::compile(file);
+    assert!(rules.len() <= 100 && warnings.len() <= 51);
+    for rule in rules {
+        for (name, value) in &rule.set {
+            assert!(HeaderName::try_from(name).is_ok(), "{name}");
+            assert!(HeaderValue::try_from(value).is_ok(), "{value}");
+        }
+        if let Some(captures) = rule.pattern.matches(&host, uri.path()) {
+            for (_, value) in &rule.set {
+                assert!(HeaderValue::try_from(captures.substitute(value)).is_ok(), "{value}");
+            }
+        }
+    }
+
+    let (rules, warnings) = redirects::compile(file);
+    assert!(rules.len() <= 2_100 && warnings.len() <= 51);
+    let here = Url::parse("https://here.example/page").expect("a URL");
+    for rule in rules {
+        let Some(captures) = rule.pattern.matches(&host, uri.path()) else { continue };
+        let to = captures.substitute(&rule.to);
+        assert!(HeaderValue::try_from(&to).is_ok(), "{to}");
+        let (Ok(written), Ok(leads)) = (here.join(&rule.to), here.join(&to)) else { continue };
+        assert_eq!(written.origin(), leads.origin(), "{} became {to}", rule.to);
+    }
+});
