@@ -1,9 +1,11 @@
-//! Receiving a tarball: from a request's body into the spool folder, never into memory.
+//! What every upload goes through: its headers, its turn, its body (into the spool folder, never into memory), and the
+//! task that finishes it.
 
 use std::{fs::File, path::Path, time::Duration};
 
-use axum::{body::Body, http::HeaderMap};
+use axum::{body::Body, http::HeaderMap, response::Response};
 use common::{
+    api::error::ErrorEnvelope,
     db::deployments::Origin,
     domain::limits::{MB, UPLOAD_BYTES},
     store::PublishError,
@@ -11,9 +13,14 @@ use common::{
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
 use sha2::{Digest as _, Sha256};
-use tokio::{io::AsyncWriteExt as _, time::Instant};
+use tokio::{io::AsyncWriteExt as _, sync::OwnedSemaphorePermit, time::Instant};
+use tracing::Instrument as _;
 
-use crate::error::{ApiError, Code};
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+    middleware::idempotency::Idempotency,
+};
 
 /// Longest pause within a body.
 const STALL: Duration = Duration::from_secs(20);
@@ -30,17 +37,94 @@ const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
 const CLI_VERSION_CHARS: usize = 100;
 
+/// What an upload may say of itself.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is left out and not refused")]
+pub struct OriginHeaders {
+    /// Recorded with the deployment
+    #[param(rename = "x-svc-cli-version")]
+    cli_version: Option<String>,
+    /// Recorded with the deployment: at most 64 characters
+    #[param(rename = "x-svc-git-sha")]
+    git_sha: Option<String>,
+}
+
+/// How an upload may be refused, beside what every request may be.
+#[derive(Debug, utoipa::IntoResponses)]
+pub enum UploadRefusal {
+    /// `invalid_archive`: the message says which entry and why
+    #[response(status = 400)]
+    InvalidArchive(ErrorEnvelope),
+    /// `request_timeout`: the body did not arrive in time
+    #[response(status = 408)]
+    TooSlow(ErrorEnvelope),
+    /// `payload_too_large`: the tarball, a file or all files together
+    #[response(status = 413)]
+    TooLarge(ErrorEnvelope),
+    /// `unsupported_media_type`: Content-Type must be application/gzip or application/x-gzip
+    #[response(status = 415)]
+    NotGzip(ErrorEnvelope),
+    /// `busy`: too many uploads at once; wait as long as Retry-After says
+    #[response(status = 503)]
+    Busy(ErrorEnvelope),
+}
+
+/// An upload that may send its body: one of a bounded number, until this is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _permit: OwnedSemaphorePermit,
+}
+
 /// A received body. The file has no name: it goes away with this.
 #[derive(Debug)]
 pub struct Spooled {
     /// The body.
     pub file: File,
-    /// Its SHA-256.
-    pub sha256: [u8; 32],
+    sha256: [u8; 32],
+    turn: Turn,
+}
+
+impl Turn {
+    /// Waits for a turn, unless the headers alone condemn the upload.
+    pub async fn wait(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
+        check(headers)?;
+        Ok(Self { _permit: app.bounds.upload().await? })
+    }
+
+    /// Writes the body to a file without a name.
+    pub async fn receive(self, app: &App, body: Body) -> Result<Spooled, ApiError> {
+        let (file, sha256) = receive(body, &app.spool_folder()).await?;
+        Ok(Spooled { file, sha256, turn: self })
+    }
+}
+
+impl Spooled {
+    /// Answers with what `publish` makes of the body; or as before, when this is a repetition. A task of its own: from
+    /// here on the upload goes through, even when the client leaves.
+    pub async fn publish<F>(
+        self,
+        app: &App,
+        idempotency: Idempotency,
+        publish: impl FnOnce(File) -> F + Send + 'static,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<Response, ApiError>> + Send + 'static,
+    {
+        let Self { file, sha256, turn } = self;
+        let work = Box::pin(async move {
+            let answer = publish(file).await;
+            drop(turn);
+            answer
+        });
+        let tasks = app.tasks.clone();
+        let work = async move { tasks.spawn(work.in_current_span()).await.map_err(ApiError::internal)? };
+        idempotency.run(app, sha256, work).await
+    }
 }
 
 /// Refuses what the headers alone condemn.
-pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
+fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     if !["application/gzip", "application/x-gzip"].iter().any(|gzip| media_type.eq_ignore_ascii_case(gzip)) {
@@ -53,8 +137,8 @@ pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     if length.is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
 }
 
-/// Writes the body to a file without a name in `folder`.
-pub async fn receive(body: Body, folder: &Path) -> Result<Spooled, ApiError> {
+/// Writes the body to a file without a name in `folder`; gives it with its SHA-256.
+async fn receive(body: Body, folder: &Path) -> Result<(File, [u8; 32]), ApiError> {
     let spool = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
     let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
     let mut chunks = body.into_data_stream();
@@ -84,7 +168,7 @@ pub async fn receive(body: Body, folder: &Path) -> Result<Spooled, ApiError> {
     }
     spool.flush().await.map_err(ApiError::internal)?;
     let file = spool.into_inner().into_std().await;
-    Ok(Spooled { file, sha256: sha256.finalize().into() })
+    Ok((file, sha256.finalize().into()))
 }
 
 /// How long after its start a body with so many bytes may be waited for.
@@ -173,11 +257,11 @@ mod tests {
     async fn a_body_is_spooled_and_hashed() {
         use std::io::{Read as _, Seek as _};
         let folder = tempfile::tempdir().unwrap();
-        let mut spooled = receive(Body::from("abc"), folder.path()).await.unwrap();
-        assert_eq!(hex::encode(&spooled.sha256[..4]), "ba7816bf");
-        spooled.file.rewind().unwrap();
+        let (mut file, sha256) = receive(Body::from("abc"), folder.path()).await.unwrap();
+        assert_eq!(hex::encode(&sha256[..4]), "ba7816bf");
+        file.rewind().unwrap();
         let mut text = String::new();
-        spooled.file.read_to_string(&mut text).unwrap();
+        file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "abc");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

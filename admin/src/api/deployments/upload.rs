@@ -1,7 +1,16 @@
 //! `POST /projects/:name/deployments`: record → receive → pack → go live → every edge has it.
 
-use std::mem;
+use std::{fs::File, mem};
 
+use super::receive::{self, OriginHeaders, Turn, UploadRefusal};
+use crate::{
+    api::projects::url,
+    app::App,
+    auth::{Caller, ProjectAccess},
+    error::{ApiError, Code},
+    extract::Json,
+    middleware::idempotency::Idempotency,
+};
 use axum::{
     body::Body,
     extract::State,
@@ -17,36 +26,14 @@ use common::{
     },
     domain::{DeploymentId, audit::Action},
 };
-use tracing::Instrument as _;
-
-use super::receive::{self, Spooled};
-use crate::{
-    api::projects::url,
-    app::App,
-    auth::{Caller, ProjectAccess},
-    error::{ApiError, Code},
-    extract::Json,
-    middleware::idempotency::Idempotency,
-};
 
 /// Publishes a folder as the project's live deployment. The old one stays until the new one is complete, and can be
 /// activated again.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments", tag = "Deployments",
-    params(
-        ("name" = String, Path, description = "The project's name"),
-        ("x-svc-cli-version" = Option<String>, Header, description = "Recorded with the deployment"),
-        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: at most 64 characters"),
-    ),
+    params(("name" = String, Path, description = "The project's name"), OriginHeaders),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
-    responses(
-        (status = 201, description = "It is served now", body = Uploaded),
-        (status = 400, description = "`invalid_archive`: the message says which entry and why", body = common::api::error::ErrorEnvelope),
-        (status = 408, description = "`request_timeout`: the body did not arrive in time", body = common::api::error::ErrorEnvelope),
-        (status = 413, description = "`payload_too_large`: the tarball, a file or all files together", body = common::api::error::ErrorEnvelope),
-        (status = 415, description = "`unsupported_media_type`: Content-Type must be application/gzip or application/x-gzip", body = common::api::error::ErrorEnvelope),
-        (status = 503, description = "`busy`: too many uploads at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
-    ),
+    responses((status = 201, description = "It is served now", body = Uploaded), UploadRefusal),
 )]
 pub async fn upload(
     State(app): State<App>,
@@ -56,42 +43,31 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    receive::check(&headers)?;
-    let turn = app.bounds.upload().await?;
+    let turn = Turn::wait(&app, &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let mut db = app.db.acquire().await?;
     deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await?;
     drop(db);
     let upload = Upload { app: app.clone(), id, unless_ended: Ending::Fail("The client left before it had sent all.") };
-    let spooled = match receive::receive(body, &app.spool_folder()).await {
+    let spooled = match turn.receive(&app, body).await {
         Ok(spooled) => spooled,
         Err(error) => return Err(upload.fail(error).await),
     };
-    let sha256 = spooled.sha256;
     let upload = upload.received();
-    let publish = async move {
-        let app = upload.app.clone();
-        // A task of its own: from here on the upload goes through, even when the client leaves.
-        let publish = async move {
-            let answer = publish(upload, &caller, &project, spooled).await;
-            drop(turn);
-            answer
-        };
-        app.tasks.spawn(publish.in_current_span()).await.map_err(ApiError::internal)?
-    };
-    idempotency.run(&app, sha256, publish).await
+    let publish = async move |file| publish(upload, &caller, &project, file).await;
+    spooled.publish(&app, idempotency, publish).await
 }
 
 async fn publish(
     upload: Upload,
     caller: &Caller,
     project: &Permit<Deploy>,
-    spooled: Spooled,
+    spooled: File,
 ) -> Result<Response, ApiError> {
     let upload = upload.started();
     let (app, id) = (upload.app.clone(), upload.id.clone());
-    let published = match app.store.publish(&id, spooled.file, app.clock.now()).await {
+    let published = match app.store.publish(&id, spooled, app.clock.now()).await {
         Ok(published) => published,
         Err(error) => return Err(upload.fail(error.into()).await),
     };

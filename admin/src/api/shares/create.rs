@@ -1,7 +1,7 @@
 //! `POST /shares`: receive → pack → one transaction makes the project, its deployment and its address. Before that
 //! there is no row, and a failure leaves nothing.
 
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 
 use axum::{
     body::Body,
@@ -25,10 +25,9 @@ use common::{
 };
 use http::HeaderName;
 use serde::Deserialize;
-use tracing::Instrument as _;
 
 use crate::{
-    api::deployments::receive::{self, Spooled},
+    api::deployments::receive::{self, OriginHeaders, Turn, UploadRefusal},
     app::App,
     auth::CliUser,
     error::ApiError,
@@ -55,18 +54,10 @@ pub struct Lifetime {
     params(
         Lifetime,
         ("x-svc-share-password" = Option<String>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
-        ("x-svc-cli-version" = Option<String>, Header, description = "Recorded with the deployment"),
-        ("x-svc-git-sha" = Option<String>, Header, description = "Recorded with the deployment: at most 64 characters"),
+        OriginHeaders,
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
-    responses(
-        (status = 201, description = "It is served now", body = Uploaded),
-        (status = 400, description = "`invalid_archive`: the message says which entry and why", body = common::api::error::ErrorEnvelope),
-        (status = 408, description = "`request_timeout`: the body did not arrive in time", body = common::api::error::ErrorEnvelope),
-        (status = 413, description = "`payload_too_large`: the tarball, a file or all files together", body = common::api::error::ErrorEnvelope),
-        (status = 415, description = "`unsupported_media_type`: Content-Type must be application/gzip or application/x-gzip", body = common::api::error::ErrorEnvelope),
-        (status = 503, description = "`busy`: too many uploads at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
-    ),
+    responses((status = 201, description = "It is served now", body = Uploaded), UploadRefusal),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -76,26 +67,13 @@ pub async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    receive::check(&headers)?;
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
-    let turn = app.bounds.upload().await?;
-    let spooled = receive::receive(body, &app.spool_folder()).await?;
-    let sha256 = spooled.sha256;
+    let spooled = Turn::wait(&app, &headers).await?.receive(&app, body).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let wanted = Wanted { caller, origin, days, password };
-    let work_app = app.clone();
-    let publish = async move {
-        let app = work_app.clone();
-        // A task of its own: from here on the share is made, even when the client leaves.
-        let publish = async move {
-            let answer = publish(&app, wanted, spooled).await;
-            drop(turn);
-            answer
-        };
-        work_app.tasks.spawn(publish.in_current_span()).await.map_err(ApiError::internal)?
-    };
-    idempotency.run(&app, sha256, publish).await
+    let publisher = app.clone();
+    spooled.publish(&app, idempotency, async move |file| publish(&publisher, wanted, file).await).await
 }
 
 /// A share as it was asked for.
@@ -106,13 +84,13 @@ struct Wanted {
     password: Option<SitePassword>,
 }
 
-async fn publish(app: &App, mut wanted: Wanted, spooled: Spooled) -> Result<Response, ApiError> {
+async fn publish(app: &App, mut wanted: Wanted, spooled: File) -> Result<Response, ApiError> {
     let password_hash = match wanted.password.take() {
         Some(password) => Some(app.bounds.hash(password).await?),
         None => None,
     };
     let deployment = DeploymentId::new(app.clock.now());
-    let published = app.store.publish(&deployment, spooled.file, app.clock.now()).await?;
+    let published = app.store.publish(&deployment, spooled, app.clock.now()).await?;
     let lifetime = Duration::from_hours(24) * wanted.days;
     let expires_at = app.clock.now() + lifetime;
     // When this fails the pack stays, because the commit may have succeeded: if it has not, it is found as an orphan.
