@@ -49,6 +49,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::me::me))
         .routes(routes!(api::tokens::list, api::tokens::create))
         .routes(routes!(api::tokens::revoke))
+        .routes(routes!(api::usage::of_user))
+        .routes(routes!(api::usage::of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
         .routes(routes!(api::deployments::list))
@@ -193,6 +195,8 @@ mod tests {
             "get /tokens",
             "post /tokens",
             "delete /tokens/{id}",
+            "get /usage/ai",
+            "get /orgs/{name}/usage/ai",
             "get /projects",
             "post /projects",
             "get /projects/{name}",

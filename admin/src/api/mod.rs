@@ -14,3 +14,4 @@ pub mod projects;
 pub mod shares;
 pub mod tokens;
 pub mod transfer;
+pub mod usage;

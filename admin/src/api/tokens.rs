@@ -1,19 +1,22 @@
 //! `/tokens`: a person's own.
 
-use axum::{extract::State, http::StatusCode};
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use common::{
     api::{
         Done, Page,
         tokens::{CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
     },
     db,
-    domain::{TokenId, limits::TOKEN_LABEL_CHARS, token::TokenKind},
+    domain::{Timestamp, TokenId, limits::TOKEN_LABEL_CHARS, token::TokenKind},
+    routes::RouteChange,
     secrets::tokens::TokenSecret,
 };
+use sqlx::PgConnection;
 
 use crate::{
     app::App,
     auth::CliUser,
+    edges::Propagation,
     error::ApiError,
     extract::{Json, Paged, Path},
 };
@@ -38,17 +41,20 @@ pub async fn create(
     State(app): State<App>,
     caller: CliUser,
     Json(body): Json<CreateToken>,
-) -> Result<(StatusCode, Json<CreatedToken>), ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let label = body.label.as_deref().map(checked_label).transpose()?.flatten();
     let kind = match body.kind {
         UserTokenKind::Cli => TokenKind::Cli,
         UserTokenKind::Ai => TokenKind::Ai,
     };
-    let secret = TokenSecret::generate();
-    let mut db = app.db.acquire().await?;
-    let now = app.clock.now();
-    let token = db::tokens::create_for_user(&mut db, &caller.user.id, kind, label, &secret.hash(), now).await?;
-    Ok((StatusCode::CREATED, Json(CreatedToken { record: view(token), token: secret.expose().to_owned() })))
+    let (secret, now) = (TokenSecret::generate(), app.clock.now());
+    let mut tx = app.db.begin().await?;
+    let token = db::tokens::create_for_user(&mut tx, &caller.user.id, kind, label, &secret.hash(), now).await?;
+    let change = record_change(&mut tx, kind, &token.id, now).await?;
+    tx.commit().await?;
+    let propagation = propagate(&app, change).await;
+    let created = CreatedToken { record: view(token), token: secret.expose().to_owned() };
+    Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
 /// Revokes a token of yours. It stops working at once.
@@ -56,11 +62,37 @@ pub async fn create(
     delete, path = "/tokens/{id}", tag = "Tokens", params(("id" = String, Path, description = "The token's id")),
     responses((status = 200, description = "Revoked", body = Done)),
 )]
-pub async fn revoke(State(app): State<App>, caller: CliUser, Path(id): Path<TokenId>) -> Result<Json<Done>, ApiError> {
-    if db::tokens::revoke_of_user(&app.db, &caller.user.id, &id, app.clock.now()).await? {
-        Ok(Json(Done::OK))
-    } else {
-        Err(ApiError::not_found("token"))
+pub async fn revoke(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(id): Path<TokenId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let revoked = db::tokens::revoke_of_user(&mut tx, &caller.user.id, &id, now).await?;
+    let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let change = record_change(&mut tx, kind, &id, now).await?;
+    tx.commit().await?;
+    Ok((propagate(&app, change).await, Json(Done::OK)))
+}
+
+/// Edges remember the gateway's tokens, and no others.
+async fn record_change(
+    conn: &mut PgConnection,
+    kind: TokenKind,
+    id: &TokenId,
+    now: Timestamp,
+) -> Result<Option<RouteChange>, sqlx::Error> {
+    match kind {
+        TokenKind::Ai => db::route_changes::record(conn, id, &[], now).await.map(Some),
+        TokenKind::Cli | TokenKind::Deploy => Ok(None),
+    }
+}
+
+async fn propagate(app: &App, change: Option<RouteChange>) -> Option<Propagation> {
+    match change {
+        Some(change) => Some(app.edges.apply(change).await),
+        None => None,
     }
 }
 

@@ -9,6 +9,7 @@ mod packs;
 mod route_changes;
 mod shares;
 mod uploads;
+mod usage;
 
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ pub(crate) fn start(app: &App) {
     attend(app, packs::Remove);
     attend(app, packs::FindOrphans);
     attend(app, uploads::GiveUp);
+    attend(app, usage::Sweep);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);
     attend(app, forget::Sessions);

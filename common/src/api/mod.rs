@@ -16,6 +16,7 @@ pub mod projects;
 pub mod repo;
 pub mod shares;
 pub mod tokens;
+pub mod usage;
 pub mod vcs;
 pub mod webhooks;
 

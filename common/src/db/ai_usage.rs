@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use sqlx::{PgConnection, PgPool};
 use time::Date;
 
+use super::orgs::{AtLeast, Member, Permit};
 use crate::domain::{
-    Account, OrgId, UserId,
+    Account, UserId,
     month::Month,
     usage::{Microcents, UsageRow},
 };
@@ -233,8 +234,12 @@ pub async fn of_user(pool: &PgPool, user: &UserId, month: Month) -> Result<Vec<M
 }
 
 /// What was used with an organization's keys in a month, by model.
-pub async fn of_org(pool: &PgPool, org: &OrgId, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {
-    of_account(pool, org.as_str(), month).await
+pub async fn of_org<L: AtLeast<Member>>(
+    pool: &PgPool,
+    org: &Permit<L>,
+    month: Month,
+) -> Result<Vec<ModelUsage>, sqlx::Error> {
+    of_account(pool, org.id.as_str(), month).await
 }
 
 async fn of_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {

@@ -127,15 +127,20 @@ pub async fn list_of_user(
     .await
 }
 
-/// Revokes a user's token. False when the user has no such token, or it is revoked already.
-pub async fn revoke_of_user(pool: &PgPool, user: &UserId, id: &TokenId, now: Timestamp) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!(
-        "UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL",
+/// Revokes a user's token: its kind. None when the user has no such token, or it is revoked already.
+pub async fn revoke_of_user(
+    conn: &mut PgConnection,
+    user: &UserId,
+    id: &TokenId,
+    now: Timestamp,
+) -> Result<Option<TokenKind>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL
+           RETURNING kind AS "kind: TokenKind""#,
         id.as_str(),
         user.as_str(),
         now as Timestamp,
     )
-    .execute(pool)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    .fetch_optional(conn)
+    .await
 }

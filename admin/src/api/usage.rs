@@ -1,0 +1,69 @@
+//! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for.
+
+use axum::extract::State;
+use common::{
+    api::{
+        error::ErrorEnvelope,
+        usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals},
+    },
+    db::{ai_usage, orgs::Member},
+    domain::month::Month,
+};
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::ApiError,
+    extract::{Json, Query},
+};
+
+/// What your own AI keys were used for in a month.
+#[utoipa::path(
+    get, path = "/usage/ai", tag = "Usage", params(UsageQuery),
+    responses(
+        (status = 200, description = "Completions and tokens by model", body = AiUsage),
+        (status = 400, description = "`invalid_request`: no such month", body = ErrorEnvelope),
+    ),
+)]
+pub async fn of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<AiUsage>, ApiError> {
+    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
+    Ok(Json(view(ai_usage::of_user(&app.db, &caller.user.id, month).await?)))
+}
+
+/// What an organization's AI keys were used for in a month.
+#[utoipa::path(
+    get, path = "/orgs/{name}/usage/ai", tag = "Usage",
+    params(("name" = String, Path, description = "The organization's name"), UsageQuery),
+    responses(
+        (status = 200, description = "Completions and tokens by model", body = AiUsage),
+        (status = 400, description = "`invalid_request`: no such month", body = ErrorEnvelope),
+    ),
+)]
+pub async fn of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Member>,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<AiUsage>, ApiError> {
+    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
+    Ok(Json(view(ai_usage::of_org(&app.db, &org, month).await?)))
+}
+
+fn view(models: Vec<ai_usage::ModelUsage>) -> AiUsage {
+    let mut totals = UsageTotals::default();
+    for model in &models {
+        totals.requests += model.requests;
+        totals.prompt_tokens += model.prompt_tokens;
+        totals.completion_tokens += model.completion_tokens;
+    }
+    let usage = models.into_iter().map(|model| ModelUsage {
+        model: model.model,
+        requests: model.requests,
+        prompt_tokens: model.prompt_tokens,
+        completion_tokens: model.completion_tokens,
+    });
+    AiUsage { usage: usage.collect(), totals }
+}

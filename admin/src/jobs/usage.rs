@@ -1,0 +1,71 @@
+//! Completions of the AI gateway whose edge died and did not come back: nobody else answers for them any more.
+
+use std::{collections::HashMap, time::Duration};
+
+use common::{
+    db::ai_usage,
+    domain::{CompletionId, usage::UsageRow},
+    redis::budgets::Open,
+};
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Completions settled in one transaction.
+const BATCH: usize = 500;
+/// A completion of a living edge that is older than any can be: its edge has lost sight of it.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+
+/// Settles what dead edges left open: from the estimate, which is marked as one. What the edge has written to Postgres
+/// stays as it is, and what it brings there later takes the estimate's place.
+pub(super) struct Sweep;
+
+impl Job for Sweep {
+    const NAME: &'static str = "settle what dead edges left open";
+    const EVERY: Duration = Duration::from_secs(2);
+    const LEASE: Duration = Duration::from_mins(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let mut left = Vec::new();
+        let mut gone: HashMap<String, bool> = HashMap::new();
+        for account in app.redis.accounts_with_open().await? {
+            for open in app.redis.open_of(&account).await? {
+                let is_gone = match gone.get(&open.edge) {
+                    Some(gone) => *gone,
+                    None => {
+                        let is_gone = app.redis.is_gone(&open.edge).await?;
+                        gone.insert(open.edge.clone(), is_gone);
+                        is_gone
+                    }
+                };
+                if is_gone || app.clock.now().since(open.row.at) > FORGOTTEN_AFTER {
+                    left.push(open);
+                }
+            }
+            if left.len() >= BATCH {
+                break;
+            }
+        }
+        left.truncate(BATCH);
+        let settled = settle(app, left).await?;
+        Ok(Batch { done: u64::try_from(settled).unwrap_or(u64::MAX), full: settled >= BATCH })
+    }
+}
+
+async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
+    if left.is_empty() {
+        return Ok(0);
+    }
+    let rows: Vec<UsageRow> = left.into_iter().map(|open| open.row).collect();
+    let mut tx = app.db.begin().await?;
+    let totals = ai_usage::record(&mut tx, &rows).await?;
+    tx.commit().await?;
+    for spent in &totals {
+        let of_it = |row: &&UsageRow| row.account == spent.account && row.day() == spent.day;
+        let ids: Vec<&CompletionId> = rows.iter().filter(of_it).map(|row| &row.id).collect();
+        app.redis.confirm(spent, &ids).await?;
+    }
+    let estimated = rows.iter().filter(|row| row.estimated).count();
+    tracing::warn!(completions = rows.len(), estimated, "settled what edges that died left open");
+    Ok(rows.len())
+}
