@@ -11,6 +11,14 @@ use crate::error::{ApiError, Code};
 const UPLOADS: usize = 64;
 /// Password hashes. Each takes a core for tens of milliseconds, and 19 MiB.
 const HASHES: usize = 2;
+/// Webhooks being received. Each may hold [`WEBHOOK_SMALL_BYTES`] of memory...
+const WEBHOOKS: usize = 64;
+/// ...and so many of them all that is allowed.
+const LARGE_WEBHOOKS: usize = 2;
+/// A webhook up to here is small.
+pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
+/// Pushes being fetched and published. Each may hold 250 MB of the spool folder.
+const PUSHES: usize = 3;
 /// How long a request waits for its turn.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 
@@ -19,11 +27,21 @@ const TURN_WAIT: Duration = Duration::from_secs(10);
 pub struct Bounds {
     uploads: Arc<Semaphore>,
     hashes: Arc<Semaphore>,
+    webhooks: Arc<Semaphore>,
+    large_webhooks: Arc<Semaphore>,
+    pushes: Arc<Semaphore>,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { uploads: Arc::new(Semaphore::new(UPLOADS)), hashes: Arc::new(Semaphore::new(HASHES)) }
+        let of = |turns| Arc::new(Semaphore::new(turns));
+        Self {
+            uploads: of(UPLOADS),
+            hashes: of(HASHES),
+            webhooks: of(WEBHOOKS),
+            large_webhooks: of(LARGE_WEBHOOKS),
+            pushes: of(PUSHES),
+        }
     }
 }
 
@@ -31,6 +49,21 @@ impl Bounds {
     /// A turn to upload, until it is dropped.
     pub async fn upload(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         turn(&self.uploads).await
+    }
+
+    /// A turn to receive a webhook, until it is dropped.
+    pub async fn webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        turn(&self.webhooks).await
+    }
+
+    /// A turn to receive more than [`WEBHOOK_SMALL_BYTES`] of one.
+    pub async fn large_webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        turn(&self.large_webhooks).await
+    }
+
+    /// A turn to deploy a push, if there is one now.
+    pub fn push(&self) -> Option<OwnedSemaphorePermit> {
+        self.pushes.clone().try_acquire_owned().ok()
     }
 
     /// Hashes a site's password, off the runtime's threads.

@@ -37,6 +37,8 @@ pub enum Code {
     MethodNotAllowed,
     /// The name is somebody's.
     NameTaken,
+    /// The installation belongs to another organization.
+    SharedElsewhere,
     /// Only live and superseded deployments can be activated.
     NotActivatable,
     /// The live deployment cannot be deleted.
@@ -77,6 +79,7 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::NameTaken
+            | Self::SharedElsewhere
             | Self::NotActivatable
             | Self::DeploymentLive
             | Self::OrgNotEmpty
@@ -106,6 +109,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::NameTaken => "name_taken",
+            Self::SharedElsewhere => "shared_elsewhere",
             Self::NotActivatable => "not_activatable",
             Self::DeploymentLive => "deployment_live",
             Self::OrgNotEmpty => "org_not_empty",

@@ -63,6 +63,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
         .routes(routes!(api::audit::of_org))
+        .routes(routes!(api::repo::set))
+        .routes(routes!(api::vcs::list))
         .routes(routes!(api::shares::list))
         .routes(routes!(api::shares::delete))
 }
@@ -86,6 +88,18 @@ fn limited_public() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::invites::show)).routes(routes!(api::orgs::icon::show))
 }
 
+/// The same: what organizations share of the code host.
+fn installations() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(api::orgs::installations::list, api::orgs::installations::share))
+        .routes(routes!(api::orgs::installations::unshare))
+}
+
+/// For the code host, which signs what it sends.
+fn webhooks() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::webhooks::github))
+}
+
 /// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
 /// the body's hash.
 fn uploads() -> OpenApiRouter<App> {
@@ -98,6 +112,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
     let idempotent = || from_fn_with_state(app.clone(), idempotency::replay);
     let authenticated = control_plane()
         .merge(organizations())
+        .merge(installations())
         .layer(idempotent())
         .merge(uploads())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
@@ -106,6 +121,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .merge(device_start().layer(idempotent()).layer(limited(Bucket::AuthDevice)))
         .merge(device_poll().layer(idempotent()).layer(limited(Bucket::AuthPoll)))
         .merge(limited_public().layer(limited(Bucket::Public)))
+        .merge(webhooks())
         .merge(authenticated)
         .split_for_parts()
 }
@@ -149,7 +165,9 @@ mod tests {
             .merge(device_poll())
             .merge(control_plane())
             .merge(organizations())
-            .merge(uploads());
+            .merge(uploads())
+            .merge(installations())
+            .merge(webhooks());
         document::complete(&all.into_openapi(), "https://api.svc.localhost:8443/").unwrap()
     }
 
@@ -212,6 +230,11 @@ mod tests {
             "delete /projects/{name}/env/{key}",
             "get /projects/{name}/audit",
             "get /orgs/{name}/audit",
+            "post /projects/{name}/repo",
+            "get /vcs",
+            "get /orgs/{name}/installations",
+            "post /orgs/{name}/installations",
+            "delete /orgs/{name}/installations/{id}",
             "get /shares",
             "post /shares",
             "delete /shares/{name}",
@@ -228,7 +251,9 @@ mod tests {
             let responses = said["responses"].as_object().unwrap();
             assert!(responses.contains_key("500"), "{method} {path}");
             assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
-            assert_eq!(responses.contains_key("401"), said.get("security").is_none(), "{method} {path}");
+            // An empty requirement is met by everybody; none at all means the document's, a token.
+            let is_open = said.get("security").is_some_and(|wanted| wanted[0].as_object().is_none_or(|o| o.is_empty()));
+            assert_eq!(responses.contains_key("401"), !is_open, "{method} {path}");
         }
         let text = document.to_string();
         for reference in text.split("\"$ref\":\"#").skip(1) {

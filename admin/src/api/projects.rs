@@ -5,13 +5,14 @@ use common::{
     api::{
         Done, Page,
         access::Access,
-        projects::{CreateProject, Project, ProjectDetail, ProjectList},
+        projects::{CreateProject, Project, ProjectDetail, ProjectList, Repo},
     },
     db::{
         self,
         audit::{self, Entry},
         deployments, orgs,
         projects::{self, Administer, CreateError, Deploy, Party},
+        repo_links::{self, RepoLink},
         route_changes,
     },
     domain::{OrgName, ProjectId, UserId, audit::Action, limits::DETAIL_DEPLOYMENTS},
@@ -101,9 +102,13 @@ pub async fn show(
         deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
         domains: Vec::new(),
         access: Access { mode: project.access_mode },
-        repo: None,
+        repo: repo_links::find(&app.db, &project).await?.map(view_repo),
         project: view(&app.addresses, project.clone()),
     }))
+}
+
+fn view_repo(link: RepoLink) -> Repo {
+    Repo { repo: link.repo.to_string(), branch: link.branch.to_string(), directory: link.directory.to_string() }
 }
 
 /// Deletes a project with everything it owns: deployments and their files. It stops being served at once.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use common::{
-    db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins},
+    db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins, webhook_deliveries},
     domain::limits::IDEMPOTENCY_WINDOW,
 };
 
@@ -15,6 +15,8 @@ use crate::app::App;
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
 /// How long an invite that is over can be looked at in SQL.
 const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
+/// The code host delivers a webhook again within three days; a copy that somebody kept is of no use for this long.
+const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
 const BATCH: i64 = 1_000;
 
 /// Forgets answers that are not replayed any more.
@@ -71,6 +73,19 @@ impl Job for Invites {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let forgotten = invites::delete_expired(&app.db, app.clock.now() - INVITES_KEPT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Forgets which webhooks were acted on.
+pub(super) struct Webhooks;
+
+impl Job for Webhooks {
+    const NAME: &'static str = "forget webhooks";
+    const EVERY: Duration = Duration::from_mins(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = webhook_deliveries::delete_old(&app.db, app.clock.now() - WEBHOOKS_KEPT, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

@@ -6,6 +6,7 @@
 mod forget;
 mod lease;
 mod packs;
+mod pushes;
 mod route_changes;
 mod shares;
 mod uploads;
@@ -54,6 +55,8 @@ pub(crate) fn start(app: &App) {
     attend(app, packs::FindOrphans);
     attend(app, uploads::GiveUp);
     attend(app, usage::Sweep);
+    attend(app, pushes::Deploy);
+    attend(app, forget::Webhooks);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);
     attend(app, forget::Sessions);

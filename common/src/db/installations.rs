@@ -5,8 +5,9 @@ use sqlx::{PgConnection, PgExecutor};
 use super::{
     orgs::{AtLeast, Member, Permit},
     projects,
+    repo_links::{self, Ended},
 };
-use crate::domain::{OrgId, OrgName, ProjectName, Timestamp, UserId, role::Role};
+use crate::domain::{OrgId, OrgName, Timestamp, UserId, role::Role};
 
 /// An installation, as the code host tells of it.
 #[derive(Debug, Clone)]
@@ -85,10 +86,18 @@ pub async fn shared_with_user(db: impl PgExecutor<'_>, user: &UserId) -> Result<
     .await
 }
 
-/// Forgets an installation that is gone at the code host, and with it what rests on it: shares and links.
-pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<bool, sqlx::Error> {
-    let gone = sqlx::query!("DELETE FROM installations WHERE id = $1", id).execute(conn).await?;
-    Ok(gone.rows_affected() == 1)
+/// Forgets an installation that is gone at the code host, and with it who it was shared with. Its links end first: see
+/// [`repo_links::end_all`].
+pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<Option<(OrgId, OrgName)>, sqlx::Error> {
+    let org = sqlx::query!(
+        r#"SELECT o.id AS "id: OrgId", o.name AS "name: OrgName"
+           FROM installation_shares s JOIN orgs o ON o.id = s.org_id WHERE s.installation_id = $1"#,
+        id,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    sqlx::query!("DELETE FROM installations WHERE id = $1", id).execute(conn).await?;
+    Ok(org.map(|org| (org.id, org.name)))
 }
 
 /// Notes that the code host suspended the installation, or lifted the suspension.
@@ -228,7 +237,7 @@ pub async fn unshare(
     conn: &mut PgConnection,
     org: &Permit<impl AtLeast<Member>>,
     id: i64,
-) -> Result<Vec<ProjectName>, UnshareError> {
+) -> Result<Vec<Ended>, UnshareError> {
     // Locked, so that nobody links to it meanwhile.
     let shared_by = sqlx::query_scalar!(
         r#"SELECT shared_by AS "shared_by: UserId" FROM installation_shares
@@ -242,15 +251,7 @@ pub async fn unshare(
     if shared_by != *org.user() && org.role() < Role::Admin {
         return Err(UnshareError::Role);
     }
-    let unlinked = sqlx::query_scalar!(
-        r#"DELETE FROM repo_links l USING projects p
-           WHERE p.id = l.project_id AND l.installation_id = $1 AND l.org_id = $2
-           RETURNING p.name AS "name: ProjectName""#,
-        id,
-        org.id.as_str(),
-    )
-    .fetch_all(&mut *conn)
-    .await?;
+    let unlinked = repo_links::end_all(&mut *conn, Some(id), Some(&org.id), None).await?;
     sqlx::query!("DELETE FROM installation_shares WHERE installation_id = $1", id).execute(conn).await?;
     Ok(unlinked)
 }

@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::Deref};
 
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{orgs::Membership, pack_removals, route_changes};
+use super::{orgs::Membership, pack_removals, repo_links, route_changes};
 use crate::{
     domain::{
         DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
@@ -402,6 +402,8 @@ pub async fn transfer(
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(TransferError::OrgGone),
         moved => moved?,
     };
+    // Whose installation it was read through is not the new owner's business.
+    repo_links::end(conn, &project.id).await?;
     let change = route_changes::record(conn, &project.id, &[], now).await?;
     let moved = Project {
         org_id: org.map(|membership| membership.org().clone()),

@@ -61,34 +61,26 @@ pub struct Claim {
     pub sha: CommitSha,
     /// Who pushed it.
     pub pusher: String,
-    /// When it was pushed.
-    pub queued_at: Timestamp,
     /// Attempts so far.
     pub attempts: i32,
     version: i64,
     leased_until: Timestamp,
 }
 
-/// Leases up to `limit` pushes whose turn it is.
-pub async fn claim(
-    db: impl PgExecutor<'_>,
-    now: Timestamp,
-    until: Timestamp,
-    limit: i64,
-) -> Result<Vec<Claim>, sqlx::Error> {
+/// Leases a push whose turn it is.
+pub async fn claim(db: impl PgExecutor<'_>, now: Timestamp, until: Timestamp) -> Result<Option<Claim>, sqlx::Error> {
     sqlx::query_as!(
         Claim,
-        r#"UPDATE repo_deploys SET leased_until = $2 WHERE project_id IN (
+        r#"UPDATE repo_deploys SET leased_until = $2 WHERE project_id = (
                SELECT project_id FROM repo_deploys
                WHERE next_attempt_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
-               ORDER BY next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-           RETURNING project_id AS "project: ProjectId", sha AS "sha: CommitSha", pusher,
-                     queued_at AS "queued_at: Timestamp", attempts, version, leased_until AS "leased_until!: Timestamp""#,
+               ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+           RETURNING project_id AS "project: ProjectId", sha AS "sha: CommitSha", pusher, attempts, version,
+                     leased_until AS "leased_until!: Timestamp""#,
         now as Timestamp,
         until as Timestamp,
-        limit,
     )
-    .fetch_all(db)
+    .fetch_optional(db)
     .await
 }
 
@@ -154,15 +146,7 @@ pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> 
     sqlx::query_scalar!("SELECT true FROM repo_links WHERE project_id = $1 FOR NO KEY UPDATE", project)
         .fetch_optional(&mut *conn)
         .await?;
-    let done = sqlx::query!(
-        "DELETE FROM repo_deploys WHERE project_id = $1 AND version = $2 AND leased_until = $3",
-        project,
-        claim.version,
-        claim.leased_until as Timestamp,
-    )
-    .execute(&mut *conn)
-    .await?;
-    if done.rows_affected() == 0 {
+    if !remove(&mut *conn, claim).await? {
         return Ok(false);
     }
     sqlx::query!("UPDATE repo_links SET last_sha = $2 WHERE project_id = $1", project, sha.as_str())
@@ -171,17 +155,29 @@ pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> 
     Ok(true)
 }
 
-/// Ends the work on a push of which nothing is to become. A newer one stays.
-pub async fn drop_claim(db: impl PgExecutor<'_>, claim: &Claim) -> Result<(), sqlx::Error> {
-    sqlx::query!(
+/// Ends the work on a push without remembering its commit: pushed again, it is tried again. False as in [`finish`].
+pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", claim.project.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
+    remove(conn, claim).await
+}
+
+/// Ends the work on a push of which nothing is to become; when a newer one has come meanwhile, only the lease.
+pub async fn drop_claim(conn: &mut PgConnection, claim: &Claim) -> Result<(), sqlx::Error> {
+    if remove(&mut *conn, claim).await? { Ok(()) } else { give_back(conn, claim).await }
+}
+
+async fn remove(db: impl PgExecutor<'_>, claim: &Claim) -> Result<bool, sqlx::Error> {
+    let removed = sqlx::query!(
         "DELETE FROM repo_deploys WHERE project_id = $1 AND version = $2 AND leased_until = $3",
         claim.project.as_str(),
         claim.version,
         claim.leased_until as Timestamp,
     )
     .execute(db)
-    .await
-    .map(drop)
+    .await?;
+    Ok(removed.rows_affected() == 1)
 }
 
 /// Gives the lease back. The push is tried again at `at`, with `error` noted; at once when a newer one has come.

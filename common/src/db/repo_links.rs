@@ -4,11 +4,13 @@
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
+    audit::{Actor, Entry},
     installations::{self, Seen},
     projects::{AtLeast, Deploy, Edit, Permit},
 };
 use crate::domain::{
-    OrgId, ProjectId, Timestamp, UserId,
+    OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    audit::Action,
     repo::{Branch, Directory, RepoName},
 };
 
@@ -135,17 +137,47 @@ pub async fn rename(conn: &mut PgConnection, repo_id: i64, repo: &RepoName) -> R
         .map(drop)
 }
 
-/// Ends the links to repositories that an installation no longer reaches, or to one that is gone. Which projects they
-/// were of.
-pub async fn end_repos(
+/// A link that has ended by itself.
+#[derive(Debug)]
+pub struct Ended {
+    project: ProjectId,
+    name: ProjectName,
+    org: Option<OrgId>,
+    org_name: Option<OrgName>,
+}
+
+impl Ended {
+    /// What the audit log keeps of it.
+    pub fn entry<'a>(&'a self, actor: Actor<'a>) -> Entry<'a> {
+        Entry {
+            actor,
+            org: self.org.as_ref().zip(self.org_name.as_ref()),
+            project: Some((&self.project, &self.name)),
+            action: Action::RepoUnlink,
+            detail: serde_json::Map::new(),
+        }
+    }
+}
+
+/// Ends links through an installation, or any; of an org's projects, or of all; to these repositories, or to all.
+pub async fn end_all(
     conn: &mut PgConnection,
     installation: Option<i64>,
-    repo_ids: &[i64],
-) -> Result<Vec<ProjectId>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"DELETE FROM repo_links WHERE repo_id = ANY($2) AND ($1::bigint IS NULL OR installation_id = $1)
-           RETURNING project_id AS "project_id: ProjectId""#,
+    org: Option<&OrgId>,
+    repo_ids: Option<&[i64]>,
+) -> Result<Vec<Ended>, sqlx::Error> {
+    sqlx::query_as!(
+        Ended,
+        r#"WITH ended AS (
+               DELETE FROM repo_links
+               WHERE ($1::bigint IS NULL OR installation_id = $1) AND ($2::text IS NULL OR org_id = $2)
+                 AND ($3::bigint[] IS NULL OR repo_id = ANY($3))
+               RETURNING project_id)
+           SELECT p.id AS "project: ProjectId", p.name AS "name: ProjectName", p.org_id AS "org: OrgId",
+                  o.name AS "org_name?: OrgName"
+           FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
         installation,
+        org.map(OrgId::as_str),
         repo_ids,
     )
     .fetch_all(conn)

@@ -6,16 +6,26 @@ use crate::domain::Timestamp;
 
 /// Notes a delivery, in the transaction that acts on it. False when it was acted on before; a repetition that comes
 /// while the first is still under way waits for its end.
-pub async fn note(conn: &mut PgConnection, id: &str, event: &str, now: Timestamp) -> Result<bool, sqlx::Error> {
+///
+/// The delivery's id comes in a header, which the signature does not cover: so the body counts once as well.
+pub async fn note(
+    conn: &mut PgConnection,
+    id: &str,
+    body_sha256: &[u8; 32],
+    event: &str,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let keys = [format!("body:{}", hex::encode(body_sha256)), format!("delivery:{id}")];
     let noted = sqlx::query!(
-        "INSERT INTO webhook_deliveries (id, event, received_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-        id,
+        "INSERT INTO webhook_deliveries (id, event, received_at) SELECT id, $2, $3 FROM unnest($1::text[]) AS id
+         ON CONFLICT DO NOTHING",
+        &keys,
         event,
         now as Timestamp,
     )
     .execute(conn)
     .await?;
-    Ok(noted.rows_affected() == 1)
+    Ok(noted.rows_affected() == 2)
 }
 
 /// Forgets up to `limit` deliveries received before `before`. How many there were.

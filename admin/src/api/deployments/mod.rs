@@ -1,7 +1,9 @@
 //! `/projects/:name/deployments`: listing, showing, activating and deleting them. Publishing is in [`upload`], and
 //! what it shares with shares in [`receive`].
 
+pub(crate) mod publish;
 pub mod receive;
+pub(crate) mod record;
 pub mod upload;
 
 use axum::{extract::State, response::IntoResponse};

@@ -40,6 +40,10 @@ pub fn complete(described: &OpenApi, base_url: &str) -> Result<Value, serde_json
     let components = &mut document["components"];
     components["securitySchemes"] = json!({
         "bearer": { "type": "http", "scheme": "bearer", "description": "A token: `svc_` and 43 characters." },
+        "webhook": {
+            "type": "apiKey", "in": "header", "name": "X-Hub-Signature-256",
+            "description": "`sha256=` and the HMAC-SHA-256 of the body with the webhook's secret, in hex.",
+        },
     });
     let mut schemas = vec![(ErrorEnvelope::name().into_owned(), ErrorEnvelope::schema())];
     ErrorEnvelope::schemas(&mut schemas);

@@ -1,6 +1,7 @@
 //! `/orgs`: making, listing, showing, renaming and deleting them. What belongs to one has a file of its own.
 
 pub mod icon;
+pub mod installations;
 pub mod members;
 pub mod tokens;
 

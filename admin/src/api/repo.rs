@@ -1,0 +1,162 @@
+//! `POST /projects/:name/repo`: which repository's pushes deploy the project.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use common::{
+    api::{
+        error::ErrorEnvelope,
+        repo::{LinkRepo, RepoLinked},
+    },
+    db::{
+        audit::{self, Entry},
+        installations,
+        projects::{Edit, Permit},
+        repo_links::{self, LinkError, NewLink},
+    },
+    domain::{
+        UserId,
+        audit::Action,
+        repo::{Directory, RepoName},
+    },
+};
+
+use super::vcs;
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    codehost::{
+        Repository,
+        grants::{self, AccessError},
+    },
+    error::{ApiError, Code},
+    extract::Json,
+};
+
+/// How long the code host may take to say whether an installation reaches a repository: it may have to list them all.
+const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Links the project to a repository: from then on a push to the branch deploys the directory of that commit. With
+/// `repo: null` unlinks it; what it serves stays.
+#[utoipa::path(
+    post, path = "/projects/{name}/repo", tag = "Code host", request_body = LinkRepo,
+    params(("name" = String, Path, description = "The project's name")),
+    responses(
+        (status = 200, description = "Linked, or unlinked", body = RepoLinked),
+        (status = 404, description = "`not_found`: no such project, no such installation that the project may use, or it does not reach the repository", body = ErrorEnvelope),
+        (status = 502, description = "`code_host_error`: the code host does not answer, or wants you to sign in again", body = ErrorEnvelope),
+    ),
+)]
+pub async fn set(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Json(body): Json<LinkRepo>,
+) -> Result<Json<RepoLinked>, ApiError> {
+    let Some(wanted) = body.repo else { return unlink(&app, &caller, &project).await };
+    if project.share_name.is_some() {
+        return Err(ApiError::invalid("A share cannot be linked to a repository; create a project for it."));
+    }
+    let installation = body.installation_id.ok_or_else(|| {
+        ApiError::invalid("`installation_id` is missing: it names the installation that reaches the repository.")
+    })?;
+    let readers = readers(&app, &caller.user.id, &project, installation).await?;
+    let (seen, repository) = tokio::time::timeout(LOOK_UP_TIMEOUT, look_up(&app, &readers, installation, &wanted))
+        .await
+        .map_err(|_| ApiError::new(Code::CodeHostError, "The code host took too long; please try again."))??;
+
+    let branch = body.branch.unwrap_or(repository.default_branch);
+    let directory = body.directory.unwrap_or_else(Directory::root);
+    let link = NewLink {
+        installation: &seen,
+        repo_id: repository.id,
+        repo: &repository.name,
+        owner_avatar_url: repository.owner_avatar_url.as_deref(),
+        branch: &branch,
+        directory: &directory,
+        by: &caller.user.id,
+    };
+    let now = app.clock.now();
+    let entry = Entry::of_project(caller.actor(), Action::RepoLink, &project)
+        .with("repo", repository.name.as_str())
+        .with("branch", branch.as_str())
+        .with("directory", directory.as_str());
+    let mut tx = app.db.begin().await?;
+    repo_links::link(&mut tx, &project, &link, now).await?;
+    audit::record(&mut tx, &entry, now).await?;
+    tx.commit().await?;
+    Ok(Json(RepoLinked {
+        ok: true,
+        repo: Some(repository.name.to_string()),
+        branch: Some(branch.to_string()),
+        directory: Some(directory.to_string()),
+    }))
+}
+
+async fn unlink(app: &App, caller: &CliUser, project: &Permit<Edit>) -> Result<Json<RepoLinked>, ApiError> {
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    if repo_links::unlink(&mut tx, project).await? {
+        audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::RepoUnlink, project), now).await?;
+    }
+    tx.commit().await?;
+    Ok(Json(RepoLinked { ok: true, repo: None, branch: None, directory: None }))
+}
+
+/// Who may show us the installation's repositories for this project: who shared it with the project's org, else the
+/// caller; for a personal project the caller.
+async fn readers(
+    app: &App,
+    caller: &UserId,
+    project: &Permit<Edit>,
+    installation: i64,
+) -> Result<Vec<UserId>, ApiError> {
+    if project.org_id.is_none() {
+        return Ok(vec![caller.clone()]);
+    }
+    let shared = installations::shared_with_project(&app.db, project, installation).await?;
+    let shared = shared.ok_or_else(|| ApiError::not_found("installation"))?;
+    let mut readers = vec![shared.shared_by];
+    if readers[0] != *caller {
+        readers.push(caller.clone());
+    }
+    Ok(readers)
+}
+
+/// The repository, as the first reader sees it whom the code host still knows.
+async fn look_up(
+    app: &App,
+    readers: &[UserId],
+    installation: i64,
+    wanted: &RepoName,
+) -> Result<(installations::Seen, Repository), ApiError> {
+    let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
+    let mut refused = None;
+    for reader in readers {
+        let token = match grants::token(app, reader).await {
+            Ok(token) => token,
+            Err(error @ AccessError::SignInAgain) => {
+                refused.get_or_insert(ApiError::from(error));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let seen = vcs::find_own(app, reader, installation).await?;
+        let found = host.find_through(&token, installation, wanted).await?;
+        return found.map(|repository| (seen, repository)).ok_or_else(|| {
+            let message = format!("The installation does not reach {wanted}; grant it access at the code host.");
+            ApiError::new(Code::NotFound, message)
+        });
+    }
+    Err(refused.unwrap_or_else(|| ApiError::not_found("installation")))
+}
+
+impl From<LinkError> for ApiError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Gone => Self::not_found("project"),
+            LinkError::NotShared => Self::not_found("installation"),
+            LinkError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `GET /vcs`: the installations of our app that you may use.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use common::{
+    api::{
+        error::ErrorEnvelope,
+        vcs::{Installation, InstallationList},
+    },
+    db::installations::{self, Seen, Shared},
+    domain::UserId,
+};
+
+use crate::{
+    app::App,
+    auth::CliUser,
+    codehost::grants::{self, AccessError},
+    error::ApiError,
+    extract::Json,
+};
+
+/// The code host's installations that are yours, or shared with an organization of yours; newest first.
+#[utoipa::path(
+    get, path = "/vcs", tag = "Code host",
+    responses(
+        (status = 200, description = "The installations", body = InstallationList),
+        (status = 502, description = "`code_host_error`: the code host does not answer, or wants you to sign in again", body = ErrorEnvelope),
+    ),
+)]
+pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<InstallationList>, ApiError> {
+    let own = own(&app, &caller.user.id).await?;
+    let shared = installations::shared_with_user(&app.db, &caller.user.id).await?;
+    Ok(Json(InstallationList { installations: join(own, shared) }))
+}
+
+/// The installations that a person may use at the code host, as it says now; none with a code host that has none.
+pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
+    let Some(host) = app.code_host.repositories() else { return Ok(Vec::new()) };
+    let token = grants::token(app, user).await?;
+    Ok(host.installations(&token).await?)
+}
+
+/// One of a person's own installations.
+pub async fn find_own(app: &App, user: &UserId, id: i64) -> Result<Seen, ApiError> {
+    let own = own(app, user).await?;
+    own.into_iter().find(|seen| seen.id == id).ok_or_else(|| ApiError::not_found("installation"))
+}
+
+/// An installation that is shared, as somebody sees it whose own it is or is not.
+pub fn view(shared: Shared, mine: bool) -> Installation {
+    Installation {
+        id: shared.id,
+        account: shared.account,
+        account_type: shared.account_type,
+        mine,
+        org: Some(shared.org),
+        shared_by: Some(shared.shared_by_login),
+        created_at: shared.created_at,
+    }
+}
+
+fn join(own: Vec<Seen>, shared: Vec<Shared>) -> Vec<Installation> {
+    let mut shared: HashMap<i64, Shared> = shared.into_iter().map(|shared| (shared.id, shared)).collect();
+    let mut joined: Vec<Installation> = own
+        .into_iter()
+        .map(|seen| match shared.remove(&seen.id) {
+            // What the code host says now is newer than what was kept.
+            Some(known) => Installation { account: seen.account, ..view(known, true) },
+            None => Installation {
+                id: seen.id,
+                account: seen.account,
+                account_type: seen.account_type,
+                mine: true,
+                org: None,
+                shared_by: None,
+                created_at: seen.created_at,
+            },
+        })
+        .collect();
+    joined.extend(shared.into_values().map(|shared| view(shared, false)));
+    joined.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+    joined
+}

@@ -1,0 +1,187 @@
+//! What the code host's events mean. Unknown ones, and unknown fields, mean nothing.
+
+use common::{
+    db::{
+        audit::{self, Actor, Entry},
+        installations,
+        repo_deploys::{self, Push},
+        repo_links::{self, Ended},
+    },
+    domain::{
+        Timestamp,
+        audit::Action,
+        repo::{CommitSha, RepoName},
+    },
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use sqlx::PgConnection;
+
+use crate::error::ApiError;
+
+/// Characters of a pusher's name that are kept.
+const PUSHER_CHARS: usize = 100;
+const BRANCHES: &str = "refs/heads/";
+
+/// An event, as far as it concerns us.
+pub(super) enum Event {
+    Push(PushEvent),
+    Installation(InstallationEvent),
+    InstallationRepositories(RepositoriesEvent),
+    Repository(RepositoryEvent),
+    Other,
+}
+
+#[derive(Deserialize)]
+pub(super) struct PushEvent {
+    r#ref: String,
+    after: String,
+    #[serde(default)]
+    deleted: bool,
+    repository: Repository,
+    installation: Option<Numbered>,
+    pusher: Option<Pusher>,
+    sender: Option<Sender>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct InstallationEvent {
+    action: String,
+    installation: Numbered,
+    sender: Option<Sender>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RepositoriesEvent {
+    action: String,
+    installation: Numbered,
+    #[serde(default)]
+    repositories_removed: Vec<Numbered>,
+    sender: Option<Sender>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RepositoryEvent {
+    action: String,
+    repository: Repository,
+    sender: Option<Sender>,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    id: i64,
+    full_name: String,
+}
+
+#[derive(Deserialize)]
+struct Numbered {
+    id: i64,
+}
+
+#[derive(Deserialize)]
+struct Pusher {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Sender {
+    login: String,
+}
+
+/// Reads the body of an event of this kind.
+pub(super) fn read(kind: &str, body: &[u8]) -> Result<Event, ApiError> {
+    Ok(match kind {
+        "push" => Event::Push(parse(body)?),
+        "installation" => Event::Installation(parse(body)?),
+        "installation_repositories" => Event::InstallationRepositories(parse(body)?),
+        "repository" => Event::Repository(parse(body)?),
+        // `ping` among them: that it was taken is all it asks.
+        _ => Event::Other,
+    })
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        tracing::warn!(kind = ?error.classify(), "a signed webhook could not be read");
+        ApiError::invalid("The body is not this event's JSON; the webhook's content type must be application/json.")
+    })
+}
+
+/// Does what the event says. How many projects it makes deploy.
+pub(super) async fn apply(conn: &mut PgConnection, event: &Event, now: Timestamp) -> Result<u64, sqlx::Error> {
+    match event {
+        Event::Push(event) => return push(conn, event, now).await,
+        Event::Installation(InstallationEvent { action, installation, sender }) => match action.as_str() {
+            "deleted" => uninstall(conn, installation.id, actor(sender.as_ref()), now).await?,
+            "suspend" => installations::set_suspended(conn, installation.id, Some(now)).await?,
+            "unsuspend" => installations::set_suspended(conn, installation.id, None).await?,
+            _ => {}
+        },
+        Event::InstallationRepositories(event) if event.action == "removed" => {
+            let removed: Vec<i64> = event.repositories_removed.iter().map(|repo| repo.id).collect();
+            let ended = repo_links::end_all(conn, Some(event.installation.id), None, Some(&removed)).await?;
+            record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+        }
+        Event::Repository(event) => match (event.action.as_str(), event.repository.full_name.parse::<RepoName>()) {
+            ("deleted", _) => {
+                let ended = repo_links::end_all(conn, None, None, Some(&[event.repository.id])).await?;
+                record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+            }
+            (_, Ok(name)) => repo_links::rename(conn, event.repository.id, &name).await?,
+            _ => {}
+        },
+        Event::InstallationRepositories(_) | Event::Other => {}
+    }
+    Ok(0)
+}
+
+async fn push(conn: &mut PgConnection, event: &PushEvent, now: Timestamp) -> Result<u64, sqlx::Error> {
+    // The code host spoke of this repository by this name just now.
+    if let Ok(name) = event.repository.full_name.parse() {
+        repo_links::rename(conn, event.repository.id, &name).await?;
+    }
+    let pushed = event.r#ref.strip_prefix(BRANCHES).zip(event.after.parse::<CommitSha>().ok());
+    // A tag, or a branch that is gone: what was deployed from it stays.
+    let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !is_nothing(sha)) else { return Ok(0) };
+    let pusher = event.pusher.as_ref().map(|pusher| &*pusher.name);
+    let pusher = pusher.or(event.sender.as_ref().map(|sender| &*sender.login)).unwrap_or("code host");
+    let pusher: String = pusher.chars().filter(|c| !c.is_control()).take(PUSHER_CHARS).collect();
+    let push = Push {
+        installation: event.installation.as_ref().map(|installation| installation.id),
+        repo_id: event.repository.id,
+        branch,
+        sha: &sha,
+        pusher: &pusher,
+    };
+    repo_deploys::queue(conn, &push, now).await
+}
+
+/// The id that stands for no commit.
+fn is_nothing(sha: &CommitSha) -> bool {
+    sha.as_str().bytes().all(|b| b == b'0')
+}
+
+async fn uninstall(
+    conn: &mut PgConnection,
+    installation: i64,
+    actor: Actor<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let ended = repo_links::end_all(conn, Some(installation), None, None).await?;
+    record(conn, &ended, actor, now).await?;
+    if let Some((id, name)) = installations::forget(conn, installation).await? {
+        let entry = Entry::of_org(actor, Action::InstallationUnshare, &id, &name).with("installation", installation);
+        audit::record(conn, &entry, now).await?;
+    }
+    Ok(())
+}
+
+async fn record(conn: &mut PgConnection, ended: &[Ended], actor: Actor<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
+    for link in ended {
+        audit::record(conn, &link.entry(actor), now).await?;
+    }
+    Ok(())
+}
+
+fn actor(sender: Option<&Sender>) -> Actor<'_> {
+    Actor::CodeHost(sender.map(|sender| &*sender.login))
+}

@@ -1,0 +1,135 @@
+//! Takes a webhook in, bounded in size and time, and proves that the code host sent it: nothing of it is looked at before.
+
+use std::time::Duration;
+
+use axum::{body::Body, http::HeaderMap};
+use common::domain::limits::{MB, WEBHOOK_BYTES};
+use futures_util::StreamExt as _;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::HeaderName;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    app::App,
+    bounds::WEBHOOK_SMALL_BYTES,
+    error::{ApiError, Code},
+};
+
+/// The code host gives up on us after 10 s.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+/// Characters of a delivery's id, and of an event's name: GitHub's are 36 and some 30.
+const NAME_CHARS: usize = 100;
+
+const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
+const DELIVERY: HeaderName = HeaderName::from_static("x-github-delivery");
+const EVENT: HeaderName = HeaderName::from_static("x-github-event");
+
+/// A webhook that is genuine.
+pub(super) struct Delivery {
+    pub(super) id: String,
+    pub(super) event: String,
+    pub(super) body: Vec<u8>,
+    pub(super) sha256: [u8; 32],
+}
+
+/// Receives and verifies.
+pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
+    let secret = app.config.code_host.webhook_secret.as_bytes();
+    if secret.is_empty() {
+        // An HMAC with an empty key is one that everybody can make.
+        return Err(ApiError::new(
+            Code::NotFound,
+            "This platform takes no webhooks: code_host.webhook_secret is not set.",
+        ));
+    }
+    // Before the body, so that nobody without a signature is listened to for long.
+    let signature = signature(headers).ok_or_else(unsigned)?;
+    let _turn = app.bounds.webhook().await?;
+    let body = tokio::time::timeout(BODY_TIMEOUT, read(app, body))
+        .await
+        .map_err(|_| ApiError::invalid("The body did not arrive in time."))??;
+    if !is_genuine(secret, &body, &signature) {
+        return Err(unsigned());
+    }
+    let (id, event) = (name(headers, &DELIVERY)?, name(headers, &EVENT)?);
+    let sha256 = Sha256::digest(&body).into();
+    Ok(Delivery { id, event, body, sha256 })
+}
+
+async fn read(app: &App, body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut chunks = body.into_data_stream();
+    let mut read = Vec::new();
+    let mut large = None;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| ApiError::invalid("The body ended before it was complete."))?;
+        if (read.len() + chunk.len()) as u64 > WEBHOOK_BYTES {
+            let message = format!("The body is larger than {} MB.", WEBHOOK_BYTES / MB);
+            return Err(ApiError::new(Code::PayloadTooLarge, message));
+        }
+        if read.len() + chunk.len() > WEBHOOK_SMALL_BYTES && large.is_none() {
+            large = Some(app.bounds.large_webhook().await?);
+        }
+        read.extend_from_slice(&chunk);
+    }
+    Ok(read)
+}
+
+/// The 32 bytes of `sha256=…`, of a header that is there once.
+fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let mut values = headers.get_all(SIGNATURE).into_iter();
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    let mut signature = [0; 32];
+    hex::decode_to_slice(value.to_str().ok()?.strip_prefix("sha256=")?, &mut signature).ok()?;
+    Some(signature)
+}
+
+/// In constant time.
+fn is_genuine(secret: &[u8], body: &[u8], signature: &[u8; 32]) -> bool {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+    mac.update(body);
+    mac.verify_slice(signature).is_ok()
+}
+
+fn name(headers: &HeaderMap, header: &HeaderName) -> Result<String, ApiError> {
+    let text = headers.get(header).and_then(|value| value.to_str().ok());
+    let good = text.filter(|text| (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()));
+    good.map(str::to_owned).ok_or_else(|| ApiError::invalid(format!("The header {header} is missing or odd.")))
+}
+
+fn unsigned() -> ApiError {
+    ApiError::new(
+        Code::Unauthorized,
+        "X-Hub-Signature-256 is missing or wrong; the webhook's secret must be code_host.webhook_secret.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    /// The example of GitHub's documentation.
+    #[test]
+    fn the_documented_example_is_genuine() {
+        let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let headers = HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_static(signature))]);
+        let signature = super::signature(&headers).unwrap();
+        assert!(is_genuine(b"It's a Secret to Everybody", b"Hello, World!", &signature));
+        assert!(!is_genuine(b"It's a Secret to Everybody", b"Hello, World?", &signature));
+        assert!(!is_genuine(b"It's a secret to everybody", b"Hello, World!", &signature));
+    }
+
+    #[test]
+    fn only_whole_signatures_are_read() {
+        let whole = format!("sha256={}", "0".repeat(64));
+        let read = |text: &str| signature(&HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(text).unwrap())]));
+        assert!(read(&whole).is_some());
+        for bad in ["", "sha256=", "sha256=00", &whole[7..], &format!("sha1={}", &whole[7..]), &format!("{whole}00")] {
+            assert!(read(bad).is_none(), "{bad}");
+        }
+        let mut twice = HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(&whole).unwrap())]);
+        twice.append(SIGNATURE, HeaderValue::from_static("sha256=00"));
+        assert!(signature(&twice).is_none());
+    }
+}

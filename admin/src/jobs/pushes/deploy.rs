@@ -1,0 +1,223 @@
+//! What becomes of a push. What the branch points at *now* is deployed, so that neither an order of arrival nor a replay
+//! can bring an older commit over a newer one.
+
+use std::{fs::File, time::Duration};
+
+use common::{
+    db::{
+        audit::Actor,
+        deployments::{self, Origin, UploadError},
+        repo_deploys::{self, Claim, Target},
+    },
+    domain::{DeploymentId, repo::CommitSha},
+    store::{PublishError, Root},
+};
+use secrecy::SecretString;
+
+use crate::{
+    api::deployments::{
+        publish::{self, GoLiveError, Work},
+        record::{Ending, Upload},
+    },
+    app::App,
+    codehost::{
+        CodeHostError, Repositories,
+        grants::{self, AccessError},
+    },
+};
+
+/// The branch may point elsewhere than the push said because the code host's answer is old, or because the next push's
+/// webhook is on its way: so often it is asked again before it is believed.
+const SETTLING_TRIES: i32 = 3;
+const SETTLING_PAUSE: Duration = Duration::from_secs(1);
+
+/// What became of a push.
+pub(super) enum Outcome {
+    /// It is live, or a failed deployment: noted already.
+    Done,
+    /// It asks for nothing: the branch is gone, or was deployed as it is.
+    Nothing,
+    /// A newer one has come.
+    Overtaken,
+    /// The program stops.
+    Stopped,
+    /// The code host does not agree yet about what was pushed.
+    Settling(Duration),
+    /// It cannot be deployed, for this reason.
+    Failed(String),
+    /// It may be possible later.
+    Retry { error: String, after: Option<Duration> },
+}
+
+impl Outcome {
+    fn retry(error: impl std::fmt::Display) -> Self {
+        Self::Retry { error: error.to_string(), after: None }
+    }
+}
+
+/// Works on a leased push.
+pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
+    let target = match app.db.acquire().await {
+        Ok(mut db) => repo_deploys::target(&mut db, &claim.project).await,
+        Err(error) => Err(error),
+    };
+    let target = match target {
+        Ok(Some(target)) => target,
+        Ok(None) => return Outcome::Nothing,
+        Err(error) => return Outcome::retry(error),
+    };
+    let (sha, file) = match fetch(app, claim, &target).await {
+        Ok(fetched) => fetched,
+        Err(outcome) => return outcome,
+    };
+    publish(app, claim, &target, &sha, file).await
+}
+
+/// Finds out what is to be deployed, and fetches it.
+async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, File), Outcome> {
+    let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
+    let token = reader(app, target).await?;
+    let judge = |error| judge(error, target);
+    // By its name there may be another repository by now.
+    let repository = host.find(&token, &target.repo).await.map_err(judge)?;
+    if repository.id != target.repo_id {
+        return Err(Outcome::Failed(unreachable(target)));
+    }
+    let sha = head(host, &token, claim, target).await?;
+    let file = host.tarball(&token, &repository.name, &sha, &app.spool_folder()).await.map_err(judge)?;
+    Ok((sha, file))
+}
+
+/// A token of the first person in whose name the repository may be read.
+async fn reader(app: &App, target: &Target) -> Result<SecretString, Outcome> {
+    for reader in &target.readers {
+        match grants::token(app, reader).await {
+            Ok(token) => return Ok(token),
+            Err(AccessError::SignInAgain) => {}
+            Err(AccessError::Host(error)) => return Err(judge(error, target)),
+            Err(error) => return Err(Outcome::retry(error)),
+        }
+    }
+    Err(Outcome::Failed(sign_in_again(target)))
+}
+
+/// What the branch points at now.
+async fn head(
+    host: &dyn Repositories,
+    token: &SecretString,
+    claim: &Claim,
+    target: &Target,
+) -> Result<CommitSha, Outcome> {
+    let head = host.head(token, &target.repo, &target.branch).await.map_err(|error| judge(error, target))?;
+    match head {
+        Some(head) if head == claim.sha || claim.attempts >= SETTLING_TRIES => {
+            if target.last_sha.as_ref() == Some(&head) { Err(Outcome::Nothing) } else { Ok(head) }
+        }
+        None if claim.attempts >= SETTLING_TRIES => Err(Outcome::Nothing),
+        _ => Err(Outcome::Settling(SETTLING_PAUSE)),
+    }
+}
+
+async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, file: File) -> Outcome {
+    let upload = match begin(app, claim, target, sha).await {
+        Ok(upload) => upload,
+        Err(UploadError::Gone) => return Outcome::Nothing,
+        Err(UploadError::Db(error)) => return Outcome::retry(error),
+    };
+    let work = Work {
+        actor: Actor::CodeHost(Some(&claim.pusher)),
+        project: &target.permit,
+        file,
+        root: Root::Repository(target.directory.clone()),
+        push: Some((claim, sha)),
+    };
+    let id = upload.id().clone();
+    match publish::go_live(app, &id, work).await {
+        Ok(live) => {
+            upload.ended(());
+            let propagation = app.edges.apply(live.change).await;
+            tracing::info!(project = %claim.project, %sha, deployment = %id, ?propagation, "a push is live");
+            Outcome::Done
+        }
+        // Dropping the record's guard discards it.
+        Err(GoLiveError::Publish(PublishError::Archive(error))) => {
+            fail(app, claim, sha, upload, &error.to_string()).await
+        }
+        Err(GoLiveError::Publish(PublishError::Store(error))) => Outcome::retry(error),
+        Err(GoLiveError::Db(error)) => Outcome::retry(error),
+        Err(GoLiveError::Gone | GoLiveError::Overtaken) => Outcome::Overtaken,
+    }
+}
+
+async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Result<Upload, UploadError> {
+    let id = DeploymentId::new(app.clock.now());
+    let mut db = app.db.acquire().await?;
+    deployments::begin(&mut db, &target.permit, &id, &origin(claim, sha), app.clock.now()).await?;
+    Ok(Upload::new(app, id, Ending::Discard))
+}
+
+/// The archive is at fault: the deployment is shown as failed, with the reason.
+async fn fail(app: &App, claim: &Claim, sha: &CommitSha, upload: Upload, reason: &str) -> Outcome {
+    let noted = async {
+        let mut tx = app.db.begin().await?;
+        if !repo_deploys::finish(&mut tx, claim, sha).await? {
+            return Ok(false);
+        }
+        deployments::fail(&mut *tx, upload.id(), reason).await?;
+        tx.commit().await?;
+        Ok::<_, sqlx::Error>(true)
+    };
+    match noted.await {
+        Ok(true) => upload.ended(Outcome::Done),
+        Ok(false) => Outcome::Overtaken,
+        Err(error) => Outcome::retry(error),
+    }
+}
+
+/// Shows a push that came to nothing as a failed deployment, with the reason.
+pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, reason: &str) -> Result<(), sqlx::Error> {
+    let mut tx = app.db.begin().await?;
+    let Some(target) = repo_deploys::target(&mut tx, &claim.project).await? else {
+        repo_deploys::drop_claim(&mut tx, claim).await?;
+        return tx.commit().await;
+    };
+    if !repo_deploys::give_up(&mut tx, claim).await? {
+        drop(tx);
+        return repo_deploys::give_back(&app.db, claim).await;
+    }
+    let (id, now) = (DeploymentId::new(app.clock.now()), app.clock.now());
+    match deployments::begin(&mut tx, &target.permit, &id, &origin(claim, sha), now).await {
+        Ok(()) => deployments::fail(&mut *tx, &id, reason).await?,
+        Err(UploadError::Gone) => {}
+        Err(UploadError::Db(error)) => return Err(error),
+    }
+    tx.commit().await
+}
+
+fn origin(claim: &Claim, sha: &CommitSha) -> Origin {
+    Origin { cli_version: None, git_sha: Some(sha.to_string()), created_by: Some(claim.pusher.clone()) }
+}
+
+/// What an error of the code host makes of a push.
+fn judge(error: CodeHostError, target: &Target) -> Outcome {
+    match error {
+        CodeHostError::RateLimited { after } => Outcome::Retry { error: error.to_string(), after: Some(after) },
+        error if error.is_transient() => Outcome::retry(error),
+        CodeHostError::Unauthorized { .. } => Outcome::Failed(sign_in_again(target)),
+        CodeHostError::TooLarge { .. } => {
+            Outcome::Failed(format!("The repository {} is larger than 250 MB at this commit.", target.repo))
+        }
+        _ => Outcome::Failed(unreachable(target)),
+    }
+}
+
+fn unreachable(target: &Target) -> String {
+    format!(
+        "The repository {} is not there, or the installation does not reach it any more; link it anew.",
+        target.repo
+    )
+}
+
+fn sign_in_again(target: &Target) -> String {
+    format!("The code host does not let us read {} any more: who linked it has to sign in again.", target.repo)
+}

@@ -1,0 +1,110 @@
+//! Pushes that wait to be deployed. A turn leases one that is due and works on it in a task of its own; what becomes of a
+//! push is decided in [`deploy`].
+
+mod deploy;
+
+use std::time::Duration;
+
+use common::{
+    db::repo_deploys::{self, Claim},
+    domain::Timestamp,
+};
+
+use self::deploy::Outcome;
+use super::{Batch, Job};
+use crate::app::App;
+
+/// For the work on one push: fetching, publishing, and waiting for a turn to publish. After it somebody else may try, and
+/// what this one made cannot go live any more.
+const LEASE: Duration = Duration::from_mins(12);
+/// Ends before the lease does.
+const WORK_TIMEOUT: Duration = Duration::from_mins(10);
+/// Pauses between attempts: doubled each time.
+const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_mins(5);
+/// Attempts before the code host is given up on: some 13 minutes, without the time that they take.
+const ATTEMPTS: i32 = 10;
+
+/// Deploys pushes.
+pub(super) struct Deploy;
+
+impl Job for Deploy {
+    const NAME: &'static str = "deploy pushes";
+    const EVERY: Duration = Duration::from_secs(1);
+    const LEASE: Duration = Duration::from_secs(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let nothing = Batch::of(0, 1);
+        let Some(turn) = app.bounds.push() else { return Ok(nothing) };
+        let now = app.clock.now();
+        let Some(claim) = repo_deploys::claim(&app.db, now, now + LEASE).await? else { return Ok(nothing) };
+        let cx = app.clone();
+        app.tasks.spawn(async move {
+            work(&cx, &claim).await;
+            drop(turn);
+        });
+        // There may be another: it is looked for at once.
+        Ok(Batch::of(1, 1))
+    }
+}
+
+/// Works on a push until it has come to something, and gives the lease back.
+async fn work(app: &App, claim: &Claim) {
+    let deploying = tokio::time::timeout(WORK_TIMEOUT, deploy::deploy(app, claim));
+    let outcome = match app.stopping.run_until_cancelled(deploying).await {
+        None => Outcome::Stopped,
+        Some(Err(_)) => Outcome::Retry { error: "it took too long".to_owned(), after: None },
+        Some(Ok(outcome)) => outcome,
+    };
+    let project = &claim.project;
+    let now = app.clock.now();
+    let noted = match outcome {
+        Outcome::Done => Ok(()),
+        Outcome::Nothing => drop_claim(app, claim).await,
+        Outcome::Overtaken | Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
+        Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
+        Outcome::Failed(reason) => {
+            tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
+            deploy::record_failure(app, claim, &claim.sha, &reason).await
+        }
+        Outcome::Retry { error, .. } if claim.attempts + 1 >= ATTEMPTS => {
+            tracing::warn!(%project, sha = %claim.sha, error, "a push is given up");
+            let reason = "The code host could not be read in ten attempts; push again to try once more.";
+            deploy::record_failure(app, claim, &claim.sha, reason).await
+        }
+        Outcome::Retry { error, after } => {
+            tracing::warn!(%project, sha = %claim.sha, error, attempts = claim.attempts + 1, "a push is tried again");
+            let at = next_attempt(now, claim.attempts, after);
+            repo_deploys::put_off(&app.db, claim, at, Some(&error)).await
+        }
+    };
+    // The lease ends by itself.
+    if let Err(error) = noted {
+        tracing::warn!(%error, %project, "what became of a push is not noted; it is tried again");
+    }
+}
+
+async fn drop_claim(app: &App, claim: &Claim) -> Result<(), sqlx::Error> {
+    repo_deploys::drop_claim(&mut *app.db.acquire().await?, claim).await
+}
+
+fn next_attempt(now: Timestamp, attempts: i32, after: Option<Duration>) -> Timestamp {
+    let doublings = u32::try_from(attempts).unwrap_or_default().min(20);
+    let back_off = (*BACK_OFF.start() * 2_u32.pow(doublings)).min(*BACK_OFF.end());
+    now + after.map_or(back_off, |after| after.max(back_off))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound_and_respect_the_code_host() {
+        let now = Timestamp::from_unix_millis(0);
+        let pause = |attempts, after| next_attempt(now, attempts, after).since(now);
+        assert_eq!(pause(0, None), Duration::from_secs(2));
+        assert_eq!(pause(3, None), Duration::from_secs(16));
+        assert_eq!(pause(i32::MAX, None), Duration::from_mins(5));
+        assert_eq!(pause(0, Some(Duration::from_hours(1))), Duration::from_hours(1));
+        assert_eq!(pause(5, Some(Duration::from_secs(1))), Duration::from_secs(64));
+    }
+}
