@@ -44,6 +44,13 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /projects/{name}/env", Project(Member), 200, Empty),
     Row("PUT /projects/{name}/env/{key}", Project(Member), 200, Json(r#"{"value":"1"}"#)),
     Row("DELETE /projects/{name}/env/{key}", Project(Member), 200, Empty),
+    // The code host: this world has none.
+    Row("GET /vcs", Person, 200, Empty),
+    Row("POST /projects/{name}/repo", Project(Member), 200, Json(r#"{"repo":null}"#)),
+    Row("GET /orgs/{name}/installations", Org(Member), 200, Empty),
+    Row("POST /orgs/{name}/installations", Org(Member), 404, Json(r#"{"installation_id":1}"#)),
+    Row("DELETE /orgs/{name}/installations/{id}", Org(Member), 404, Empty),
+    Row("POST /webhooks/github", Public, 404, Json("{}")),
     // Organizations.
     Row("GET /orgs", Person, 200, Empty),
     Row("POST /orgs", Person, 201, Json(r#"{"name":"{new}"}"#)),
