@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use common::store::rules::pattern::ENCODED;
 use http::{HeaderValue, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -15,22 +16,6 @@ pub(crate) enum BadPath {
     /// Longer than any file's name can be.
     TooLong,
 }
-
-/// What a path may not hold as it is, in a URL: the same as in the patterns of rules, which paths are compared with.
-const ENCODED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'\\')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 
 /// The decoded path, with its leading slash. No segment of it is `.` or `..`, no character a control or a backslash.
 pub(crate) fn decode(uri: &Uri) -> Result<Cow<'_, str>, BadPath> {

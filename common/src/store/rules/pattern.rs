@@ -9,8 +9,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
 use crate::store::manifest::{Pattern, Segment};
 
-/// Bytes of a path that are written as `%XX`. What is left is harmless in a URL and in a header.
-const ENCODED: &AsciiSet = &CONTROLS
+/// Bytes of a path that are written as `%XX`. What is left is harmless in a URL and in a header. Whoever compares a path
+/// with a pattern encodes it by this.
+pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
