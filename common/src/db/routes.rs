@@ -1,5 +1,5 @@
-//! What an edge may remember of a host: one query a kind of host, each with the snapshot's place in the order of
-//! changes, so that the edge can tell whether it has already applied a newer one.
+//! What an edge may remember of a host, with the snapshot's place in the order of changes, so that the edge can tell
+//! whether it has already applied a newer one.
 
 use sqlx::PgPool;
 
@@ -31,59 +31,34 @@ struct Row {
 }
 
 /// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
+///
+/// One query for every kind of host: a project is found by the name that is not null, and is there only if the
+/// deployment that is asked for is. A project behind a share answers at its share's address only.
 pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sqlx::Error> {
-    let (row, kind) = match key {
-        HostKey::Project(name) => (live_site(pool, name.as_str()).await?, SiteKind::Live),
-        HostKey::Deployment(id, name) => (deployment_site(pool, id, name.as_str()).await?, SiteKind::Deployment),
-        HostKey::Share(name) => (share_site(pool, name.as_str()).await?, SiteKind::Share),
+    let (project, share, deployment, kind) = match key {
+        HostKey::Project(name) => (Some(name.as_str()), None, None, SiteKind::Live),
+        HostKey::Deployment(id, name) => (Some(name.as_str()), None, Some(id.as_str()), SiteKind::Deployment),
+        HostKey::Share(name) => (None, Some(name.as_str()), None, SiteKind::Share),
     };
-    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
-}
-
-// A project behind a share answers at its share's address only, hence `share_name IS NULL`.
-async fn live_site(pool: &PgPool, name: &str) -> Result<Row, sqlx::Error> {
-    sqlx::query_as!(
+    let row = sqlx::query_as!(
         Row,
         r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
-                  p.active_deployment_id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
-                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
-                  p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
-           FROM route_counter c LEFT JOIN projects p ON p.name = $1 AND p.share_name IS NULL"#,
-        name
-    )
-    .fetch_one(pool)
-    .await
-}
-
-async fn deployment_site(pool: &PgPool, id: &DeploymentId, name: &str) -> Result<Row, sqlx::Error> {
-    sqlx::query_as!(
-        Row,
-        r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
-                  d.id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
-                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
+                  COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
+                  p.access_mode AS "access_mode?: AccessMode", p.password_hash AS "password_hash?",
+                  p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
                   p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
            FROM route_counter c
-           LEFT JOIN (deployments d JOIN projects p ON p.id = d.project_id)
-             ON d.id = $1 AND d.status IN ('live', 'superseded') AND p.name = $2 AND p.share_name IS NULL"#,
-        id.as_str(),
-        name
+           LEFT JOIN (projects p LEFT JOIN deployments d
+                      ON d.id = $3 AND d.project_id = p.id AND d.status IN ('live', 'superseded'))
+             ON (p.share_name = $2 OR (p.name = $1 AND p.share_name IS NULL))
+                AND ($3::text IS NULL OR d.id IS NOT NULL)"#,
+        project,
+        share,
+        deployment,
     )
     .fetch_one(pool)
-    .await
-}
-
-async fn share_site(pool: &PgPool, name: &str) -> Result<Row, sqlx::Error> {
-    sqlx::query_as!(
-        Row,
-        r#"SELECT c.last_seq AS seq, p.id AS "project?: ProjectId",
-                  p.active_deployment_id AS "deployment?: DeploymentId", p.access_mode AS "access_mode?: AccessMode",
-                  p.password_hash AS "password_hash?", p.org_id AS "org?: OrgId", p.access_version AS "access_version?",
-                  p.expires_at AS "expires_at?: Timestamp", p.suspended_at IS NOT NULL AS "suspended!"
-           FROM route_counter c LEFT JOIN projects p ON p.share_name = $1"#,
-        name
-    )
-    .fetch_one(pool)
-    .await
+    .await?;
+    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
 }
 
 impl Row {
