@@ -1,0 +1,91 @@
+//! From a path to a file: clean URLs, 404 pages, single-page sites.
+
+use super::{both_versions, docs, world_with};
+use crate::world::Site;
+
+#[tokio::test]
+async fn clean_urls() {
+    let (world, url) = world_with(docs()).await;
+    for (path, body) in [
+        ("/", "home"),
+        ("/about", "about"),
+        ("/guide", "guide"),
+        ("/guide/", "guide"),
+        ("/both", "both page"),
+        ("/both/", "both folder"),
+        ("/notes.txt", "notes"),
+        ("/guide/deep/page", "deep"),
+        ("/with%20space", "space"),
+        ("/%C3%BCn%C3%AF", "unicode"),
+        ("/about?x=1", "about"),
+    ] {
+        both_versions(world.edge(), &format!("{url}{path}")).await.assert_body(200, body);
+    }
+}
+
+#[tokio::test]
+async fn unclean_urls_redirect_to_clean_ones() {
+    let (world, url) = world_with(docs()).await;
+    for (path, target) in [
+        ("/about.html", "/about"),
+        ("/about/", "/about"),
+        ("/index.html", "/"),
+        ("/guide/index.html", "/guide/"),
+        ("/guide/deep/page.html", "/guide/deep/page"),
+        ("/about.html?x=1&y=%20", "/about?x=1&y=%20"),
+    ] {
+        both_versions(world.edge(), &format!("{url}{path}")).await.assert_redirect(308, target);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_never_leaves_the_site() {
+    let (world, url) =
+        world_with(Site::page("home").file("evil.example/index.html", "x").file("evil.example.html", "y")).await;
+    for path in
+        ["//evil.example/index.html", "//evil.example.html", "/%2Fevil.example/index.html", "/%5Cevil.example.html"]
+    {
+        let answer = world.edge().get(&format!("{url}{path}")).await;
+        if let Some(location) = answer.find_header("location") {
+            assert!(location.starts_with('/') && !location.starts_with("//") && !location.contains('\\'), "{location}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_nearest_404_page_answers() {
+    let (world, url) = world_with(docs()).await;
+    for (path, body) in [
+        ("/nothing", "root not found"),
+        ("/nothing/at/all.png", "root not found"),
+        ("/guide/nothing", "guide not found"),
+        ("/guide/deep/nothing", "guide not found"),
+        ("/guide/deep/", "guide not found"),
+    ] {
+        let answer = both_versions(world.edge(), &format!("{url}{path}")).await.assert_body(404, body);
+        assert!(answer.header("content-type").starts_with("text/html"));
+    }
+}
+
+#[tokio::test]
+async fn a_single_page_app_answers_navigations_only() {
+    let site = Site::page("app").file("assets/app.js", "1");
+    let (world, url) = world_with(site).await;
+    for path in ["/settings", "/users/42", "/settings/"] {
+        world.edge().navigate(&format!("{url}{path}")).await.assert_body(200, "app");
+        let script = world.edge().get(&format!("{url}{path}")).header("accept", "*/*").await.assert_status(404);
+        assert!(!script.text().contains("app"));
+    }
+    // A missing asset is never HTML with 200, whatever asks for it in the way assets are asked for.
+    let missing = world.edge().get(&format!("{url}/assets/gone.js")).header("accept", "*/*").await;
+    assert_eq!(missing.status, 404);
+    assert!(missing.text() != "app");
+}
+
+#[tokio::test]
+async fn without_any_fallback_a_plain_404() {
+    let (world, url) = world_with(Site::new().file("only.txt", "x")).await;
+    for path in ["/", "/nothing", "/only"] {
+        world.edge().navigate(&format!("{url}{path}")).await.assert_status(404);
+    }
+}
