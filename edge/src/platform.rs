@@ -35,7 +35,7 @@ use tokio::{
 use crate::{
     front::{Body, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
     limits,
-    sites::{SiteBody, pages},
+    sites::{SiteBody, accepts_html, pages},
 };
 
 /// Fields that concern one connection only, or would tell admin what a visitor says of itself.
@@ -251,10 +251,7 @@ impl ProxyHttp for Admins {
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Self::CTX) -> FailToProxy {
         if session.as_downstream().response_written().is_none() {
             tracing::warn!(%error, "no admin answered");
-            let wants_page =
-                session.req_header().headers.get(header::ACCEPT).is_some_and(|accept| {
-                    accept.as_bytes().windows(b"text/html".len()).any(|part| part == b"text/html")
-                });
+            let wants_page = accepts_html(&session.req_header().headers);
             // The client is our own pipe: when it is gone, nobody misses the answer.
             let _ = write_bad_gateway(session, wants_page).await;
         }

@@ -76,6 +76,16 @@ async fn a_single_page_app_answers_navigations_only() {
         let script = world.edge().get(&format!("{url}{path}")).header("accept", "*/*").await.assert_status(404);
         assert!(!script.text().contains("app"));
     }
+    // Nor who says that it takes no HTML.
+    for accept in
+        ["text/html;q=0", "text/html; q=0.000, */*", "text/htmlx", "application/json, TEXT/HTML ; level=1 ; Q=0"]
+    {
+        let answer = world.edge().get(&format!("{url}/settings")).header("accept", accept).await;
+        assert_eq!((answer.status, answer.text().contains("app")), (404.try_into().unwrap(), false), "{accept}");
+    }
+    for accept in ["text/html;q=0.1", "Text/HTML", "application/json, text/html;level=1"] {
+        world.edge().get(&format!("{url}/settings")).header("accept", accept).await.assert_body(200, "app");
+    }
     // A missing asset is never HTML with 200, whatever asks for it in the way assets are asked for.
     let missing = world.edge().get(&format!("{url}/assets/gone.js")).header("accept", "*/*").await;
     assert_eq!(missing.status, 404);

@@ -20,7 +20,7 @@ use common::{
 };
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
+    header::{AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
     request::Parts,
 };
 use http_body::Body;
@@ -36,7 +36,7 @@ use self::{
 };
 use crate::{
     limits::{HASH_WAIT, HASHES_AT_ONCE},
-    sites::{SiteBody, Visit, pages},
+    sites::{SiteBody, Visit, accepts_html, pages},
 };
 
 pub use self::org::Members;
@@ -197,7 +197,7 @@ fn navigates(head: &Parts) -> bool {
     }
     match head.headers.get(SEC_FETCH_MODE) {
         Some(mode) => mode == "navigate",
-        None => head.headers.get_all(ACCEPT).iter().any(|line| line.to_str().is_ok_and(|l| l.contains("text/html"))),
+        None => accepts_html(&head.headers),
     }
 }
 

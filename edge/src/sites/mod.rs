@@ -31,6 +31,7 @@ use http::{HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, re
 use http_body::Body;
 
 pub use body::SiteBody;
+pub(crate) use negotiate::accepts_html;
 pub use packs::{PackError, Packs, RecentDeployments};
 
 use self::{answer::Asked, memory::Memory};

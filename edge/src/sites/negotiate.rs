@@ -1,7 +1,11 @@
-//! Which form of a file a visitor gets: what `Accept-Encoding` allows, and the smallest of that.
+//! Which form of a file a visitor gets: what `Accept-Encoding` allows, and the smallest of that. And whether it wants a
+//! page: what `Accept` says of HTML.
 
 use common::store::Encoding;
-use http::{HeaderMap, header::ACCEPT_ENCODING};
+use http::{
+    HeaderMap,
+    header::{ACCEPT, ACCEPT_ENCODING},
+};
 
 /// How much a visitor wants each coding, in thousandths; nothing said is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +68,14 @@ impl Accepted {
     }
 }
 
+/// Whether a visitor asks for HTML by name, as browsers do when they navigate; `*/*` is what everybody else says.
+pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).any(|item| {
+        let (kind, parameters) = item.split_once(';').unwrap_or((item, ""));
+        kind.trim().eq_ignore_ascii_case("text/html") && quality(parameters) > 0
+    })
+}
+
 /// The `q` of an item, in thousandths: 1000 when absent, 0 when it is not a number.
 fn quality(parameters: &str) -> u16 {
     let q = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
@@ -80,6 +92,33 @@ fn quality(parameters: &str) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_who_names_html_is_shown_pages() {
+        let accepts = |lines: &[&str]| {
+            accepts_html(&lines.iter().map(|line| (ACCEPT, line.parse().unwrap())).collect::<HeaderMap>())
+        };
+        for lines in [
+            &["text/html,application/xhtml+xml,*/*;q=0.8"][..],
+            &["TEXT/HTML"],
+            &["application/json", "text/html;q=0.001"],
+            &["text/html;level=1;q=1.000"],
+        ] {
+            assert!(accepts(lines), "{lines:?}");
+        }
+        for lines in [
+            &[][..],
+            &["*/*"],
+            &["text/*"],
+            &["text/html;q=0"],
+            &["text/html; Q=0.000, */*"],
+            &["text/html;level=1;q=0"],
+            &["text/htmlx"],
+            &["application/text/html"],
+        ] {
+            assert!(!accepts(lines), "{lines:?}");
+        }
+    }
 
     #[test]
     fn the_smallest_of_what_is_wanted_most() {

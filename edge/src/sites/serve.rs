@@ -4,12 +4,13 @@ use common::{
     domain::DeploymentId,
     routes::{Gate, Site, SiteKind},
 };
-use http::{HeaderValue, Method, Response, StatusCode, Uri, header::ACCEPT, header::CACHE_CONTROL};
+use http::{HeaderValue, Method, Response, StatusCode, Uri, header::CACHE_CONTROL};
 use percent_encoding::percent_decode_str;
 
 use super::{
     SiteBody, Sites,
     answer::{Asked, Role},
+    negotiate::accepts_html,
     pack::{Pack, REVALIDATE},
     packs::PackError,
     pages,
@@ -211,8 +212,7 @@ fn redirect(status: StatusCode, location: &str, uri: &Uri) -> Option<Response<Si
 }
 
 fn is_navigation(asked: Asked<'_>) -> bool {
-    let accepts = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.to_ascii_lowercase().contains("text/html"));
-    asked.headers.get_all(ACCEPT).iter().any(accepts) && !is_asset(asked.path)
+    accepts_html(asked.headers) && !is_asset(asked.path)
 }
 
 fn is_asset(path: &str) -> bool {
