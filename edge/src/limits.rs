@@ -20,6 +20,9 @@ pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
 pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
 /// Bytes of a body that nobody asked for that are read, so that its sender hears the answer.
 pub(crate) const UNWANTED_BODY_BYTES: usize = 1024 * 1024;
+/// At the end of a connection whose requests had bodies: how long what still comes is read and thrown away, so that the
+/// last answer arrives.
+pub(crate) const LINGER: Duration = Duration::from_secs(15);
 /// How long a visitor may take nothing of an answer before the connection is cut.
 pub(crate) const WRITE_STALL: Duration = Duration::from_secs(30);
 /// An HTTP/2 connection that made no request within this is asked to end.
@@ -67,7 +70,7 @@ pub(crate) const HOST_BYTES: usize = 253;
 // ---- Routes
 
 /// Hosts remembered with their site.
-pub(crate) const REMEMBERED_SITES: u64 = 250_000;
+pub(crate) const REMEMBERED_SITES: usize = 250_000;
 /// Hosts remembered to have none; apart from the sites, so that a flood of made-up hosts evicts none of them.
 pub(crate) const REMEMBERED_ABSENCES: u64 = 20_000;
 /// Places of people in organizations that are remembered, and the lack of them: for people who were let in once only.
@@ -143,6 +146,13 @@ pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const MANIFEST_CACHE_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of one read of a body that is read while it is sent.
 pub(crate) const READ_BYTES: u64 = 256 * 1024;
+/// Parts of the memory for bodies, and of that for manifests: readers of different parts never meet. Few, so that the
+/// largest body is small in each.
+pub(crate) const CACHE_SHARDS: usize = 8;
+/// Bytes of an ordinary body, about: how many the memory should expect.
+pub(crate) const USUAL_BODY_BYTES: u64 = 16 * 1024;
+/// Bytes of an ordinary manifest, about.
+pub(crate) const USUAL_MANIFEST_BYTES: u64 = 128 * 1024;
 /// Reads of manifests and bodies into memory at once: together no more than the memory for bodies.
 pub(crate) const LOADS_AT_ONCE: usize = 64;
 /// Longest wait for one read from the store.

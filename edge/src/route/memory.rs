@@ -1,12 +1,13 @@
 //! What was read of hosts, each with the reading's place in the order of changes: see [`super::marks`].
 
-use std::sync::Arc;
+use std::{hash::RandomState, sync::Arc};
 
 use common::{
     domain::{DeploymentId, OrgId, ProjectId, UserId},
     routes::{HostKey, RouteChange, Site},
 };
 use moka::sync::Cache;
+use quick_cache::UnitWeighter;
 
 use super::marks::{Marks, Reading};
 use crate::limits;
@@ -31,7 +32,8 @@ pub struct Membership {
 
 /// The edge's memory of routes.
 pub struct Memory {
-    sites: Cache<Box<str>, Remembered<Arc<Site>>>,
+    /// Asked at every request, hence the one that is cheapest to ask. Its hasher is keyed: people choose host names.
+    sites: quick_cache::sync::Cache<Box<str>, Remembered<Arc<Site>>, UnitWeighter, RandomState>,
     absences: Cache<Box<str>, Remembered<()>>,
     recents: Cache<ProjectId, Remembered<Arc<[DeploymentId]>>>,
     memberships: Cache<(OrgId, UserId), Remembered<Option<Membership>>>,
@@ -47,7 +49,13 @@ struct Remembered<T> {
 impl Default for Memory {
     fn default() -> Self {
         Self {
-            sites: Cache::new(limits::REMEMBERED_SITES),
+            sites: quick_cache::sync::Cache::with(
+                limits::REMEMBERED_SITES,
+                limits::REMEMBERED_SITES as u64,
+                UnitWeighter,
+                RandomState::new(),
+                quick_cache::sync::DefaultLifecycle::default(),
+            ),
             absences: Cache::new(limits::REMEMBERED_ABSENCES),
             recents: Cache::builder()
                 .max_capacity(limits::REMEMBERED_RECENTS)
@@ -139,7 +147,7 @@ impl Memory {
     /// The order of changes began anew (another database): forgets everything, the marks too.
     pub fn start_over(&self) {
         self.marks.start_over();
-        self.sites.invalidate_all();
+        self.sites.clear();
         self.absences.invalidate_all();
         self.recents.invalidate_all();
         self.memberships.invalidate_all();
@@ -150,15 +158,14 @@ impl Memory {
         self.marks.set_lapsed(lapsed);
     }
 
-    /// Hosts remembered with a site, about.
-    pub fn len(&self) -> u64 {
-        self.sites.run_pending_tasks();
-        self.sites.entry_count()
+    /// Hosts remembered with a site.
+    pub fn len(&self) -> usize {
+        self.sites.len()
     }
 
     /// Whether no host is remembered with a site.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.sites.is_empty()
     }
 
     fn counts<T>(&self, known: &Remembered<T>) -> bool {

@@ -4,25 +4,57 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use common::{domain::DeploymentId, store::Span};
-use moka::future::Cache;
+use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
 use tokio::sync::Semaphore;
 
 use super::{
     pack::Pack,
     packs::{PackError, Packs, in_time},
 };
-use crate::limits::{BODY_CACHE_BYTES, LOADS_AT_ONCE, MANIFEST_CACHE_BYTES};
+use crate::limits::{
+    BODY_CACHE_BYTES, CACHE_SHARDS, LOADS_AT_ONCE, MANIFEST_CACHE_BYTES, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+};
 
 /// Bytes that an entry takes beside its body, about.
-const ENTRY_WEIGHT: u32 = 128;
+const ENTRY_WEIGHT: u64 = 128;
 
-/// The memory of packs.
+/// The memory of packs. Asked at every request, hence caches whose look-up writes nothing but one mark.
 pub(crate) struct Memory {
     pub(crate) packs: Arc<dyn Packs>,
-    manifests: Cache<DeploymentId, Arc<Pack>>,
+    manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
-    bodies: Cache<(u128, u64), Bytes>,
+    bodies: Cache<(u128, u64), Bytes, ByBytes>,
     loads: Semaphore,
+}
+
+/// What an entry counts for: the bytes it takes.
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<DeploymentId, Arc<Pack>> for ByBytes {
+    fn weight(&self, _: &DeploymentId, pack: &Arc<Pack>) -> u64 {
+        u64::from(pack.weight()) + ENTRY_WEIGHT
+    }
+}
+
+impl Weighter<(u128, u64), Bytes> for ByBytes {
+    fn weight(&self, _: &(u128, u64), body: &Bytes) -> u64 {
+        body.len() as u64 + ENTRY_WEIGHT
+    }
+}
+
+fn cache<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, usual: u64) -> Cache<K, V, ByBytes>
+where
+    ByBytes: Weighter<K, V>,
+{
+    let entries = usize::try_from(bytes / usual).unwrap_or(usize::MAX);
+    let mut options = OptionsBuilder::new();
+    options.shards(CACHE_SHARDS).estimated_items_capacity(entries).weight_capacity(bytes);
+    match options.build() {
+        Ok(options) => Cache::with_options(options, ByBytes, Default::default(), Default::default()),
+        // Never: both figures are given.
+        Err(_) => Cache::with_weighter(entries, bytes, ByBytes),
+    }
 }
 
 impl Memory {
@@ -30,28 +62,22 @@ impl Memory {
     pub(crate) fn new(packs: Arc<dyn Packs>) -> Self {
         Self {
             packs,
-            manifests: Cache::builder()
-                .max_capacity(MANIFEST_CACHE_BYTES)
-                .weigher(|_, pack: &Arc<Pack>| pack.weight())
-                .build(),
-            bodies: Cache::builder()
-                .max_capacity(BODY_CACHE_BYTES)
-                .weigher(|_, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX).saturating_add(ENTRY_WEIGHT))
-                .build(),
+            manifests: cache(MANIFEST_CACHE_BYTES, USUAL_MANIFEST_BYTES),
+            bodies: cache(BODY_CACHE_BYTES, USUAL_BODY_BYTES),
             loads: Semaphore::new(LOADS_AT_ONCE),
         }
     }
 
     /// A deployment's pack.
     pub(crate) async fn pack(&self, id: &DeploymentId) -> Result<Arc<Pack>, PackError> {
-        if let Some(pack) = self.manifests.get(id).await {
+        if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
         let load = async {
             let manifest = self.load(self.packs.manifest(id)).await?;
             Ok(Arc::new(Pack::new(id.clone(), manifest)))
         };
-        self.manifests.try_get_with_by_ref(id, load).await.map_err(|error: Arc<PackError>| (*error).clone())
+        Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
     }
 
     /// A small body of a pack, whole.
@@ -60,18 +86,16 @@ impl Memory {
             return Ok(Bytes::new());
         }
         let key = (pack.number, span.offset);
-        if let Some(body) = self.bodies.get(&key).await {
+        if let Some(body) = self.bodies.get(&key) {
             return Ok(body);
         }
         let load = self.load(self.packs.read(&pack.id, span.offset, span.len));
-        self.bodies.try_get_with(key, load).await.map_err(|error: Arc<PackError>| (*error).clone())
+        Box::pin(in_time(self.bodies.get_or_insert_async(&key, load))).await
     }
 
+    /// One read. Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not this.
     async fn load<T>(&self, read: impl Future<Output = Result<T, PackError>>) -> Result<T, PackError> {
-        in_time(async {
-            let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
-            read.await
-        })
-        .await
+        let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
+        read.await
     }
 }

@@ -9,12 +9,13 @@ use common::{
 use http::{
     HeaderMap, HeaderValue,
     header::{
-        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED, VARY,
-        X_CONTENT_TYPE_OPTIONS,
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED, SERVER,
+        VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
 
 use super::{conditional, header_rules::HeaderChange, pages::NOSNIFF, rules::Rules};
+use crate::front;
 
 /// What may be kept for ever: its name changes when its content does.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -151,6 +152,8 @@ impl Form {
         headers.insert(CACHE_CONTROL, if file.fingerprinted { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        // Set on every answer anyway; from here it takes no room that each would have to make.
+        headers.insert(SERVER, front::SERVER);
         // Also where there is only one form: the next deployment of the same address may have more.
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         if let Some(encoding) = encoding {
