@@ -25,7 +25,8 @@ use crate::{
     sites::{SiteBody, Sites, Visit, pages},
 };
 
-const SERVER: HeaderValue = HeaderValue::from_static(common::BRAND);
+/// What every answer says of its server.
+pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(common::BRAND);
 /// A year, as is customary.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
@@ -98,7 +99,7 @@ impl Front {
                 let host = host.into_owned();
                 self.answer_for(host, request, connection, visitor).await
             }
-            _ => closing(pages::bad_request()),
+            _ => malformed(),
         };
         let headers = response.headers_mut();
         headers.insert(header::SERVER, SERVER);
@@ -208,6 +209,13 @@ fn page(method: &Method, response: Response<SiteBody>) -> Response<Body> {
 
 fn misdirected() -> Response<Body> {
     pages::misdirected().map(Body::Site)
+}
+
+/// The answer to what cannot be understood.
+pub(crate) fn malformed() -> Response<Body> {
+    let mut response = closing(pages::bad_request());
+    response.headers_mut().insert(header::SERVER, SERVER);
+    response
 }
 
 /// An answer to a request after which nothing on the connection can be believed.

@@ -99,3 +99,47 @@ async fn a_get_with_a_body_does_not_derail_the_connection() {
     assert!(!text.contains("the victim"), "{text}");
     assert!(statuses(&answer) == [200, 200] || statuses(&answer).len() == 1, "{text}");
 }
+
+#[tokio::test]
+async fn a_length_said_in_two_ways_is_refused() {
+    let world = world_with_sites().await;
+    for host in [SITE, API, "ai.svc.localhost", "app.svc.localhost", "nobody.svc.localhost"] {
+        for method in ["GET", "HEAD", "POST", "PUT"] {
+            for (first, second) in [
+                ("Content-Length: 5", "Transfer-Encoding: chunked"),
+                ("Transfer-Encoding: chunked", "Content-Length: 5"),
+                ("transfer-encoding: chunked", "x: y\r\nCONTENT-LENGTH:0"),
+            ] {
+                let before = format!("GET /data.txt HTTP/1.1\r\nhost: {host}\r\n\r\n");
+                let request =
+                    format!("{method} /data.txt HTTP/1.1\r\nhost: {host}\r\n{first}\r\n{second}\r\n\r\n0\r\n\r\n");
+                let mut stream = connect(&world, host, "http/1.1").await;
+                let answer = converse(&mut stream, request.as_bytes()).await;
+                let text = String::from_utf8_lossy(&answer);
+                assert_eq!(statuses(&answer), [400], "{method} {host}, {first}: {text}");
+                assert!(!text.ends_with("data"), "{text}");
+                // Neither when it comes behind a request in order, in the same breath.
+                let mut stream = connect(&world, host, "http/1.1").await;
+                let found = statuses(&converse(&mut stream, [before, request].concat().as_bytes()).await);
+                assert_eq!(found.last(), Some(&400), "{method} {host}, {first}: {found:?}");
+            }
+        }
+    }
+    assert_alive(&world).await;
+}
+
+#[tokio::test]
+async fn a_body_in_chunks_is_taken() {
+    let world = world_with_sites().await;
+    let ada = world.user("ada").await;
+    let body = r#"{"kind":"cli","label":"in chunks"}"#;
+    let request = format!(
+        "POST /tokens HTTP/1.1\r\nhost: {API}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        ada.token.as_deref().unwrap(),
+        body.len()
+    );
+    let mut stream = connect(&world, API, "http/1.1").await;
+    let answer = converse(&mut stream, request.as_bytes()).await;
+    assert_eq!(statuses(&answer), [201], "{}", String::from_utf8_lossy(&answer));
+}

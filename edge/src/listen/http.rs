@@ -5,12 +5,15 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
+use ::http::{HeaderValue, Request, Response, header};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use http_body::Body as _;
 use hyper::{
+    body::Incoming,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -22,11 +25,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    heads::Heads,
+    linger::Linger,
     multiplexed::{Begun, Multiplexed},
-    stall::Stall,
+    patience::HeadTimer,
 };
 use crate::{
-    front::{Connection, Front},
+    front::{self, Body, Connection, Front},
     limits,
 };
 
@@ -42,6 +47,34 @@ struct Shared {
     front: Arc<Front>,
     connection: Connection,
     requests: AtomicU64,
+    /// Whether a request over HTTP/1.1 had a body.
+    had_body: Arc<AtomicBool>,
+    /// Whether one said its length in two ways.
+    ambiguous: Arc<AtomicBool>,
+}
+
+impl Shared {
+    async fn answer(&self, protocol: Protocol, request: Request<Incoming>) -> Response<Body> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if protocol == Protocol::Http1 && !request.body().is_end_stream() {
+            return Box::pin(self.answer_with_body(request)).await;
+        }
+        self.front.answer(request, &self.connection).await
+    }
+
+    async fn answer_with_body(&self, request: Request<Incoming>) -> Response<Body> {
+        self.had_body.store(true, Ordering::Relaxed);
+        let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
+        if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
+            return front::malformed();
+        }
+        let mut response = self.front.answer(request, &self.connection).await;
+        if in_chunks {
+            // See `heads`: where the next request begins is not watched.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
 }
 
 /// Answers the requests of one connection until it ends, or `stop` asks it to.
@@ -54,16 +87,16 @@ pub(crate) async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let shared = Arc::new(Shared { front, connection, requests: AtomicU64::new(0) });
+    let (had_body, ambiguous) = Default::default();
+    let shared = Arc::new(Shared { front, connection, requests: AtomicU64::new(0), had_body, ambiguous });
     let answering = shared.clone();
     let service = service_fn(move |request| {
         let shared = answering.clone();
-        shared.requests.fetch_add(1, Ordering::Relaxed);
-        async move { Ok::<_, Infallible>(shared.front.answer(request, &shared.connection).await) }
+        async move { Ok::<_, Infallible>(shared.answer(protocol, request).await) }
     });
-    let stream = Stall::new(stream);
     match protocol {
         Protocol::Http1 => {
+            let stream = Heads::new(Linger::new(stream, shared.had_body.clone()), shared.ambiguous.clone());
             let connection = http1_builder().serve_connection(TokioIo::new(stream), service);
             run(connection, http1::Connection::graceful_shutdown, grown_old(stop)).await;
         }
@@ -85,7 +118,7 @@ pub(crate) async fn serve<S>(
 fn http1_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .timer(HeadTimer::default())
         .header_read_timeout(limits::REQUEST_HEAD)
         .max_headers(limits::HEAD_FIELDS)
         .max_buf_size(limits::HEAD_BYTES)

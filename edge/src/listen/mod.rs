@@ -4,8 +4,11 @@
 //! [`Listeners::run`].
 
 mod certificates;
+mod heads;
 mod http;
+mod linger;
 mod multiplexed;
+mod patience;
 mod signals;
 mod stall;
 mod tickets;
@@ -28,7 +31,7 @@ use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::signals::Stop;
-use self::{certificates::Certificates, http::Protocol};
+use self::{certificates::Certificates, http::Protocol, stall::Stall};
 use crate::{
     front::{Connection, Front},
     limits,
@@ -239,6 +242,7 @@ impl Acceptor {
     async fn attend(self, stream: TcpStream, peer: SocketAddr) {
         // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
         let _ = stream.set_nodelay(true);
+        let stream = Stall::new(stream);
         let mut connection = Connection { peer: peer.ip().to_canonical(), tls: false, application: None };
         let Some(certificates) = &self.certificates else {
             return http::serve(stream, Protocol::Http1, connection, self.front, self.stop).await;
@@ -257,7 +261,7 @@ impl Acceptor {
 }
 
 /// The certificate is looked up between the visitor's first message and our answer to it.
-async fn handshake(stream: TcpStream, certificates: &Certificates) -> io::Result<TlsStream<TcpStream>> {
+async fn handshake(stream: Stall<TcpStream>, certificates: &Certificates) -> io::Result<TlsStream<Stall<TcpStream>>> {
     let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
     let config = certificates.config_for(name.as_deref()).await;

@@ -1,4 +1,5 @@
-//! A stream whose writes end when the other side takes nothing for too long. Costs nothing while writes go through.
+//! A socket whose writes end when the other side takes nothing for too long. Costs nothing while writes go through.
+//! Stands below TLS, which hands over whole records.
 
 use std::{
     io::{self, IoSlice},
@@ -54,7 +55,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        let inner = Pin::new(&mut self.inner);
+        let written = match bufs {
+            // Nearly always: one record. The kernel takes one buffer more cheaply than a list of one.
+            [buf] => inner.poll_write(cx, buf),
+            _ => inner.poll_write_vectored(cx, bufs),
+        };
         self.judge(cx, written)
     }
 
