@@ -31,6 +31,7 @@ mod openapi;
 mod projects;
 mod serving;
 mod shares;
+mod shutdown;
 mod stubs;
 mod tls;
 mod tokens;

@@ -8,45 +8,10 @@ use tokio::{
 };
 
 use super::{API, SITE, assert_alive, connect, world_with_sites};
-
-/// HTTP/2 frames, by hand.
-mod frames {
-    pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-    pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        frame
-    }
-
-    /// `GET / https` at the site, as HPACK has it: indexed fields, then a literal `:authority`.
-    pub fn get(host: &str) -> Vec<u8> {
-        let mut block = vec![0x82, 0x84, 0x87, 0x01, u8::try_from(host.len()).unwrap()];
-        block.extend(host.as_bytes());
-        block
-    }
-
-    pub fn start() -> Vec<u8> {
-        [PREFACE, &frame(4, 0, 0, &[])].concat()
-    }
-
-    pub const DATA: u8 = 0;
-    pub const HEADERS: u8 = 1;
-    pub const PRIORITY: u8 = 2;
-    pub const RST_STREAM: u8 = 3;
-    pub const SETTINGS: u8 = 4;
-    pub const PING: u8 = 6;
-    pub const WINDOW_UPDATE: u8 = 8;
-    pub const CONTINUATION: u8 = 9;
-    pub const END_STREAM: u8 = 1;
-    pub const END_HEADERS: u8 = 4;
-}
+use crate::world::frames::{self, *};
 
 /// Attacks in HTTP/2 frames, each enough to hurt a server that bounds nothing.
 fn floods(host: &str) -> Vec<(&'static str, Vec<u8>)> {
-    use frames::*;
     let get = get(host);
     let odd = |n: u32| 2 * n + 1;
     let many = |count: u32, make: &dyn Fn(u32) -> Vec<u8>| (0..count).flat_map(make).collect::<Vec<u8>>();

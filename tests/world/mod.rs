@@ -8,6 +8,7 @@ pub mod answer;
 pub mod bucket;
 pub mod edge;
 pub mod form;
+pub mod frames;
 mod org;
 pub mod ports;
 pub mod process;

@@ -108,7 +108,7 @@ mod tests {
             near.write_all(b"answer").await.unwrap();
             near.shutdown().await
         });
-        far.write_all(&[0; 100_000]).await.expect("everything is taken");
+        far.write_all(&vec![0; 100_000]).await.expect("everything is taken");
         let mut answer = String::new();
         far.read_to_string(&mut answer).await.unwrap();
         assert_eq!(answer, "answer");

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use common::{domain::DeploymentId, store::Span};
-use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -51,7 +54,9 @@ where
     let mut options = OptionsBuilder::new();
     options.shards(CACHE_SHARDS).estimated_items_capacity(entries).weight_capacity(bytes);
     match options.build() {
-        Ok(options) => Cache::with_options(options, ByBytes, Default::default(), Default::default()),
+        Ok(options) => {
+            Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
+        }
         // Never: both figures are given.
         Err(_) => Cache::with_weighter(entries, bytes, ByBytes),
     }
