@@ -1,7 +1,9 @@
-//! GitHub's REST wire format, as documented, for the device flow and the signed-in user. What the person does, and how
+//! GitHub's REST wire format, as documented, for the device flow, the web flow ([`web`]) and the signed-in user. What the person does, and how
 //! the network behaves, is set with [`CodeHost::set`].
 //!
 //! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
+
+pub mod web;
 
 use std::{
     collections::HashMap,
@@ -51,6 +53,8 @@ struct Shared {
     state: Mutex<Step>,
     login: Mutex<(u64, String, Option<String>)>,
     started: AtomicU32,
+    /// Codes of the web flow; emptied by their exchange.
+    granted: Mutex<HashMap<String, Option<web::Granted>>>,
 }
 
 /// A code host on a port of this machine; it ends with the value.
@@ -70,9 +74,11 @@ impl CodeHost {
             state: Mutex::new(Step::Pending),
             login: Mutex::new((583_231, "octocat".to_owned(), None)),
             started: AtomicU32::new(0),
+            granted: Mutex::default(),
         });
         let router = Router::new()
             .route("/login/device/code", post(device_code))
+            .route("/login/oauth/authorize", get(web::authorize).post(web::answer))
             .route("/login/oauth/access_token", post(access_token))
             .route("/user", get(user))
             .route("/user/emails", get(emails))
@@ -129,6 +135,9 @@ async fn access_token(
         return broken;
     }
     let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+    if field("client_id") == CLIENT_ID && form.contains_key("code") {
+        return oauth(&headers, &web::exchange(&shared, &form));
+    }
     if field("client_id") != CLIENT_ID || field("grant_type") != GRANT {
         return oauth(&headers, &json!({ "error": "unsupported_grant_type" }));
     }

@@ -1,6 +1,6 @@
 //! One edge process, and the clients that visit sites there.
 
-use reqwest::{Client, Method};
+use reqwest::{Certificate, Client, Method};
 use url::Url;
 
 use super::{process::Process, request::Request};
@@ -10,6 +10,7 @@ pub struct Edge {
     pub process: Process,
     pub http_port: u16,
     pub https_port: u16,
+    pub(super) ca: Certificate,
     pub(super) browser: Client,
     pub(super) old_browser: Client,
 }
@@ -43,6 +44,11 @@ impl Edge {
     /// The same over HTTP/1.1.
     pub fn get_http1(&self, url: &str) -> Request {
         Request::new(&self.old_browser, Method::GET, self.address(url).as_str())
+    }
+
+    /// A browser that keeps cookies, and belongs to one person.
+    pub fn person(&self) -> Client {
+        super::request::client().tls_certs_only([self.ca.clone()]).cookie_store(true).build().unwrap()
     }
 
     /// A navigation, as a browser makes one.

@@ -5,11 +5,13 @@
 
 pub mod actor;
 pub mod answer;
+pub mod browser;
 pub mod bucket;
 pub mod edge;
 pub mod form;
 pub mod frames;
 mod org;
+pub mod person;
 pub mod ports;
 pub mod process;
 pub mod request;
@@ -284,6 +286,7 @@ impl World {
             https_port,
             browser: browser().build().unwrap(),
             old_browser: browser().http1_only().build().unwrap(),
+            ca: ca.clone(),
         }
     }
 

@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn what_is_set_is_read_back_and_nothing_else() {
         let secret_set = OpaqueSecret::generate();
-        let line = set(SESSION, &secret_set, Duration::from_secs(60));
+        let line = set(SESSION, &secret_set, Duration::from_mins(1));
         let text = line.to_str().unwrap();
         assert!(text.ends_with("; Path=/; Max-Age=60; Secure; HttpOnly; SameSite=Lax") && !text.contains("Domain"));
         let sent = |text: &str| HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(text).unwrap())]);

@@ -77,13 +77,16 @@ async fn of(app: &App, person: &WebUser) -> Result<Response, Problem> {
     }
     for (org, role) in orgs.iter().take(SHOWN) {
         let name = escape(org.name.as_str());
-        let shown = org.display_name.as_ref().map_or_else(|| name.clone(), |shown| escape(shown.as_str()));
-        let role = match role {
-            Role::Owner => "owner",
-            Role::Admin => "admin",
-            Role::Member => "member",
+        let (shown, named) = match &org.display_name {
+            Some(shown) => (escape(shown.as_str()), format!("{name} · ")),
+            None => (name, String::new()),
         };
-        let _ = write!(body, "<h3>{shown} <span class=\"hint\">{name} · you are {role}</span></h3>");
+        let role = match role {
+            Role::Owner => "an owner",
+            Role::Admin => "an admin",
+            Role::Member => "a member",
+        };
+        let _ = write!(body, "<h3>{shown} <span class=\"hint\">{named}you are {role}</span></h3>");
         let projects = projects::page(&app.db, &Party::Org(org.id.clone()), None, rows).await?;
         let list = project_list(app, &projects);
         body.push_str(if projects.is_empty() { "<p>No projects yet.</p>" } else { &list });

@@ -17,7 +17,7 @@ mod sign_out;
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderName, StatusCode},
+    http::{HeaderName, StatusCode, uri::PathAndQuery},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Redirect, Response},
     routing::{get, post},
@@ -55,8 +55,8 @@ async fn over_https(State(app): State<App>, request: Request, next: Next) -> Res
     if request.headers().get(X_FORWARDED_PROTO).is_none_or(|proto| proto != "http") {
         return next.run(request).await;
     }
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    Redirect::permanent(&app.console.url(&OwnPath::parse(path))).into_response()
+    let path = request.uri().path_and_query().map(PathAndQuery::as_str).filter(|path| path.starts_with('/'));
+    Redirect::permanent(&format!("{}{}", app.console.origin(), path.unwrap_or(paths::HOME))).into_response()
 }
 
 /// A page that says one thing, and leads home. `sentence` is HTML.

@@ -60,8 +60,7 @@ mod tests {
         let (full, long) = ("A".repeat(43), "A".repeat(44));
         assert!(decode(&full).is_some());
         // `B` at the end would stand for the same bytes as `A`.
-        for bad in ["", "A", &full[..42], &long, &format!("{}B", &full[..42]), &format!("{}=", full), &"é".repeat(43)]
-        {
+        for bad in ["", "A", &full[..42], &long, &format!("{}B", &full[..42]), &format!("{full}="), &"é".repeat(43)] {
             assert!(decode(bad).is_none(), "{bad}");
         }
         assert_eq!(decode(&encode(&[7; 32])), Some([7; 32]));

@@ -112,8 +112,11 @@ pub(in crate::console) async fn finish(
     let Some(code) = returned.code.filter(|_| returned.error.is_none()) else {
         return Ok(declined(&app, &back, returned.error.as_deref()));
     };
-    let verifier = app.master_key.open(Purpose::SignIns, &state_hash, &sign_in.sealed_verifier);
-    let verifier = String::from_utf8(verifier.map_err(ApiError::internal)?).map_err(ApiError::internal)?;
+    // The master key may have been exchanged meanwhile.
+    let Ok(verifier) = app.master_key.open(Purpose::SignIns, &state_hash, &sign_in.sealed_verifier) else {
+        return Ok(not_begun_here());
+    };
+    let verifier = String::from_utf8(verifier).map_err(ApiError::internal)?;
     let (code, verifier) = (SecretString::from(code), SecretString::from(verifier));
     let callback = app.console.callback();
     let Some(person) = app.code_host.finish_web_sign_in(&code, &verifier, &callback).await.map_err(unreachable_host)?
@@ -122,9 +125,9 @@ pub(in crate::console) async fn finish(
     };
     let mut tx = app.db.begin().await?;
     let user = codehost::admit(&mut tx, &app.master_key, person, app.clock.now()).await?;
-    let mut answer = signed_in(&app, &mut tx, &user, &headers, &back).await?;
+    // The cookie stays for its quarter of an hour: another tab may be on its way back.
+    let answer = signed_in(&app, &mut tx, &user, &headers, &back).await?;
     tx.commit().await?;
-    answer.headers_mut().append(header::SET_COOKIE, cookies::clear(SIGN_IN));
     Ok(answer)
 }
 

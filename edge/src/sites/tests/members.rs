@@ -32,7 +32,7 @@ fn issue(world: &World, user: &UserId, visitor: &str) -> (OpaqueSecret, Ticket) 
         access_version: world.site.access_version,
         user: user.clone(),
         gate_version: 1,
-        expires_at: now() + Duration::from_secs(60),
+        expires_at: now() + Duration::from_mins(1),
     };
     world.club.tickets.lock().unwrap().insert(secret.hash(), ticket.clone());
     (secret, ticket)

@@ -1,0 +1,235 @@
+//! A real browser: headless Chromium, driven through chromedriver. For what only a browser does: keeping cookies by its
+//! own rules, holding forms and redirects to a page's policy, saying where a request comes from.
+//!
+//! It trusts the certificates that the edge presents, by their keys, and no others; no name leads out of this machine.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fantoccini::{Client, ClientBuilder, Locator, wd::Capabilities, wd::WebDriverCompatibleCommand};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::{World, eventually, ports, process::Process, socket};
+
+/// How long a page may take to show what a test waits for. Bounds a hang; asserts no speed.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A browser of its own, without a past.
+pub struct Browser {
+    client: Client,
+    /// Dies with the test; the browser ends with it, because the pipe between them does.
+    _driver: Process,
+}
+
+/// A cookie as the browser keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cookie {
+    pub name: String,
+    pub value: String,
+    /// The host, with a dot before it when its subdomains get the cookie too.
+    pub domain: String,
+    pub path: String,
+    pub secure: bool,
+    pub http_only: bool,
+    pub same_site: String,
+}
+
+impl World {
+    /// A browser that trusts this world's certificates.
+    pub async fn browser(&self) -> Browser {
+        let port = ports::free();
+        let profile = self.folder().join(format!("browser-{port}"));
+        let mut command = Command::new("chromedriver");
+        command.arg(format!("--port={port}")).env("HOME", self.folder());
+        let driver = Process::start(&format!("chromedriver-{port}"), self.folder(), &command);
+        let address = format!("http://127.0.0.1:{port}");
+        eventually(PATIENCE, "chromedriver is ready", async || {
+            reqwest::get(format!("{address}/status")).await.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await;
+        let capabilities = capabilities(&profile, &presented_keys(self).await);
+        let client = ClientBuilder::new(HttpConnector::new()).capabilities(capabilities).connect(&address).await;
+        Browser { client: client.expect("chromium does not start"), _driver: driver }
+    }
+}
+
+fn capabilities(profile: &Path, trusted_keys: &str) -> Capabilities {
+    let arguments = [
+        "--headless=new".to_owned(),
+        // As root there is no sandbox, and in a container little shared memory.
+        "--no-sandbox".to_owned(),
+        "--disable-dev-shm-usage".to_owned(),
+        "--disable-gpu".to_owned(),
+        "--disable-background-networking".to_owned(),
+        "--disable-component-update".to_owned(),
+        "--no-first-run".to_owned(),
+        "--window-size=1000,800".to_owned(),
+        "--host-resolver-rules=MAP * 127.0.0.1".to_owned(),
+        format!("--ignore-certificate-errors-spki-list={trusted_keys}"),
+        format!("--user-data-dir={}", profile.display()),
+        "--remote-debugging-pipe".to_owned(),
+    ];
+    let capabilities = json!({ "browserName": "chrome", "goog:chromeOptions": { "args": arguments } });
+    capabilities.as_object().unwrap().clone()
+}
+
+/// The keys of the certificates that the edge presents, as Chromium wants them named.
+async fn presented_keys(world: &World) -> String {
+    let config = socket::tls(world.ca(), rustls::ALL_VERSIONS, &[]);
+    let stream = socket::connect_tls(world.public_port(), "app.svc.localhost", config.into()).await.unwrap();
+    let certificates = stream.get_ref().1.peer_certificates().unwrap();
+    let keys = certificates.iter().map(|certificate| STANDARD.encode(Sha256::digest(public_key(certificate))));
+    keys.collect::<Vec<_>>().join(",")
+}
+
+/// The `SubjectPublicKeyInfo` of a certificate (RFC 5280).
+fn public_key(certificate: &[u8]) -> &[u8] {
+    let (certificate, _) = der(certificate);
+    let (mut fields, _) = der(inside(certificate));
+    fields = inside(fields);
+    // Version, serial number, signature algorithm, issuer, validity, subject.
+    for _ in 0..6 {
+        fields = der(fields).1;
+    }
+    der(fields).0
+}
+
+/// The first DER element of `bytes`, and what follows it.
+fn der(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (header, length) = header(bytes);
+    bytes.split_at(header + length)
+}
+
+/// What an element holds.
+fn inside(element: &[u8]) -> &[u8] {
+    &element[header(element).0..]
+}
+
+/// Lengths of an element's header and of its content.
+fn header(bytes: &[u8]) -> (usize, usize) {
+    match bytes[1] {
+        short @ ..0x80 => (2, usize::from(short)),
+        long => {
+            let count = usize::from(long & 0x7f);
+            let length = bytes[2..2 + count].iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+            (2 + count, length)
+        }
+    }
+}
+
+impl Browser {
+    /// Types an address.
+    pub async fn open(&self, url: &str) {
+        self.client.goto(url).await.unwrap_or_else(|e| panic!("{url}: {e}"));
+    }
+
+    /// Where it is.
+    pub async fn url(&self) -> Url {
+        self.client.current_url().await.unwrap()
+    }
+
+    /// What a person reads on the page.
+    pub async fn text(&self) -> String {
+        let text = self.client.execute("return document.body ? document.body.innerText : ''", Vec::new()).await;
+        text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Waits until the page says `text`.
+    pub async fn sees(&self, text: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let seen = self.text().await;
+            if seen.contains(text) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{} does not say {text:?}: {seen}", self.url().await);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until it is at `url`, and the page says `text`.
+    pub async fn arrives(&self, url: &str, text: &str) {
+        self.sees(text).await;
+        assert_eq!(self.url().await.as_str(), url);
+    }
+
+    /// Types into the field called `name`.
+    pub async fn fill(&self, name: &str, text: &str) {
+        let field = self.client.find(Locator::Css(&format!("input[name=\"{name}\"]"))).await.unwrap();
+        field.clear().await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
+    /// Presses the button or follows the link that says `label`.
+    pub async fn press(&self, label: &str) {
+        let path = format!("//button[normalize-space()='{label}'] | //a[normalize-space()='{label}']");
+        let found = self.client.find(Locator::XPath(&path)).await;
+        found.unwrap_or_else(|e| panic!("nothing says {label}: {e}")).click().await.unwrap();
+    }
+
+    /// Runs a function body in the page and gives what its promise comes to.
+    pub async fn run(&self, script: &str) -> Value {
+        let script = format!(
+            "const done = arguments[arguments.length - 1]; (async () => {{ {script} }})().then(done, e => done(String(e)))"
+        );
+        self.client.execute_async(&script, Vec::new()).await.unwrap()
+    }
+
+    /// Every cookie the browser keeps, of every host.
+    pub async fn cookies(&self) -> Vec<Cookie> {
+        let answer = self.client.issue_cmd(DevTools("Network.getAllCookies")).await.unwrap();
+        let cookies = answer["cookies"].as_array().unwrap_or_else(|| panic!("no cookies: {answer}"));
+        let text = |cookie: &Value, key: &str| cookie[key].as_str().unwrap_or_default().to_owned();
+        cookies
+            .iter()
+            .map(|cookie| Cookie {
+                name: text(cookie, "name"),
+                value: text(cookie, "value"),
+                domain: text(cookie, "domain"),
+                path: text(cookie, "path"),
+                secure: cookie["secure"] == true,
+                http_only: cookie["httpOnly"] == true,
+                same_site: text(cookie, "sameSite"),
+            })
+            .collect()
+    }
+
+    /// Forgets the cookie `name` of the page's host.
+    pub async fn forget(&self, name: &str) {
+        self.client.delete_cookie(name).await.unwrap();
+    }
+
+    /// A picture of the page, for whoever works on it: `SVC_TEST_PICTURES` names the folder.
+    pub async fn picture(&self, name: &str) {
+        if let Some(folder) = std::env::var_os("SVC_TEST_PICTURES") {
+            let picture = self.client.screenshot().await.unwrap();
+            std::fs::write(PathBuf::from(folder).join(format!("{name}.png")), picture).unwrap();
+        }
+    }
+
+    /// Ends it in order. One that is dropped is killed.
+    pub async fn close(self) {
+        self.client.close().await.unwrap();
+    }
+}
+
+/// A command of Chromium's own protocol, without parameters.
+#[derive(Debug)]
+struct DevTools(&'static str);
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, url::ParseError> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (reqwest::Method, Option<String>) {
+        (reqwest::Method::POST, Some(json!({ "cmd": self.0, "params": {} }).to_string()))
+    }
+}
