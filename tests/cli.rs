@@ -1,9 +1,6 @@
 //! `svc` end to end: the program as a person or a script runs it.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -41,8 +38,15 @@ impl Shell {
     }
 
     async fn run(&self, args: &[&str]) -> Outcome {
+        self.run_with(args, "").await
+    }
+
+    /// With something on stdin.
+    async fn run_with(&self, args: &[&str], input: &str) -> Outcome {
+        let stdin = self.folder().join(".stdin");
+        std::fs::write(&stdin, input).unwrap();
         let mut command = Command::new(program("svc"));
-        command.args(args).current_dir(self.folder()).stdin(Stdio::null());
+        command.args(args).current_dir(self.folder()).stdin(std::fs::File::open(stdin).unwrap());
         command.env_clear().env("HOME", self.folder()).env("PATH", std::env::var_os("PATH").unwrap());
         command.env("SVC_API_URL", &self.api).env("SVC_CA_FILE", &self.ca);
         if let Some(token) = &self.token {
@@ -207,4 +211,94 @@ async fn the_skill_and_the_completions_are_installed_offline() {
     let file = installed.map(|word| shell.folder().join(word.trim_start_matches("~/"))).find(|path| path.is_file());
     let skill = std::fs::read_to_string(file.unwrap_or_else(|| panic!("no file is named: {out}"))).unwrap();
     assert!(skill.contains("svc share"), "{skill}");
+}
+
+#[tokio::test]
+async fn variables_are_set_from_stdin_read_and_pulled() {
+    let (world, shell) = signed_in().await;
+    let ada = world.nobody().with_token(shell.token.as_deref().unwrap());
+    ada.create_project("engine").await;
+    let env = |rest: &[&'static str]| [&["env"], rest, &["--project", "engine"]].concat();
+    let told = shell.text(&env(&["set", "PLAIN", "-x=1"])).await;
+    assert!(!told.contains("-x=1"), "{told}");
+    let piped = shell.run_with(&env(&["set", "SECRET", "--scope", "build"]), "two words\nand a line\n").await;
+    assert_eq!(piped.code, 0, "{}", piped.err);
+    assert!(!piped.err.contains("two words"), "{}", piped.err);
+    shell.write("key.pem", "-----BEGIN-----\n\"$x\"\n");
+    shell.text(&env(&["set", "PEM", "--file", "key.pem"])).await;
+
+    let stored = ada.get("/projects/engine/env").await.ok();
+    assert_eq!(shell.json(&env(&[])).await["env"].as_array().unwrap().len(), 3);
+    for variable in [
+        serde_json::json!({ "key": "PLAIN", "value": "-x=1", "scope": "runtime" }),
+        serde_json::json!({ "key": "SECRET", "value": "two words\nand a line", "scope": "build" }),
+        serde_json::json!({ "key": "PEM", "value": "-----BEGIN-----\n\"$x\"\n", "scope": "runtime" }),
+    ] {
+        assert!(stored["env"].as_array().unwrap().contains(&variable), "{stored}");
+    }
+    let table = shell.text(&env(&["list"])).await;
+    assert!(table.contains("SECRET") && !table.contains("two words"), "{table}");
+    assert!(shell.text(&env(&["list", "--values"])).await.contains("two words"));
+    assert_eq!(shell.text(&env(&["get", "PLAIN"])).await, "-x=1\n");
+
+    shell.text(&env(&["pull"])).await;
+    let file = shell.folder().join(".env");
+    let dotenv = "PEM=\"-----BEGIN-----\\n\\\"\\$x\\\"\\n\"\nPLAIN=-x=1\nSECRET=\"two words\\nand a line\"\n";
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), dotenv);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(shell.run(&env(&["pull"])).await.code, 2, "an existing file is not replaced");
+    shell.text(&env(&["pull", "--yes"])).await;
+    assert_eq!(shell.text(&env(&["pull", "-"])).await, dotenv);
+
+    shell.text(&env(&["rm", "PLAIN"])).await;
+    for (args, code) in [
+        (env(&["rm", "PLAIN"]), 4),
+        (env(&["get", "PLAIN"]), 4),
+        (env(&["set", "1BAD", "x"]), 2),
+        (vec!["env", "list", "--project", "nothing"], 4),
+    ] {
+        let outcome = shell.run(&args).await;
+        assert_eq!(outcome.code, code, "svc {args:?}: {}{}", outcome.out, outcome.err);
+        assert!(!outcome.err.is_empty(), "svc {args:?}: silence");
+    }
+}
+
+#[tokio::test]
+async fn a_project_is_moved_gated_audited_and_removed() {
+    let (world, shell) = signed_in().await;
+    let ada = world.nobody().with_token(shell.token.as_deref().unwrap());
+    world.org(&ada, "acme").await;
+    shell.write("dist/index.html", "hello");
+    let deployed = shell.json(&["deploy", "dist", "--project", "engine"]).await;
+    assert_eq!(deployed["created"], true);
+    let refused = shell.run(&["access", "org", "--project", "engine"]).await;
+    assert!(refused.code == 1 && refused.err.contains("svc transfer"), "{}", refused.err);
+    let moved = shell.json(&["transfer", "acme", "--project", "engine"]).await;
+    assert_eq!(moved["project"]["org"], "acme");
+    assert_eq!(shell.json(&["projects", "list", "--org", "acme"]).await["projects"][0]["name"], "engine");
+    assert_eq!(shell.json(&["projects"]).await["projects"], serde_json::json!([]));
+    assert_eq!(shell.json(&["access", "org", "--project", "engine"]).await["mode"], "org");
+    assert!(shell.text(&["access", "--project", "engine"]).await.contains("members"));
+    let refused = shell.run(&["transfer", "--personal", "--project", "engine"]).await;
+    assert!(refused.code == 1 && refused.err.contains("svc access public"), "{}", refused.err);
+    shell.text(&["access", "public", "--project", "engine"]).await;
+    assert_eq!(shell.run(&["transfer", "nowhere", "--project", "engine"]).await.code, 4);
+    assert_eq!(shell.run(&["transfer", "--project", "engine"]).await.code, 2, "where to?");
+
+    let log = shell.json(&["audit", "--project", "engine", "--limit", "2"]).await;
+    let actions: Vec<_> = log["entries"].as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
+    assert_eq!(actions, ["project.access", "project.access"]);
+    let text = shell.text(&["audit", "--org", "acme"]).await;
+    assert!(text.contains("project.transfer_in") && text.contains("ada") && text.contains("engine"), "{text}");
+    assert_eq!(shell.run(&["audit", "--org", "nowhere"]).await.code, 4);
+
+    assert_eq!(shell.json(&["transfer", "--personal", "--project", "engine"]).await["project"]["org"], Value::Null);
+    shell.text(&["projects", "create", "other", "--org", "acme"]).await;
+    let deployed = shell.json(&["deploy", "dist", "--project", "third", "--org", "acme"]).await;
+    assert_eq!(deployed["created"], true);
+    assert_eq!(shell.json(&["projects", "ls", "--org", "acme"]).await["projects"].as_array().unwrap().len(), 2);
+    assert_eq!(shell.run(&["projects", "delete", "engine"]).await.code, 2, "it asks, and nobody is there");
+    shell.text(&["projects", "delete", "engine", "--yes"]).await;
+    world.edge().get(&world.site_url("engine")).await.assert_status(404);
+    assert_eq!(shell.run(&["projects", "delete", "engine", "--yes"]).await.code, 4);
 }

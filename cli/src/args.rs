@@ -7,7 +7,7 @@ use common::domain::ProjectName;
 use url::Url;
 
 use crate::{
-    commands::{access, deploy, deployments, login, projects, share, shares, skill, tokens},
+    commands::{access, audit, deploy, deployments, env, login, projects, share, shares, skill, tokens, transfer},
     project,
 };
 
@@ -70,6 +70,12 @@ pub(crate) enum Command {
     Rollback(deployments::Rollback),
     /// Say who may see a site
     Access(access::Access),
+    /// List and change a project's environment variables
+    Env(env::Env),
+    /// Move a project into an organization, or out of one
+    Transfer(transfer::Transfer),
+    /// Show who changed a project or an organization
+    Audit(audit::Audit),
     /// Open a project in the browser
     Open(projects::Open),
     /// Publish a file or folder for some days, at an address of its own

@@ -118,7 +118,8 @@ impl Client {
         for _ in 1..MAX_PAGES {
             let Some(cursor) = next else { break };
             let cursor: String = url::form_urlencoded::byte_serialize(cursor.as_bytes()).collect();
-            let (more, after) = open(self.get(&format!("{path}?cursor={cursor}")).await?.body);
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let (more, after) = open(self.get(&format!("{path}{separator}cursor={cursor}")).await?.body);
             rows.extend(more);
             next = after;
         }

@@ -28,6 +28,8 @@ enum Mode {
         /// The password, or - to read it from stdin; without it you are asked, or the one that was set before holds again
         password: Option<String>,
     },
+    /// Only the members of the organization that owns it may see it
+    Org,
 }
 
 pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -42,6 +44,7 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
             })
         }
         Some(Mode::Public) => change(&name, &json!({"mode": AccessMode::Public}), client, output).await,
+        Some(Mode::Org) => change(&name, &json!({"mode": AccessMode::Org}), client, output).await,
         Some(Mode::Password { password }) => {
             let mut body = json!({"mode": AccessMode::Password});
             let password = match password {
@@ -60,6 +63,9 @@ pub(crate) async fn run(access: Access, client: &Client, output: Output) -> anyh
 async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, output: Output) -> anyhow::Result<()> {
     let answer = client.put::<AccessChanged>(&format!("/projects/{name}/access"), body).await;
     let answer = answer.map_err(|failure| match &*failure.code {
+        "invalid_request" if body["mode"] == "org" => {
+            failure.with_hint(format!("Move it into an organization first: svc transfer ORG --project {name}"))
+        }
         "invalid_request" => failure.with_hint(format!("Give one: svc access password - --project {name}")),
         _ => projects::unknown(name, failure),
     })?;

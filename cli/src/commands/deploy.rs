@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use common::{api::projects::ProjectDetail, domain::ProjectName};
+use common::{
+    api::projects::ProjectDetail,
+    domain::{OrgName, ProjectName},
+};
 use serde::Serialize;
 
 use super::publish::{self, Published};
@@ -22,6 +25,9 @@ pub(crate) struct Deploy {
     dir: Option<PathBuf>,
     #[command(flatten)]
     project: ProjectOption,
+    /// The organization that is to own the project, when it is created
+    #[arg(long, value_name = "ORG")]
+    org: Option<OrgName>,
     /// Fail when there is no such project, in place of creating it
     #[arg(long)]
     no_create: bool,
@@ -59,7 +65,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
                 .with_hint(format!("Create it with `svc projects create {name}`."))
                 .into());
         }
-        let made = super::projects::create(&name, client).await?;
+        let made = super::projects::create(&name, deploy.org.as_ref(), client).await?;
         output.success(&format!("Created project {} at {}", made.name, made.url));
     }
     let published = publish::upload(package, &format!("/projects/{name}/deployments"), None, client, output).await?;

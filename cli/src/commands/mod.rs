@@ -1,9 +1,11 @@
 //! One file per noun: from what was said to calls of the API and what is printed.
 
 pub(crate) mod access;
+pub(crate) mod audit;
 mod browser;
 pub(crate) mod deploy;
 pub(crate) mod deployments;
+pub(crate) mod env;
 pub(crate) mod login;
 mod password;
 pub(crate) mod projects;
@@ -12,8 +14,7 @@ pub(crate) mod share;
 pub(crate) mod shares;
 pub(crate) mod skill;
 pub(crate) mod tokens;
-
-use std::env;
+pub(crate) mod transfer;
 
 use clap::CommandFactory as _;
 use common::BRAND;
@@ -39,6 +40,9 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Deployments(deployments) => deployments::list(deployments, &client()?, output).await,
         Command::Rollback(rollback) => deployments::rollback(rollback, &client()?, output).await,
         Command::Access(access) => access::run(access, &client()?, output).await,
+        Command::Env(env) => env::run(env, &client()?, output).await,
+        Command::Transfer(transfer) => transfer::run(transfer, &client()?, output).await,
+        Command::Audit(audit) => audit::run(audit, &client()?, output).await,
         Command::Open(open) => projects::open(open, &client()?, output).await,
         Command::Share(share) => share::run(share, &client()?, output).await,
         Command::Shares(shares) => shares::run(shares, &client()?, output).await,
@@ -49,7 +53,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
 }
 
 fn connection(global: &Global) -> anyhow::Result<Connection> {
-    let token = env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
+    let token = std::env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
     Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })
 }
 

@@ -6,7 +6,7 @@ use common::{
         Done,
         projects::{CreateProject, Project, ProjectDetail, ProjectList},
     },
-    domain::{ProjectName, names::NewProjectName},
+    domain::{OrgName, ProjectName, names::NewProjectName},
 };
 use console::Term;
 use serde_json::json;
@@ -30,11 +30,18 @@ pub(crate) struct Projects {
 enum Action {
     /// List them, newest first
     #[command(alias = "ls")]
-    List,
+    List {
+        /// An organization's, instead of your own
+        #[arg(long, value_name = "ORG")]
+        org: Option<OrgName>,
+    },
     /// Create an empty project
     Create {
         /// 3 to 40 characters of a-z, 0-9 and -; it becomes the subdomain
         name: NewProjectName,
+        /// The organization that is to own it
+        #[arg(long, value_name = "ORG")]
+        org: Option<OrgName>,
     },
     /// Remove a project with everything it ever published
     #[command(alias = "remove", alias = "delete")]
@@ -57,10 +64,10 @@ pub(crate) struct Open {
 }
 
 pub(crate) async fn run(projects: Projects, client: &Client, output: Output) -> anyhow::Result<()> {
-    match projects.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::Create { name } => {
-            let project = create(&name.into(), client).await?;
+    match projects.action.unwrap_or(Action::List { org: None }) {
+        Action::List { org } => list(org.as_ref(), client, output).await,
+        Action::Create { name, org } => {
+            let project = create(&name.into(), org.as_ref(), client).await?;
             output.success(&format!("Created project {}.", project.name));
             output.note(&format!("Publish a folder there: svc deploy DIR --project {}", project.name));
             output.result(&project, || project.url.clone())
@@ -83,11 +90,12 @@ pub(super) async fn detail(name: &ProjectName, client: &Client) -> Result<Projec
 }
 
 /// Makes the project.
-pub(super) async fn create(name: &ProjectName, client: &Client) -> Result<Project, Failure> {
+pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &Client) -> Result<Project, Failure> {
     let name: NewProjectName =
         name.as_str().parse().map_err(|why| Failure::usage(format!("{name} cannot be a project: {why}.")))?;
-    let body = CreateProject { name: name.clone(), org: None };
+    let body = CreateProject { name: name.clone(), org: org.map(ToString::to_string) };
     let answer = client.post("/projects", &body).await.map_err(|failure| match &*failure.code {
+        "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
         "name_taken" => failure.with_hint(format!("{name} belongs to somebody; choose another name with --project.")),
         _ => failure,
     });
@@ -103,8 +111,9 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
     failure
 }
 
-async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
-    let projects = client.list("/projects", |page: ProjectList| (page.projects, page.next_cursor)).await?;
+async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
+    let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
     output.result(&json!({"projects": projects}), || {
         let rows: Vec<Vec<String>> = projects
             .iter()

@@ -98,6 +98,15 @@ columns! {
         replace: "UPDATE device_grants SET sealed_device_code = $3
                   WHERE device_code_hash = decode($1, 'hex') AND sealed_device_code = $2",
     }
+    /// What people granted us at the code host.
+    CodeHostGrants {
+        column: "code_host_grants.sealed_tokens",
+        purpose: Purpose::CodeHost,
+        identity: |row: &str| row.as_bytes().to_vec(),
+        stale: r#"SELECT user_id AS "row!", sealed_tokens AS "sealed!" FROM code_host_grants
+                  WHERE substring(sealed_tokens FROM 1 FOR 5) <> $1 AND user_id > $2 ORDER BY user_id LIMIT $3"#,
+        replace: "UPDATE code_host_grants SET sealed_tokens = $3 WHERE user_id = $1 AND sealed_tokens = $2",
+    }
     /// The proofs of web sign-ins under way.
     SignIns {
         column: "sign_ins.sealed_verifier",

@@ -1,0 +1,110 @@
+//! `svc audit`.
+
+use common::{
+    api::audit::{AuditActor, AuditEntry, AuditLog},
+    domain::{OrgName, audit::ActorKind},
+};
+use serde_json::{Map, Value, json};
+
+use super::projects;
+use crate::{
+    args::ProjectOption,
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, table},
+    project,
+};
+
+/// Rows of a page of the API.
+const PAGE: usize = 100;
+
+/// Show who changed a project or an organization.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Audit {
+    /// An organization, with all its projects
+    #[arg(long, value_name = "ORG", conflicts_with = "project")]
+    org: Option<OrgName>,
+    /// So many of the newest entries
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow::Result<()> {
+    let wanted = usize::try_from(audit.limit)?;
+    let entries = match &audit.org {
+        Some(org) => read(&format!("/orgs/{org}/audit"), wanted, client).await.map_err(|failure| {
+            if failure.kind == Kind::NotFound {
+                Failure { message: format!("You belong to no organization {org}."), ..failure }
+                    .with_hint("`svc orgs` lists yours.")
+            } else {
+                failure
+            }
+        })?,
+        None => {
+            let name = project::named_or_remembered(audit.project.project, None)?;
+            let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
+            entries.map_err(|failure| projects::unknown(&name, failure))?
+        }
+    };
+    output.result(&json!({"entries": entries}), || {
+        let rows: Vec<Vec<String>> = entries
+            .iter()
+            .map(|entry| {
+                vec![
+                    output.relative(entry.created_at),
+                    who(&entry.actor),
+                    entry.action.clone(),
+                    entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    detail(&entry.detail),
+                ]
+            })
+            .collect();
+        table(&["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"], &rows, "Nothing was recorded yet.")
+    })
+}
+
+async fn read(path: &str, wanted: usize, client: &Client) -> Result<Vec<AuditEntry>, Failure> {
+    let mut entries = Vec::new();
+    let mut cursor = String::new();
+    while entries.len() < wanted {
+        let limit = (wanted - entries.len()).min(PAGE);
+        let page = client.get::<AuditLog>(&format!("{path}?limit={limit}{cursor}")).await?.body;
+        entries.extend(page.entries);
+        let Some(next) = page.next_cursor else { break };
+        cursor = format!("&cursor={next}");
+    }
+    Ok(entries)
+}
+
+fn who(actor: &AuditActor) -> String {
+    let name = actor.name.as_deref();
+    match actor.kind {
+        ActorKind::User => name.unwrap_or("somebody").to_owned(),
+        ActorKind::DeployToken => format!("token {}", name.unwrap_or("without a label")),
+        ActorKind::CodeHost => name.map_or("a push".to_owned(), |name| format!("a push by {name}")),
+        ActorKind::Platform => "svc".to_owned(),
+    }
+}
+
+/// `key=value`, without quotes where none are needed.
+fn detail(detail: &Map<String, Value>) -> String {
+    let said = detail.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
+        Value::String(text) => format!("{key}={text}"),
+        other => format!("{key}={other}"),
+    });
+    // What people chose could move the cursor about.
+    said.collect::<Vec<_>>().join(" ").replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_one_line_without_controls() {
+        let said = json!({"email": "a\u{1b}[2J@b", "role": "admin", "to": null, "n": 2});
+        assert_eq!(detail(said.as_object().unwrap()), "email=a [2J@b n=2 role=admin");
+    }
+}

@@ -1,0 +1,288 @@
+//! `svc env`.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use clap::{Subcommand, ValueEnum};
+use common::{
+    api::{
+        Done,
+        env::{EnvChanged, EnvList, EnvVar, SetEnv},
+    },
+    domain::{
+        ProjectName,
+        env::{EnvKey, EnvScope, EnvValue},
+        limits::ENV_VALUE_CHARS,
+    },
+};
+use console::Term;
+use serde_json::json;
+
+use super::projects;
+use crate::{
+    args::ProjectOption,
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, table},
+    project,
+};
+
+/// The longest value, in the bytes of its longest characters, and one more: what is longer is refused, not cut.
+const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
+
+/// List and change a project's environment variables.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Env {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them; their values only with --values, or in --json
+    #[command(alias = "ls")]
+    List {
+        /// Show the values too
+        #[arg(long)]
+        values: bool,
+    },
+    /// Print one variable's value
+    Get {
+        /// The variable
+        key: EnvKey,
+    },
+    /// Set a variable
+    ///
+    /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not stand in
+    /// the shell's history.
+    Set {
+        /// Letters, digits and underscores, not beginning with a digit
+        key: EnvKey,
+        /// The value, or - to read it from stdin
+        #[arg(allow_hyphen_values = true)]
+        value: Option<String>,
+        /// Read the value from this file, as it stands
+        #[arg(long, value_name = "FILE", conflicts_with = "value")]
+        file: Option<PathBuf>,
+        /// Where it is seen [default: as before; a new one at runtime]
+        #[arg(long, value_enum)]
+        scope: Option<Scope>,
+    },
+    /// Remove a variable
+    #[command(alias = "remove", alias = "delete", alias = "unset")]
+    Rm {
+        /// The variable
+        key: EnvKey,
+    },
+    /// Write all variables to a dotenv file, readable by you alone
+    Pull {
+        /// The file, or - for stdout
+        #[arg(default_value = ".env")]
+        file: PathBuf,
+        /// Replace the file when it exists
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Scope {
+    /// By what runs
+    Runtime,
+    /// By what builds
+    Build,
+    /// By both
+    Both,
+}
+
+impl From<Scope> for EnvScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Runtime => Self::Runtime,
+            Scope::Build => Self::Build,
+            Scope::Both => Self::Both,
+        }
+    }
+}
+
+pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(env.project.project, None)?;
+    match env.action.unwrap_or(Action::List { values: false }) {
+        Action::List { values } => list(&name, values, client, output).await,
+        Action::Get { key } => get(&name, &key, client, output).await,
+        Action::Set { key, value, file, scope } => {
+            let value = match file {
+                Some(file) => read_file(&file)?,
+                None => read_value(&key, value, output)?,
+            };
+            set(&name, &key, SetEnv { value, scope: scope.map(Into::into) }, client, output).await
+        }
+        Action::Rm { key } => remove(&name, &key, client, output).await,
+        Action::Pull { file, yes } => pull(&name, &file, yes, client, output).await,
+    }
+}
+
+/// The project's variables, by name.
+async fn variables(name: &ProjectName, client: &Client) -> Result<Vec<EnvVar>, Failure> {
+    let answer = client.get::<EnvList>(&format!("/projects/{name}/env")).await;
+    let mut env = answer.map_err(|failure| projects::unknown(name, failure))?.body.env;
+    env.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(env)
+}
+
+async fn list(name: &ProjectName, values: bool, client: &Client, output: Output) -> anyhow::Result<()> {
+    let env = variables(name, client).await?;
+    output.result(&json!({"env": env}), || {
+        let rows: Vec<Vec<String>> = env
+            .iter()
+            .map(|variable| {
+                // A value with line breaks would break the table.
+                let value = if values { quoted(variable.value.expose()) } else { "•••".to_owned() };
+                vec![variable.key.to_string(), variable.scope.as_str().to_owned(), value]
+            })
+            .collect();
+        table(&["KEY", "SCOPE", "VALUE"], &rows, "No variables yet. Set one: svc env set KEY")
+    })
+}
+
+async fn get(name: &ProjectName, key: &EnvKey, client: &Client, output: Output) -> anyhow::Result<()> {
+    let found = variables(name, client).await?.into_iter().find(|variable| variable.key == *key);
+    let variable = found.ok_or_else(|| no_variable(name, key))?;
+    output.result(&variable, || variable.value.expose().to_owned())
+}
+
+async fn set(name: &ProjectName, key: &EnvKey, body: SetEnv, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.put::<EnvChanged>(&format!("/projects/{name}/env/{key}"), &body).await;
+    let changed = answer.map_err(|failure| projects::unknown(name, failure))?.body;
+    let seen = match changed.scope {
+        EnvScope::Runtime => "what runs",
+        EnvScope::Build => "what builds",
+        EnvScope::Both => "what builds and runs",
+    };
+    output.success(&format!("Set {key} of {name}, for {seen}."));
+    output.result(&changed, String::new)
+}
+
+async fn remove(name: &ProjectName, key: &EnvKey, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.delete::<Done>(&format!("/projects/{name}/env/{key}")).await;
+    let answer = answer.map_err(|failure| match failure.kind {
+        Kind::NotFound if failure.message.contains("variable") => no_variable(name, key),
+        _ => projects::unknown(name, failure),
+    })?;
+    output.success(&format!("Removed {key} from {name}."));
+    output.result(&answer.body, String::new)
+}
+
+async fn pull(name: &ProjectName, file: &Path, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
+    let env = variables(name, client).await?;
+    let text: String =
+        env.iter().map(|variable| format!("{}={}\n", variable.key, quoted(variable.value.expose()))).collect();
+    if file == Path::new("-") {
+        return output.result(&json!({"env": env}), || text);
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    if yes {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    let shown = file.display();
+    let written = options.open(file).and_then(|mut file| {
+        // Also when it was there before.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())
+    });
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::usage(format!("{shown} exists.")).with_hint("Add --yes to replace it.")
+        }
+        _ => Failure::usage(format!("Cannot write {shown}: {error}.")),
+    })?;
+    output.success(&format!("Wrote {} to {shown}.", crate::output::count(env.len() as u64, "variable")));
+    output.result(&json!({"ok": true, "file": file, "variables": env.len()}), String::new)
+}
+
+fn no_variable(name: &ProjectName, key: &EnvKey) -> Failure {
+    Failure::new(Kind::NotFound, "not_found", format!("{name} has no variable {key}."))
+        .with_hint(format!("`svc env --project {name}` lists what there is."))
+}
+
+fn read_value(key: &EnvKey, value: Option<String>, output: Output) -> anyhow::Result<EnvValue> {
+    let text = match value {
+        Some(text) if text != "-" => text,
+        _ if output.can_ask() => {
+            let terminal = Term::stderr();
+            terminal.write_str(&format!("Value of {key} (not shown): "))?;
+            terminal.read_secure_line()?
+        }
+        _ => {
+            let text = read(io::stdin().lock(), "stdin")?;
+            // What `echo` adds belongs to no value.
+            let line = text.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+            line.map_or(text.clone(), ToOwned::to_owned)
+        }
+    };
+    parse(text)
+}
+
+fn read_file(file: &Path) -> anyhow::Result<EnvValue> {
+    let shown = file.display().to_string();
+    let opened = fs::File::open(file).map_err(|error| Failure::usage(format!("Cannot read {shown}: {error}.")))?;
+    parse(read(opened, &shown)?)
+}
+
+fn read(from: impl io::Read, what: &str) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(INPUT_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes);
+    text.map_err(|_| Failure::usage(format!("{what} is not text (UTF-8); encode it first, as base64 say.")).into())
+}
+
+fn parse(text: String) -> anyhow::Result<EnvValue> {
+    EnvValue::try_from(text).map_err(|why| Failure::usage(format!("This cannot be a variable: {why}.")).into())
+}
+
+/// As dotenv files have it: bare when nothing in it means anything there.
+fn quoted(value: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !value.is_empty() && value.chars().all(bare) {
+        return value.to_owned();
+    }
+    let mut text = String::from("\"");
+    for c in value.chars() {
+        match c {
+            '"' | '\\' | '$' | '`' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            c => text.push(c),
+        }
+    }
+    text + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_where_they_must_be() {
+        for (value, written) in [
+            ("plain-1.2_3", "plain-1.2_3"),
+            ("postgres://u:p@h/db", "postgres://u:p@h/db"),
+            ("", "\"\""),
+            ("two words", "\"two words\""),
+            ("a\"b\\c$d`e", "\"a\\\"b\\\\c\\$d\\`e\""),
+            ("line\nline", "\"line\\nline\""),
+            ("#no comment", "\"#no comment\""),
+        ] {
+            assert_eq!(quoted(value), written);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `svc transfer`.
+
+use common::{
+    api::projects::{Project, TransferProject},
+    domain::{OrgName, ProjectName},
+};
+use serde_json::json;
+
+use super::projects;
+use crate::{args::ProjectOption, client::Client, failure::Failure, output::Output, project};
+
+/// Move a project into an organization, or out of one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Transfer {
+    /// The organization that is to own it: one that you belong to
+    #[arg(value_name = "ORG", required_unless_present = "personal", conflicts_with = "personal")]
+    org: Option<OrgName>,
+    /// Make it your personal project: takes an admin of the organization
+    #[arg(long)]
+    personal: bool,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+pub(crate) async fn run(transfer: Transfer, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(transfer.project.project, None)?;
+    let org = transfer.org.filter(|_| !transfer.personal).map(|org| org.to_string());
+    let body = TransferProject { org: org.clone() };
+    let answer = client.post::<Project>(&format!("/projects/{name}/transfer"), &body).await;
+    let answer = answer.map_err(|failure| explain(&name, org.as_deref(), failure))?;
+    match &org {
+        Some(org) => output.success(&format!("{name} belongs to {org} now.")),
+        None => output.success(&format!("{name} is your personal project now.")),
+    }
+    super::tell_propagation(output, "In force", answer.propagation);
+    output.result(&json!({"project": answer.body, "propagation": answer.propagation}), String::new)
+}
+
+fn explain(name: &ProjectName, org: Option<&str>, failure: Failure) -> Failure {
+    match (&*failure.code, org) {
+        ("not_found", Some(org)) if failure.message.contains("organization") => {
+            Failure { message: format!("You belong to no organization {org}."), ..failure }
+                .with_hint("`svc orgs` lists yours.")
+        }
+        ("invalid_request", None) => failure.with_hint(format!("For example: svc access public --project {name}")),
+        _ => projects::unknown(name, failure),
+    }
+}
