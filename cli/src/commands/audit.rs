@@ -33,20 +33,13 @@ pub(crate) struct Audit {
 
 pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow::Result<()> {
     let wanted = usize::try_from(audit.limit)?;
-    let entries = match &audit.org {
-        Some(org) => read(&format!("/orgs/{org}/audit"), wanted, client).await.map_err(|failure| {
-            if failure.kind == Kind::NotFound {
-                Failure { message: format!("You belong to no organization {org}."), ..failure }
-                    .with_hint("`svc orgs` lists yours.")
-            } else {
-                failure
-            }
-        })?,
-        None => {
-            let name = project::named_or_remembered(audit.project.project, None)?;
-            let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
-            entries.map_err(|failure| projects::unknown(&name, failure))?
-        }
+    let entries = if let Some(org) = &audit.org {
+        let entries = read(&format!("/orgs/{org}/audit"), wanted, client).await;
+        entries.map_err(|failure| no_org(org, failure))?
+    } else {
+        let name = project::named_or_remembered(audit.project.project, None)?;
+        let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
+        entries.map_err(|failure| projects::unknown(&name, failure))?
     };
     output.result(&json!({"entries": entries}), || {
         let rows: Vec<Vec<String>> = entries
@@ -63,6 +56,14 @@ pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow
             .collect();
         table(&["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"], &rows, "Nothing was recorded yet.")
     })
+}
+
+fn no_org(org: &OrgName, failure: Failure) -> Failure {
+    match failure.kind {
+        Kind::NotFound => Failure { message: format!("You belong to no organization {org}."), ..failure }
+            .with_hint("`svc orgs` lists yours."),
+        _ => failure,
+    }
 }
 
 async fn read(path: &str, wanted: usize, client: &Client) -> Result<Vec<AuditEntry>, Failure> {

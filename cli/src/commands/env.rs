@@ -181,8 +181,9 @@ async fn remove(name: &ProjectName, key: &EnvKey, client: &Client, output: Outpu
 
 async fn pull(name: &ProjectName, file: &Path, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
     let env = variables(name, client).await?;
-    let text: String =
-        env.iter().map(|variable| format!("{}={}\n", variable.key, quoted(variable.value.expose()))).collect();
+    let lines = env.iter().map(|variable| format!("{}={}", variable.key, quoted(variable.value.expose())));
+    // A line break after each.
+    let text = lines.chain([String::new()]).collect::<Vec<_>>().join("\n");
     if file == Path::new("-") {
         return output.result(&json!({"env": env}), || text);
     }
