@@ -146,3 +146,22 @@ async fn a_move_and_a_deletion_at_once_leave_one_of_them() {
     let recorded = "SELECT count(*) FROM audit_log WHERE action = 'project.delete'";
     assert_eq!(world.sql_number(recorded).await, deleted, "what is recorded is what happened");
 }
+
+#[tokio::test]
+async fn an_org_and_a_project_that_comes_to_it_do_not_both_go() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    transfer(&ada, Value::Null).await.ok();
+    for round in 0..10 {
+        let org = format!("acme-{round}");
+        world.org(&ada, &org).await;
+        let removal = async { ada.delete(&format!("/orgs/{org}")).await };
+        let (moved, removed) = join(transfer(&ada, org.as_str()), removal).await;
+        let outcome = (moved.status.as_u16(), removed.status.as_u16());
+        assert!(matches!(outcome, (200, 409) | (404, 200)), "round {round}: {outcome:?} {}", moved.text());
+        if outcome.0 == 200 {
+            transfer(&ada, Value::Null).await.ok();
+        }
+    }
+}

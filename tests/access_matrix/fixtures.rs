@@ -54,6 +54,14 @@ impl<'w> Fixtures<'w> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (org, owner) = (format!("org-{number}"), &self.cast.owner);
         self.world.org(owner, &org).await;
+        // There are more of them than a plan allows; and shared ones need something to be shared.
+        self.world
+            .sql(&format!(
+                "UPDATE orgs SET created_by = NULL WHERE name = '{org}';
+                 INSERT INTO installations (id, account, account_id, account_type, created_at)
+                     VALUES ({number}, 'acme', 1, 'organization', now())"
+            ))
+            .await;
         for (login, role) in [("member", "member"), ("admin", "admin"), ("colleague", "member")] {
             self.world.join(&org, login, role).await;
         }
@@ -86,6 +94,17 @@ impl<'w> Fixtures<'w> {
                     let token = json!({ "kind": "ai" });
                     let token = owner.post(&format!("/orgs/{org}/tokens")).json(&token).await.created();
                     values.insert("{id}", token["id"].as_str().unwrap().to_owned());
+                }
+                if path.ends_with("/icon") {
+                    let path = format!("/orgs/{org}/icon");
+                    owner.put(&path).header("content-type", "image/png").body(PNG).await.assert_status(200);
+                }
+                if path.contains("/installations/") {
+                    let share = "INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at)
+                                 SELECT $, o.id, u.id, now() FROM orgs o, users u
+                                 WHERE o.name = '%' AND u.vcs_login = 'owner'";
+                    self.world.sql(&share.replace('$', &number.to_string()).replace('%', &org)).await;
+                    values.insert("{id}", number.to_string());
                 }
                 values.insert("{login}", "colleague".to_owned());
                 values.insert("{name}", org);

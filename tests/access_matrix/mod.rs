@@ -160,7 +160,6 @@ async fn everybody_may_do_exactly_what_the_table_says() {
     let world = World::builder()
         .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000_000)
         .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000_000)
-        .set("LIMITS__ORGS_PER_CREATOR", 1_000_000)
         .start()
         .await;
     let fixtures = Fixtures::new(&world).await;

@@ -2,8 +2,8 @@
 
 use super::Rule::{AnyToken, Org, Own, Person, Project, Public};
 use super::{
-    Body::{Empty, Gzip, Json},
-    Level::{Admin, Deploy, Member},
+    Body::{Empty, Gzip, Json, Png},
+    Level::{Admin, Deploy, Member, Owner},
     Row,
 };
 
@@ -49,11 +49,30 @@ pub(super) const TABLE: &[Row] = &[
     Row("POST /projects/{name}/repo", Project(Member), 200, Json(r#"{"repo":null}"#)),
     Row("GET /orgs/{name}/installations", Org(Member), 200, Empty),
     Row("POST /orgs/{name}/installations", Org(Member), 404, Json(r#"{"installation_id":1}"#)),
-    Row("DELETE /orgs/{name}/installations/{id}", Org(Member), 404, Empty),
+    Row("DELETE /orgs/{name}/installations/{id}", Org(Admin), 200, Empty),
     Row("POST /webhooks/github", Public, 404, Json("{}")),
     // Organizations.
     Row("GET /orgs", Person, 200, Empty),
     Row("POST /orgs", Person, 201, Json(r#"{"name":"{new}"}"#)),
     Row("GET /orgs/{name}", Org(Member), 200, Empty),
+    Row("PATCH /orgs/{name}", Org(Admin), 200, Json(r#"{"display_name":"Acme"}"#)),
+    Row("DELETE /orgs/{name}", Org(Owner), 200, Empty),
     Row("GET /orgs/{name}/audit", Org(Admin), 200, Empty),
+    Row("GET /orgs/{name}/icon", Public, 200, Empty),
+    Row("PUT /orgs/{name}/icon", Org(Admin), 200, Png),
+    Row("DELETE /orgs/{name}/icon", Org(Admin), 200, Empty),
+    // Of somebody else: everybody may leave.
+    Row("DELETE /orgs/{name}/members/{login}", Org(Admin), 200, Empty),
+    Row("PUT /orgs/{name}/members/{login}", Org(Owner), 200, Json(r#"{"role":"admin"}"#)),
+    Row("GET /orgs/{name}/invites", Org(Admin), 200, Empty),
+    Row("POST /orgs/{name}/invites", Org(Admin), 201, Json(r#"{"email":"new@example.com","role":"member"}"#)),
+    Row("DELETE /orgs/{name}/invites/{id}", Org(Admin), 200, Empty),
+    Row("GET /invites/{token}", Public, 200, Empty),
+    Row("POST /invites/{token}/accept", Person, 200, Empty),
+    Row("GET /orgs/{name}/tokens", Org(Admin), 200, Empty),
+    Row("POST /orgs/{name}/tokens", Org(Admin), 201, Json(r#"{"kind":"ai"}"#)),
+    Row("DELETE /orgs/{name}/tokens/{id}", Org(Admin), 200, Empty),
+    // What AI keys were used for.
+    Row("GET /usage/ai", Person, 200, Empty),
+    Row("GET /orgs/{name}/usage/ai", Org(Member), 200, Empty),
 ];
