@@ -22,6 +22,7 @@ mod device;
 mod env;
 mod errors;
 mod gate;
+mod gateway;
 mod health;
 mod hostile_http;
 mod idempotency;

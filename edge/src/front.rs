@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 pub use self::body::Body;
 pub(crate) use self::visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor};
 use crate::{
+    gateway::Gateway,
     limits,
     platform::Platform,
     route::{Recollection, Routes},
@@ -36,6 +37,7 @@ pub struct Front {
     routes: Arc<Routes>,
     sites: Sites,
     platform: Platform,
+    gateway: Arc<Gateway>,
     trusted: Networks,
     http_mode: HttpMode,
     /// The port of our public HTTPS addresses, when it is not 443.
@@ -74,12 +76,19 @@ impl Application {
 
 impl Front {
     /// A front before these.
-    pub fn new(config: &Config, routes: Arc<Routes>, sites: Sites, platform: Platform) -> Result<Self, InvalidNetwork> {
+    pub fn new(
+        config: &Config,
+        routes: Arc<Routes>,
+        sites: Sites,
+        platform: Platform,
+        gateway: Arc<Gateway>,
+    ) -> Result<Self, InvalidNetwork> {
         Ok(Self {
             addresses: Addresses::new(&config.site),
             routes,
             sites,
             platform,
+            gateway,
             trusted: Networks::parse(&config.edge.trusted_proxies)?,
             http_mode: config.edge.http_mode,
             public_port: config.site.base_url.port(),
@@ -132,7 +141,7 @@ impl Front {
         match kind {
             // Boxed, like everything rare below: the future of a request is moved, and is as large as its largest branch.
             HostKind::Api | HostKind::Console => Box::pin(self.platform.hand_over(request, &host, visitor)).await,
-            HostKind::Gateway => unknown_url(request.method(), request.uri().path()),
+            HostKind::Gateway => Box::pin(self.gateway.answer(request)).await.map(Body::Gateway),
             HostKind::Unknown => page(request.method(), pages::unknown_host()),
             HostKind::Site(key) => match Box::pin(self.routes.site(&host, &key)).await {
                 Ok(Some(site)) => Box::pin(self.visit(&site, host, request, visitor)).await,
@@ -222,16 +231,4 @@ pub(crate) fn malformed() -> Response<Body> {
 fn closing(mut response: Response<SiteBody>) -> Response<Body> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response.map(Body::Site)
-}
-
-/// The AI gateway's answer to a path it does not have, in `OpenAI`'s shape.
-fn unknown_url(method: &Method, path: &str) -> Response<Body> {
-    let error = serde_json::json!({"error": {
-        "message": format!("Unknown request URL: {method} {path}. Please check the URL for typos."),
-        "type": "invalid_request_error", "param": null, "code": "unknown_url",
-    }});
-    let mut response = Response::new(SiteBody::from(Bytes::from(error.to_string())));
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    page(method, response)
 }

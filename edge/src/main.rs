@@ -9,16 +9,26 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Parser;
-use common::{config::Config, db, domain::Clock, redis::Redis, secrets::MasterKey, store::PackStore, telemetry};
+use common::{
+    config::Config,
+    db,
+    domain::{Clock, models::Models},
+    redis::Redis,
+    secrets::MasterKey,
+    store::PackStore,
+    telemetry,
+};
 use edge::{
     front::Front,
     gate::Gatekeeper,
+    gateway::{Gateway, keys::Keys, meter::Meter},
     listen::{Listeners, Sockets, Stop},
     platform::Platform,
     route::{Memory, Postgres, Routes, follow::Follower},
     sites::Sites,
 };
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
+use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -85,13 +95,18 @@ fn listeners(
     let redis = Redis::connect(&config.redis.url).context("redis.url")?;
     let store = PackStore::open(&config.store)?;
 
+    let edge = edge_id();
     let memory = Arc::new(Memory::default());
+    let keys = Keys::new(memory.marks(), near.clone(), db.clone(), &config.billing.plans);
     let routes = Arc::new(Routes::new(memory.clone(), Postgres { near, primary: db.clone() }, clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, routes.clone(), &config.site.console_url, clock.clone());
     let sites = Sites::new(Arc::new(store), routes.clone(), gatekeeper, clock.clone());
     let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
     let health = platform.health_watch();
-    let front = Arc::new(Front::new(config, routes, sites, platform).context("edge.trusted_proxies")?);
+    let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
+    let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
+    let gateway = Arc::new(Gateway::new(&config.gateway, &models, Arc::new(keys), meter, clock.clone())?);
+    let front = Arc::new(Front::new(config, routes, sites, platform, gateway.clone()).context("edge.trusted_proxies")?);
     let follower = Follower::new(memory, db.clone(), redis, clock.clone());
 
     let tls = (db, master_key, clock);
@@ -101,8 +116,15 @@ fn listeners(
     listeners.add_background(async move {
         stop.run_until_cancelled_owned(health).await;
     });
+    let (stop, nothing_to_settle) = (last_connection_gone.clone(), CancellationToken::new());
+    listeners.add_background(metering.run(nothing_to_settle.clone()));
+    listeners.add_background(async move {
+        stop.cancelled().await;
+        gateway.finish().await;
+        nothing_to_settle.cancel();
+    });
     listeners.accept_after(follower.announced());
-    listeners.add_background(follower.announcer(edge_id(), last_connection_gone.clone()));
+    listeners.add_background(follower.announcer(edge, last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)
 }

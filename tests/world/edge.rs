@@ -3,16 +3,19 @@
 use reqwest::{Certificate, Client, Method};
 use url::Url;
 
-use super::{process::Process, request::Request};
+use super::{
+    process::Process,
+    request::{Request, client},
+};
 
 /// An edge. A site's URL names the first edge's port; a visit goes to this edge's.
 pub struct Edge {
     pub process: Process,
     pub http_port: u16,
     pub https_port: u16,
+    pub browser: Client,
+    pub old_browser: Client,
     pub(super) ca: Certificate,
-    pub(super) browser: Client,
-    pub(super) old_browser: Client,
 }
 
 impl Edge {
@@ -41,6 +44,13 @@ impl Edge {
         self.request(Method::POST, url)
     }
 
+    /// A client of its own, whose connections end with it.
+    pub fn another_browser(&self, http2: bool) -> Client {
+        let builder = client().tls_certs_only([self.ca.clone()]);
+        let builder = if http2 { builder } else { builder.http1_only() };
+        builder.build().unwrap()
+    }
+
     /// The same over HTTP/1.1.
     pub fn get_http1(&self, url: &str) -> Request {
         Request::new(&self.old_browser, Method::GET, self.address(url).as_str())
@@ -48,7 +58,7 @@ impl Edge {
 
     /// A browser that keeps cookies, and belongs to one person.
     pub fn person(&self) -> Client {
-        super::request::client().tls_certs_only([self.ca.clone()]).cookie_store(true).build().unwrap()
+        client().tls_certs_only([self.ca.clone()]).cookie_store(true).build().unwrap()
     }
 
     /// A navigation, as a browser makes one.

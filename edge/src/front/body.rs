@@ -1,4 +1,4 @@
-//! What an answer of the edge carries: a site's bytes, or what admin sends.
+//! What an answer of the edge carries: a site's bytes, a completion, or what admin sends.
 
 use std::{
     pin::Pin,
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::sites::SiteBody;
+use crate::{gateway, sites::SiteBody};
 
 /// The body of any answer. An enum and no box: this is on every request's way.
 pub enum Body {
@@ -17,6 +17,8 @@ pub enum Body {
     Site(SiteBody),
     /// Admin's.
     Handed(Incoming),
+    /// The AI gateway's.
+    Gateway(gateway::Body),
 }
 
 impl From<SiteBody> for Body {
@@ -33,6 +35,7 @@ impl HttpBody for Body {
         match &mut *self {
             Self::Site(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Handed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Gateway(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -40,6 +43,7 @@ impl HttpBody for Body {
         match self {
             Self::Site(body) => body.is_end_stream(),
             Self::Handed(body) => body.is_end_stream(),
+            Self::Gateway(body) => body.is_end_stream(),
         }
     }
 
@@ -47,6 +51,7 @@ impl HttpBody for Body {
         match self {
             Self::Site(body) => body.size_hint(),
             Self::Handed(body) => body.size_hint(),
+            Self::Gateway(body) => body.size_hint(),
         }
     }
 }

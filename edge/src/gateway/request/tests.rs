@@ -1,0 +1,177 @@
+use common::{
+    config::{Gateway, gateway::Quirks},
+    domain::models::Models,
+};
+use http::StatusCode;
+
+use super::*;
+
+fn catalog(quirks: Option<Quirks>) -> Catalog {
+    let mut config = Gateway::default();
+    for provider in config.providers.values_mut() {
+        provider.quirks = quirks.clone().unwrap_or_default();
+    }
+    let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
+    Catalog::new(&models, &config).unwrap()
+}
+
+fn judged(body: &str) -> Result<Completion, Refusal> {
+    judge(&Bytes::copy_from_slice(body.as_bytes()), &catalog(None))
+}
+
+fn sent(fields: &str) -> String {
+    let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#);
+    let sent = judged(&body).unwrap_or_else(|refusal| panic!("{body}: {refusal:?}")).body;
+    let sent = String::from_utf8(sent.to_vec()).unwrap();
+    let expected = r#"{"model":"Qwen3-32B","messages":[{"role":"user"}]"#;
+    sent.strip_prefix(expected).unwrap_or_else(|| panic!("{sent}")).strip_suffix('}').unwrap().to_owned()
+}
+
+fn refused(body: &str) -> (StatusCode, serde_json::Value) {
+    let refusal = judged(body).err().unwrap_or_else(|| panic!("{body} was taken"));
+    (refusal.status, serde_json::from_str::<serde_json::Value>(&refusal.json()).unwrap()["error"].take())
+}
+
+#[test]
+fn fields_pass_as_they_are() {
+    let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"x":1}],"tools":[]"#;
+    assert_eq!(sent(fields), fields.replace(" , ", ",").replace(", ", ","));
+}
+
+#[test]
+fn the_ceiling_is_set_where_none_is_named() {
+    assert_eq!(sent(""), r#","max_tokens":4096"#);
+    assert_eq!(sent(r#","max_tokens":null"#), r#","max_tokens":4096"#);
+    assert_eq!(sent(r#","max_completion_tokens":5"#), r#","max_completion_tokens":5"#);
+    assert_eq!(
+        sent(r#","max_tokens":4096,"max_completion_tokens":1"#),
+        r#","max_tokens":4096,"max_completion_tokens":1"#
+    );
+}
+
+#[test]
+fn usage_is_asked_for_in_streams() {
+    assert!(
+        sent(r#","stream":true"#)
+            .ends_with(r#","stream":true,"max_tokens":4096,"stream_options":{"include_usage":true}"#)
+    );
+    for options in [r#"{"include_usage":false,"include_obfuscation":false}"#, r#"{"include_obfuscation":false}"#] {
+        let sent = sent(&format!(r#","max_tokens":1,"stream":true,"stream_options":{options}"#));
+        let expected = r#","stream_options":{"include_usage":true,"include_obfuscation":false}"#;
+        assert!(sent.ends_with(expected), "{sent}");
+    }
+    assert!(sent(r#","stream":true,"stream_options":null"#).contains(r#""stream_options":{"include_usage":true}"#));
+    assert!(!sent(r#","stream":false"#).contains("stream_options"));
+}
+
+#[test]
+fn nothing_is_stored() {
+    assert_eq!(sent(r#","store":true,"max_tokens":1"#), r#","store":false,"max_tokens":1"#);
+}
+
+#[test]
+fn a_limit_cannot_be_passed_by_writing_it_twice_or_oddly() {
+    assert_eq!(sent(r#","max_tokens":9999,"max_tokens":3"#), r#","max_tokens":3"#);
+    for fields in [
+        r#""max_tokens":3,"max_tokens":9999"#,
+        r#""m\u0061x_tokens":9999"#,
+        r#""max_tokens":3,"\u006d\u0061x_tokens":9999"#,
+    ] {
+        let (status, error) =
+            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#));
+        assert_eq!(status, 400);
+        assert_eq!((&error["code"], &error["param"]), (&"invalid_value".into(), &"max_tokens".into()));
+    }
+}
+
+#[test]
+fn a_reservation_covers_every_choice() {
+    let reserve = |fields: &str| {
+        judged(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#))
+            .unwrap()
+            .reserve
+            .completion
+    };
+    assert_eq!(reserve(""), 4096);
+    assert_eq!(reserve(r#","n":3,"max_tokens":10"#), 30);
+    assert_eq!(reserve(r#","max_tokens":10,"max_completion_tokens":20"#), 20);
+}
+
+#[test]
+fn a_provider_gets_only_what_it_knows() {
+    let quirks = Quirks {
+        drop: vec!["store".into(), "stream_options".into(), "user".into()],
+        rename: [("max_completion_tokens".into(), "max_tokens".into()), ("seed".into(), "random_seed".into())].into(),
+    };
+    let sent = |fields: &str| {
+        let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
+        let sent = judge(&body.into(), &catalog(Some(quirks.clone()))).unwrap().body;
+        String::from_utf8(sent.to_vec()).unwrap().split_once("}],").unwrap().1.to_owned()
+    };
+    assert_eq!(
+        sent(r#""max_completion_tokens":5,"stream":true,"user":"u","seed" : 1"#),
+        r#""max_tokens":5,"stream":true,"random_seed":1}"#
+    );
+    assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":6,"store":true"#), r#""max_tokens":6}"#);
+    assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":null"#), r#""max_tokens":5}"#);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (body, status, code, param) in [
+        ("", 400, "invalid_json", None),
+        ("{", 400, "invalid_json", None),
+        ("[]", 400, "invalid_json", None),
+        ("{} {}", 400, "invalid_json", None),
+        ("\u{feff}{}", 400, "invalid_json", None),
+        ("{}", 400, "missing_required_parameter", Some("model")),
+        (r#"{"model":null}"#, 400, "invalid_type", Some("model")),
+        (r#"{"model":7}"#, 400, "invalid_type", Some("model")),
+        (r#"{"model":"gpt-4o"}"#, 404, "model_not_found", Some("model")),
+        (r#"{"model":"Qwen3-32B"}"#, 404, "model_not_found", Some("model")),
+        (r#"{"model":"svc/qwen3-32b"}"#, 400, "missing_required_parameter", Some("messages")),
+        (r#"{"model":"svc/qwen3-32b","messages":"hi"}"#, 400, "invalid_type", Some("messages")),
+        (r#"{"model":"svc/qwen3-32b","messages":[]}"#, 400, "invalid_value", Some("messages")),
+        (r#"{"model":"svc/qwen3-32b","messages":["hi"]}"#, 400, "invalid_type", Some("messages[0]")),
+        (r#"{"model":"svc/qwen3-32b","messages":[{"content":"hi"}]}"#, 400, "invalid_type", Some("messages[0].role")),
+        (
+            r#"{"model":"svc/qwen3-32b","messages":[{"role":"user"},{"role":1}]}"#,
+            400,
+            "invalid_type",
+            Some("messages[1].role"),
+        ),
+        (r#"{"model":"svc/gpt-oss-120b","messages":[{"role":"user"}]}"#, 503, "model_unavailable", Some("model")),
+    ] {
+        let (found, error) = refused(body);
+        assert_eq!(
+            (found.as_u16(), error["code"].as_str(), error["param"].as_str()),
+            (status, Some(code), param),
+            "{body}"
+        );
+    }
+    for (name, value, code) in [
+        ("max_tokens", "0", "invalid_value"),
+        ("max_tokens", "-1", "invalid_value"),
+        ("max_tokens", "4097", "invalid_value"),
+        ("max_tokens", "1.0", "invalid_value"),
+        ("max_tokens", "1e3", "invalid_value"),
+        ("max_tokens", "\"5\"", "invalid_value"),
+        ("max_tokens", "99999999999999999999999", "invalid_value"),
+        ("max_completion_tokens", "4097", "invalid_value"),
+        ("max_completion_tokens", "true", "invalid_value"),
+        ("n", "0", "invalid_value"),
+        ("n", "1000", "invalid_value"),
+        ("stream", "1", "invalid_type"),
+        ("stream_options", "true", "invalid_type"),
+    ] {
+        let (status, error) =
+            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],"{name}":{value}}}"#));
+        assert_eq!((status.as_u16(), &error["code"], &error["param"]), (400, &code.into(), &name.into()), "{value}");
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    let body = format!(r#"{{"model":"svc/qwen3-32b","messages":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+    assert_eq!(refused(&body).1["code"], "invalid_json");
+}

@@ -1,0 +1,198 @@
+//! What of a provider's answer reaches the client, however it arrives.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Gateway, frames_of, words};
+use crate::stubs::provider::{Act, Script, choice, completion, event, usual_events, zipped};
+
+const RATES: [&str; 6] = [
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-limit-tokens",
+    "x-ratelimit-remaining-tokens",
+    "x-ratelimit-reset-tokens",
+];
+
+fn as_pieces(events: &[String], end: &str) -> Vec<Vec<u8>> {
+    events.iter().map(|event| format!("{event}{end}{end}").into_bytes()).collect()
+}
+
+#[tokio::test]
+async fn a_completion_comes_under_our_name_of_the_model() {
+    let gateway = Gateway::start().await;
+    let answer = gateway.complete(&json!({})).await.assert_nothing_of_provider();
+    for name in RATES {
+        assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
+    }
+    assert!(answer.header("x-request-id").starts_with("req_"));
+    let mut expected = completion("Hello!");
+    expected["model"] = "svc/gpt-oss-20b".into();
+    assert_eq!(answer.ok(), expected);
+
+    // Numbers keep their digits, fields their order, nothing is added.
+    let odd = r#" {"z":1.0,"model" : "upstream-name","choices":[{"a":123456789012345678901234567890}],"b":{"model":"kept"},"usage":{"prompt_tokens":1,"completion_tokens":1} } "#;
+    gateway.provider.next(Script::answer(200, &[("content-type", "application/json; charset=utf-8")], odd.as_bytes()));
+    let answer = gateway.complete(&json!({})).await;
+    answer.assert_body(200, odd.replace("\"upstream-name\"", "\"svc/gpt-oss-20b\""));
+}
+
+#[tokio::test]
+async fn a_completion_without_usage_gets_an_estimate_that_says_so() {
+    let gateway = Gateway::start().await;
+    let mut without = completion("Hello!");
+    without.as_object_mut().unwrap().remove("usage");
+    gateway.provider.next(Script::json(&without));
+    let usage = gateway.complete(&json!({})).await.ok()["usage"].take();
+    assert_eq!(usage["estimated"], true);
+    let count = |name: &str| usage[name].as_u64().unwrap();
+    assert!(count("prompt_tokens") > 0 && count("completion_tokens") > 0);
+    assert_eq!(count("total_tokens"), count("prompt_tokens") + count("completion_tokens"));
+}
+
+#[tokio::test]
+async fn a_stream_passes_as_it_comes() {
+    let gateway = Gateway::start().await;
+    let mut events = usual_events(3);
+    events.insert(1, ": keep-alive".to_owned());
+    gateway.provider.next(Script::events(&events));
+    let answer = gateway.stream().await;
+    assert_eq!(answer.header("cache-control"), "no-cache");
+    for name in RATES {
+        assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
+    }
+    let expected: String = events.iter().map(|event| format!("{event}\n\n")).collect();
+    assert_eq!(answer.text(), expected.replace("upstream-name", "svc/gpt-oss-20b"));
+    let frames = answer.frames();
+    assert_eq!(words(&frames), "wörd0 wörd1 wörd2 ");
+    let last = frames.last().unwrap();
+    assert_eq!((&last["choices"], &last["usage"]["completion_tokens"]), (&json!([]), &3.into()));
+}
+
+#[tokio::test]
+async fn a_stream_may_be_cut_anywhere_and_its_lines_end_anyhow() {
+    let gateway = Gateway::start().await;
+    let events = usual_events(8);
+    for end in ["\n", "\r\n", "\r"] {
+        let script = Script::stream(as_pieces(&events, end), true);
+        for size in [1, 7, 61] {
+            gateway.provider.next(script.clone().cut(size));
+            let frames = gateway.stream().await.frames();
+            assert_eq!(words(&frames).matches("wörd").count(), 8, "{end:?} {size}");
+            assert_eq!(frames.last().unwrap()["usage"]["total_tokens"], 17);
+        }
+        // All at once.
+        let all = as_pieces(&events, end).concat();
+        gateway.provider.next(Script::stream([all], true));
+        assert_eq!(gateway.stream().await.frames().len(), events.len() - 1);
+    }
+}
+
+#[tokio::test]
+async fn usage_is_in_the_last_frame_wherever_the_provider_says_it() {
+    let gateway = Gateway::start().await;
+    let word = event(&json!([choice(&json!({ "content": "word" }), None)]), &Value::Null);
+    let usage = |completion: u64| json!({ "prompt_tokens": 9, "completion_tokens": completion });
+    let stop = |usage: &Value| event(&json!([choice(&json!({}), Some("stop"))]), usage);
+    let growing = event(&json!([choice(&json!({ "content": "word" }), None)]), &usage(1));
+    let done = "data: [DONE]".to_owned();
+    for (events, estimated) in [
+        (vec![word.clone(), stop(&usage(2)), done.clone()], false),
+        (vec![growing.clone(), growing, stop(&usage(2)), done.clone()], false),
+        (vec![word.clone(), event(&json!([]), &usage(2)), stop(&Value::Null), done.clone()], false),
+        (vec![word.clone(), stop(&Value::Null), event(&json!([]), &usage(2))], false),
+        (vec![word, stop(&Value::Null), done], true),
+    ] {
+        gateway.provider.next(Script::events(&events));
+        let frames = gateway.stream().await.frames();
+        let last = frames.last().unwrap();
+        assert_eq!(last["usage"]["prompt_tokens"].as_u64().map(|tokens| tokens == 9), Some(!estimated), "{frames:?}");
+        assert_eq!(last["usage"]["estimated"], if estimated { Value::Bool(true) } else { Value::Null });
+        assert!(last["usage"]["completion_tokens"].as_u64() >= Some(2), "{frames:?}");
+        assert_eq!(last["model"], "svc/gpt-oss-20b");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_compressed_all_the_same_is_read() {
+    let gateway = Gateway::start().await;
+    let gzip = ("content-encoding", "gzip");
+    let body = completion("Hello!").to_string().into_bytes();
+    let whole = zipped(&[body]).concat();
+    gateway.provider.next(Script::answer(200, &[("content-type", "application/json"), gzip], &whole));
+    let answer = gateway.complete(&json!({})).await;
+    assert!(answer.find_header("content-encoding").is_none());
+    assert_eq!(answer.ok()["choices"][0]["message"]["content"], "Hello!");
+
+    let pieces = zipped(&as_pieces(&usual_events(4), "\n"));
+    for script in [
+        Script::encoded_stream(&[gzip], pieces.clone(), true),
+        Script::encoded_stream(&[gzip], pieces.clone(), true).cut(3),
+    ] {
+        gateway.provider.next(script);
+        assert_eq!(words(&gateway.stream().await.frames()).matches("wörd").count(), 4);
+    }
+    for encoding in ["br", "gzip, gzip"] {
+        let script = Script::encoded_stream(&[("content-encoding", encoding)], pieces.clone(), true);
+        gateway.provider.next(script);
+        gateway.stream().await.assert_openai_error(502, "upstream_error");
+    }
+    let script = Script::answer(200, &[("content-type", "application/json"), gzip], b"no gzip at all, but long enough");
+    gateway.provider.next(script);
+    gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    // 100 MB of nothing in 100 KB.
+    let bomb = zipped(&[vec![b' '; 100_000_000]]).concat();
+    gateway.provider.next(Script::answer(200, &[("content-type", "application/json"), gzip], &bomb));
+    gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+}
+
+#[tokio::test]
+async fn the_end_is_when_the_end_was_said() {
+    let gateway = Gateway::start().await;
+    // The provider keeps the connection open after its last word; the client does not wait for it.
+    let pieces = as_pieces(&usual_events(2), "\n");
+    gateway.provider.next(Script::stream(pieces.clone(), false).then(Act::Hang));
+    let began = Instant::now();
+    assert_eq!(words(&gateway.stream().await.frames()).matches("wörd").count(), 2);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // What it says after its last word is nobody's.
+    let mut more = pieces;
+    more.push(b"data: {\"error\":1}\n\n".to_vec());
+    gateway.provider.next(Script::stream(more, true));
+    assert_eq!(gateway.stream().await.frames().last().unwrap()["usage"]["completion_tokens"], 2);
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let gateway = Gateway::start().await;
+    for _ in 0..5 {
+        gateway.stream().await.frames();
+        gateway.complete(&json!({})).await.ok();
+    }
+    let connections: Vec<_> = gateway.provider.asked().iter().map(|asked| asked.connection).collect();
+    assert!(connections.iter().max() <= Some(&1), "{connections:?}");
+}
+
+#[tokio::test]
+async fn words_arrive_when_they_are_said() {
+    let gateway = Gateway::start().await;
+    let pause = Duration::from_millis(150);
+    gateway.provider.next(Script::usual_stream(6).slowly(pause));
+    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
+    let request = gateway.world.edge().browser.post(url).bearer_auth(&gateway.key);
+    let began = Instant::now();
+    let mut answer = request.json(&super::request(&json!({ "stream": true }))).send().await.unwrap();
+    let mut first = None;
+    let mut text = Vec::new();
+    while let Some(chunk) = answer.chunk().await.unwrap() {
+        text.extend_from_slice(&chunk);
+        if String::from_utf8_lossy(&text).contains("wörd0") {
+            first.get_or_insert_with(|| began.elapsed());
+        }
+    }
+    let (first, all) = (first.unwrap(), began.elapsed());
+    assert!(all >= pause * 9 && first < all - pause * 4, "the first word after {first:?} of {all:?}");
+    assert_eq!(frames_of(&String::from_utf8(text).unwrap()).len(), 10);
+}

@@ -1,0 +1,220 @@
+//! Providers that fail: the client learns what to do, and nothing of theirs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Gateway, frames_of, served_by};
+use crate::{
+    stubs::provider::{Act, SECRET, Script, completion, usual_events},
+    world::{World, ports},
+};
+
+#[tokio::test]
+async fn statuses_are_told_in_our_words() {
+    let gateway = Gateway::start().await;
+    for (status, ours, code) in [
+        (400, 400, "invalid_value"),
+        (413, 400, "invalid_value"),
+        (422, 400, "invalid_value"),
+        (401, 502, "upstream_error"),
+        (402, 502, "upstream_error"),
+        (403, 502, "upstream_error"),
+        (404, 502, "upstream_error"),
+        (418, 502, "upstream_error"),
+        (302, 502, "upstream_error"),
+        (201, 502, "upstream_error"),
+        (429, 429, "rate_limit_exceeded"),
+        (500, 502, "upstream_error"),
+        (503, 502, "upstream_error"),
+        (529, 502, "upstream_error"),
+        (504, 504, "upstream_timeout"),
+        (408, 504, "upstream_timeout"),
+    ] {
+        for stream in [false, true] {
+            let asked = gateway.provider.asked().len();
+            gateway.provider.next(Script::error(status));
+            let answer = gateway.complete(&json!({ "stream": stream })).await;
+            assert!(answer.find_header("x-ratelimit-limit-requests").is_some(), "{status}");
+            answer.assert_openai_error(ours, code);
+            // Asked once: it had answered.
+            assert_eq!(gateway.provider.asked().len(), asked + 1, "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn when_to_come_again_is_passed_on_within_reason() {
+    let gateway = Gateway::start().await;
+    for (status, ours, code) in [(429, 429, "rate_limit_exceeded"), (503, 502, "upstream_error")] {
+        for (said, passed) in [("7", Some("7")), ("86400", Some("120")), ("0", Some("1")), ("soon", None)] {
+            gateway.provider.next(Script::answer(status, &[("retry-after", said)], SECRET.as_bytes()));
+            let answer = gateway.complete(&json!({})).await;
+            assert_eq!(answer.find_header("retry-after"), passed, "{said}");
+            answer.assert_openai_error(ours, code);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_completion_is_an_error() {
+    let gateway = Gateway::start().await;
+    let json_type = ("content-type", "application/json");
+    let mut no_choices = completion("x");
+    no_choices["choices"] = SECRET.into();
+    for script in [
+        Script::answer(200, &[json_type], b""),
+        Script::answer(200, &[json_type], SECRET.as_bytes()),
+        Script::answer(200, &[json_type], b"[]"),
+        Script::answer(200, &[json_type], b"{\"model\":\"upstream-name\",\"choices\":[{]}"),
+        Script::answer(200, &[("content-type", "text/html")], format!("<html>{SECRET}").as_bytes()),
+        Script::json(&json!({ "error": { "message": SECRET } })),
+        Script::json(&no_choices),
+        Script::usual_stream(3),
+        Script(vec![
+            Act::Send(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000\r\n\r\n{\"choices\":["
+                    .to_vec(),
+            ),
+            Act::Close,
+        ]),
+        Script(vec![Act::Send(b"no HTTP at all\r\n\r\n".to_vec()), Act::Close]),
+        Script(vec![
+            Act::Send(format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(200_000)).into_bytes()),
+            Act::Close,
+        ]),
+    ] {
+        gateway.provider.next(script.clone());
+        let answer = gateway.complete(&json!({})).await;
+        assert_eq!(answer.status.as_u16(), 502, "{script:?}");
+        answer.assert_openai_error(502, "upstream_error");
+    }
+    // And what is no stream, where one was asked for.
+    gateway.provider.next(Script::completion());
+    gateway.stream().await.assert_openai_error(502, "upstream_error");
+    // The gateway is as well as before.
+    gateway.complete(&json!({})).await.ok();
+}
+
+/// A stream that fails: what came before, and the error. The connection does not end as a whole answer does.
+async fn failing(gateway: &Gateway, script: Script) -> (Vec<String>, Value) {
+    gateway.provider.next(script);
+    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
+    for client in [&gateway.world.edge().browser, &gateway.world.edge().old_browser] {
+        let _ = client;
+    }
+    let request = gateway.world.edge().old_browser.post(url).bearer_auth(&gateway.key);
+    let mut answer = request.json(&super::request(&json!({ "stream": true }))).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let mut text = Vec::new();
+    let broken = loop {
+        match answer.chunk().await {
+            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
+            Ok(None) => break false,
+            Err(_) => break true,
+        }
+    };
+    let text = String::from_utf8(text).unwrap();
+    assert!(broken, "a clean end: {text}");
+    assert!(!text.contains(SECRET) && !text.contains("upstream-name") && !text.contains("[DONE]"), "{text}");
+    let mut events = frames_of(&text);
+    let error = events.pop().unwrap_or_else(|| panic!("no error frame: {text}"));
+    let mut error: Value = serde_json::from_str(&error).unwrap_or_else(|e| panic!("{e}: {error}"));
+    crate::world::answer::keys(&error, "error");
+    crate::world::answer::keys(&error["error"], "message type param code");
+    (events, error["error"].take())
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_ends_in_an_error_and_never_cleanly() {
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__IDLE_SECONDS", 1)).await;
+    let pieces = |count: usize| -> Vec<Vec<u8>> {
+        usual_events(4).into_iter().take(count).map(|event| format!("{event}\n\n").into_bytes()).collect()
+    };
+    let with = |count: usize, more: &str| [pieces(count), vec![more.as_bytes().to_vec()]].concat();
+    let said = format!("data: {{\"error\":{{\"message\":\"{SECRET}\",\"code\":500}}}}\n\ndata: [DONE]\n\n");
+    for (script, code, words) in [
+        (Script::stream(with(3, &said), true), "upstream_error", 3),
+        (Script::stream(with(2, &format!("event: error\ndata: {SECRET}\n\n")), true), "upstream_error", 2),
+        (Script::stream(with(2, &format!("data: {SECRET}\n\n")), true), "upstream_error", 2),
+        // The end of everything, but not of the stream: before the reason to stop, and after it.
+        (Script::stream(pieces(3), true), "upstream_error", 3),
+        (Script::stream(pieces(6), true), "upstream_error", 6),
+        (Script::stream(Vec::new(), true), "upstream_error", 0),
+        (Script::stream(pieces(3), false).then(Act::Close), "upstream_error", 3),
+        (Script::stream(with(3, "data: {\"half"), false).then(Act::Close), "upstream_error", 3),
+        (
+            Script::stream(pieces(3), false).then(Act::Wait(Duration::from_millis(100))).then(Act::Reset),
+            "upstream_error",
+            3,
+        ),
+        (Script::stream(pieces(3), false).then(Act::Hang), "upstream_timeout", 3),
+        (
+            Script::stream(with(3, &format!("data: {}", "x".repeat(2_000_000))), false).then(Act::Hang),
+            "upstream_error",
+            3,
+        ),
+    ] {
+        let what = format!("{:.300}", format!("{script:?}"));
+        let (events, error) = failing(&gateway, script).await;
+        assert_eq!((events.len(), &error["code"]), (words, &code.into()), "{what}");
+    }
+    gateway.stream().await.frames();
+}
+
+#[tokio::test]
+async fn silence_has_an_end() {
+    let gateway =
+        Gateway::start_with(|world| world.set("GATEWAY__FIRST_BYTE_SECONDS", 1).set("GATEWAY__IDLE_SECONDS", 1)).await;
+    for stream in [false, true] {
+        gateway.provider.next(Script(vec![Act::Hang]));
+        gateway.complete(&json!({ "stream": stream })).await.assert_openai_error(504, "upstream_timeout");
+    }
+    let half = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{".to_vec();
+    gateway.provider.next(Script(vec![Act::Send(half), Act::Hang]));
+    gateway.complete(&json!({})).await.assert_openai_error(504, "upstream_timeout");
+    assert_eq!(gateway.provider.asked().len(), 3, "a slow provider is not asked twice");
+    // Slower than that in all, but never silent for so long.
+    gateway.provider.next(Script::usual_stream(6).slowly(Duration::from_millis(300)));
+    gateway.stream().await.frames();
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_again_only_when_that_is_safe() {
+    let gateway = Gateway::start().await;
+    // A kept connection that is closed as the request comes.
+    for end in [Act::Close, Act::Reset] {
+        gateway.complete(&json!({})).await.ok();
+        let asked = gateway.provider.asked().len();
+        gateway.provider.next(Script(vec![end]));
+        gateway.complete(&json!({})).await.ok();
+        assert_eq!(gateway.provider.asked().len(), asked + 2);
+    }
+    // Twice in a row is once too often: the second connection was new.
+    let asked = gateway.provider.asked().len();
+    gateway.provider.next(Script(vec![Act::Close]));
+    gateway.provider.next(Script(vec![Act::Close]));
+    gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    assert_eq!(gateway.provider.asked().len(), asked + 2);
+    // Not once it had begun to answer.
+    gateway.complete(&json!({})).await.ok();
+    let asked = gateway.provider.asked().len();
+    let begun = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{".to_vec();
+    gateway.provider.next(Script(vec![Act::Send(begun), Act::Close]));
+    gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    assert_eq!(gateway.provider.asked().len(), asked + 1);
+    // Nor when it closed a kept connection before: that one is not taken.
+    gateway.provider.next(Script::completion().then(Act::Close));
+    gateway.complete(&json!({})).await.ok();
+    gateway.complete(&json!({})).await.ok();
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there_is_an_error() {
+    let world = served_by(&format!("http://127.0.0.1:{}", ports::free())).start().await;
+    let key = super::create_key(&world.user("ada").await).await;
+    let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
+    let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;
+    answer.assert_openai_error(502, "upstream_error");
+    let _: &World = &world;
+}

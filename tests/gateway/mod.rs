@@ -1,0 +1,133 @@
+//! The AI gateway, in front of providers that behave and providers that do not.
+
+mod answers;
+mod clients;
+mod failures;
+mod hangups;
+mod models;
+mod privacy;
+mod requests;
+
+use serde_json::{Value, json};
+
+use crate::{
+    stubs::provider::{KEY, Provider, SECRET},
+    world::{
+        Actor, Builder, World,
+        answer::{Answer, keys},
+        request::Request,
+    },
+};
+
+/// A world whose models are all served by one provider, and somebody with a key.
+struct Gateway {
+    world: World,
+    provider: Provider,
+    ada: Actor,
+    key: String,
+}
+
+impl Gateway {
+    async fn start() -> Self {
+        Self::start_with(|builder| builder).await
+    }
+
+    async fn start_with(configure: impl FnOnce(Builder) -> Builder) -> Self {
+        let provider = Provider::start().await;
+        let world = configure(served_by(&provider.url)).start().await;
+        let ada = world.user("ada").await;
+        let key = create_key(&ada).await;
+        Self { world, provider, ada, key }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://ai.svc.localhost:{}{path}", self.world.public_port())
+    }
+
+    fn get(&self, path: &str) -> Request {
+        self.world.edge().get(&self.url(path)).bearer(&self.key)
+    }
+
+    fn post(&self, body: impl Into<String>) -> Request {
+        let request = self.world.edge().post(&self.url("/v1/chat/completions")).bearer(&self.key);
+        request.header("content-type", "application/json").body(body.into())
+    }
+
+    /// A completion with these fields beside the usual ones.
+    fn complete(&self, fields: &Value) -> Request {
+        self.post(request(fields).to_string())
+    }
+
+    fn stream(&self) -> Request {
+        self.complete(&json!({ "stream": true }))
+    }
+}
+
+/// A world to be whose models are all served at `url`.
+fn served_by(url: &str) -> Builder {
+    World::builder()
+        .set("GATEWAY__PROVIDER_URL", url)
+        .set("GATEWAY__PROVIDER_API_KEY", KEY)
+        // Tests of other things must not run into these.
+        .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
+        .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
+}
+
+async fn create_key(actor: &Actor) -> String {
+    let created = actor.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+    created["token"].as_str().unwrap().to_owned()
+}
+
+fn request(fields: &Value) -> Value {
+    let mut request = json!({ "model": "svc/gpt-oss-20b", "messages": [{ "role": "user", "content": "Hi?" }] });
+    request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    request
+}
+
+impl Answer {
+    /// An error of `OpenAI`'s shape, whole and nothing beside it, without a word of the provider's.
+    #[track_caller]
+    fn assert_openai_error(self, status: u16, code: &str) -> Value {
+        let mut body = self.assert_nothing_of_provider().json(status);
+        keys(&body, "error");
+        keys(&body["error"], "message type param code");
+        assert_eq!(body["error"]["code"], code, "{body}");
+        assert!(!body["error"]["message"].as_str().unwrap().is_empty());
+        assert!(body["error"]["type"].is_string(), "{body}");
+        body["error"].take()
+    }
+
+    /// Neither the provider's headers, nor its words, nor its name of the model, nor our key there.
+    #[track_caller]
+    fn assert_nothing_of_provider(self) -> Self {
+        let seen = format!("{:?} {}", self.headers, self.text());
+        for secret in [SECRET, KEY, "upstream-name", "set-cookie"] {
+            assert!(!seen.contains(secret), "{}: {secret} in {seen}", self.what);
+        }
+        self
+    }
+
+    /// The frames of a whole stream, which ends as streams should.
+    #[track_caller]
+    fn frames(self) -> Vec<Value> {
+        let answer = self.assert_status(200).assert_nothing_of_provider();
+        assert!(answer.header("content-type").starts_with("text/event-stream"), "{:?}", answer.headers);
+        let text = answer.text();
+        let mut events = frames_of(&text);
+        assert_eq!(events.pop().as_deref(), Some("[DONE]"), "{text}");
+        events.iter().map(|data| serde_json::from_str(data).unwrap_or_else(|e| panic!("{e}: {data}"))).collect()
+    }
+}
+
+/// The data of every event, as a client of server-sent events reads them.
+#[track_caller]
+fn frames_of(text: &str) -> Vec<String> {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let events = text.split("\n\n").filter(|event| !event.is_empty() && !event.starts_with(':'));
+    events.map(|event| event.strip_prefix("data: ").unwrap_or_else(|| panic!("{event}")).to_owned()).collect()
+}
+
+/// The words of a stream's choices.
+fn words(frames: &[Value]) -> String {
+    frames.iter().filter_map(|frame| frame["choices"][0]["delta"]["content"].as_str()).collect()
+}

@@ -1,0 +1,158 @@
+//! `GET /v1/models`, and what stands before everything the gateway answers.
+
+use serde_json::{Value, json};
+
+use super::{Gateway, create_key, request};
+use crate::world::{
+    World,
+    answer::{Answer, keys},
+};
+
+#[tokio::test]
+async fn the_eight_models_are_listed_with_their_prices() {
+    let gateway = Gateway::start().await;
+    let list = gateway.get("/v1/models").await.ok();
+    keys(&list, "object data");
+    assert_eq!(list["object"], "list");
+    let models = list["data"].as_array().unwrap();
+    let table: Vec<_> = models
+        .iter()
+        .map(|model| {
+            keys(model, "id object created owned_by pricing");
+            keys(&model["pricing"], "input output currency unit");
+            assert_eq!((&model["object"], &model["pricing"]["currency"]), (&"model".into(), &"EUR".into()));
+            assert_eq!(model["pricing"]["unit"], "cents_per_million_tokens");
+            assert!(model["created"].is_u64());
+            let price = |name: &str| model["pricing"][name].as_u64().unwrap();
+            (model["id"].as_str().unwrap(), model["owned_by"].as_str().unwrap(), price("input"), price("output"))
+        })
+        .collect();
+    assert_eq!(
+        table,
+        [
+            ("svc/gpt-oss-120b", "Scaleway", 25, 100),
+            ("svc/gpt-oss-20b", "OVHcloud", 10, 40),
+            ("svc/llama-3.3-70b-instruct", "Scaleway", 135, 135),
+            ("svc/mistral-large", "Mistral AI", 300, 900),
+            ("svc/mistral-medium", "Mistral AI", 60, 300),
+            ("svc/mistral-small", "Mistral AI", 15, 45),
+            ("svc/qwen3-32b", "OVHcloud", 15, 45),
+            ("svc/qwen3-coder-30b", "Scaleway", 30, 120),
+        ]
+    );
+    for path in ["/v1/models/svc/qwen3-32b", "/v1/models/svc%2Fqwen3-32b", "/v1/models/svc%2fqwen3-32b?x=1"] {
+        let model = gateway.get(path).await.ok();
+        assert_eq!(&model, models.iter().find(|model| model["id"] == "svc/qwen3-32b").unwrap());
+    }
+    for path in ["/v1/models/svc/gpt-5", "/v1/models/Qwen3-32B", "/v1/models/svc", "/v1/models/%FF"] {
+        let error = gateway.get(path).await.assert_openai_error(404, "model_not_found");
+        assert_eq!(error["param"], "model");
+    }
+    let head = gateway.world.edge().head(&gateway.url("/v1/models")).bearer(&gateway.key).await;
+    assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+}
+
+#[tokio::test]
+async fn only_ai_keys_get_in_and_only_until_they_are_revoked() {
+    let gateway = Gateway::start().await;
+    let edge = gateway.world.edge();
+    let cli = gateway.ada.token.clone().unwrap();
+    let nobodys = format!("svc_{}", "x".repeat(43));
+    for shown in [
+        None,
+        Some(format!("Bearer {cli}")),
+        Some(format!("Bearer {nobodys}")),
+        Some("Bearer sk-proj-1234".to_owned()),
+        Some("Bearer ".to_owned()),
+        Some("Bearer".to_owned()),
+        Some(format!("Basic {}", gateway.key)),
+        Some(gateway.key.clone()),
+    ] {
+        let completion = edge.post(&gateway.url("/v1/chat/completions")).json(&request(&json!({})));
+        let model = edge.get(&gateway.url("/v1/models/svc/qwen3-32b"));
+        for request in [edge.get(&gateway.url("/v1/models")), model, completion] {
+            let request = match &shown {
+                Some(shown) => request.header("authorization", shown),
+                None => request,
+            };
+            let error = request.await.assert_openai_error(401, "invalid_api_key");
+            assert!(!error["message"].as_str().unwrap().contains("svc_"), "{error}");
+        }
+    }
+    assert!(gateway.provider.asked().is_empty());
+
+    edge.get(&gateway.url("/v1/models")).header("authorization", format!("bearer  {}", gateway.key)).await.ok();
+    let created = gateway.ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+    let key = created["token"].as_str().unwrap();
+    edge.get(&gateway.url("/v1/models")).bearer(key).await.ok();
+    gateway.ada.delete(&format!("/tokens/{}", created["id"].as_str().unwrap())).await.ok();
+    edge.get(&gateway.url("/v1/models")).bearer(key).await.assert_openai_error(401, "invalid_api_key");
+}
+
+#[tokio::test]
+async fn paths_and_methods_are_told_apart_as_openai_does() {
+    let gateway = Gateway::start().await;
+    let unknown = [
+        "/",
+        "/v1",
+        "/v1/models/",
+        "/v1/chat",
+        "/v1/completions",
+        "/v1/chat/completions/",
+        "//v1/models",
+        "/v2/models",
+    ];
+    for path in unknown {
+        let error = gateway.get(path).await.assert_openai_error(404, "unknown_url");
+        assert_eq!(error["type"], "invalid_request_error");
+    }
+    for (method, path, allow) in [
+        ("GET", "/v1/chat/completions", "POST, OPTIONS"),
+        ("DELETE", "/v1/chat/completions", "POST, OPTIONS"),
+        ("POST", "/v1/models", "GET, HEAD, OPTIONS"),
+        ("DELETE", "/v1/models/svc/qwen3-32b", "GET, HEAD, OPTIONS"),
+    ] {
+        let request = gateway.world.edge().request(method.parse().unwrap(), &gateway.url(path));
+        let answer = request.bearer(&gateway.key).await;
+        assert_eq!(answer.header("allow"), allow);
+        answer.assert_openai_error(405, "method_not_allowed");
+    }
+}
+
+async fn preflight(gateway: &Gateway, origin: &str) -> Answer {
+    let request = gateway.world.edge().request(reqwest::Method::OPTIONS, &gateway.url("/v1/chat/completions"));
+    let request = request.header("origin", origin).header("access-control-request-method", "POST");
+    request.header("access-control-request-headers", "authorization,content-type,x-stainless-os").await
+}
+
+#[tokio::test]
+async fn pages_may_not_call_it_unless_the_operator_says_so() {
+    let gateway = Gateway::start().await;
+    let refused = preflight(&gateway, "https://page.example").await.assert_status(204);
+    assert_eq!(refused.header("allow"), "POST, OPTIONS");
+    let models = gateway.get("/v1/models").header("origin", "https://page.example").await;
+    for answer in [refused, models] {
+        assert!(!format!("{:?}", answer.headers).contains("access-control"), "{:?}", answer.headers);
+    }
+
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__CORS_ORIGINS", "https://page.example")).await;
+    let allowed = preflight(&gateway, "https://page.example").await.assert_status(204);
+    assert_eq!(allowed.header("access-control-allow-origin"), "https://page.example");
+    assert_eq!(allowed.header("access-control-allow-headers"), "authorization,content-type,x-stainless-os");
+    assert!(allowed.header("access-control-allow-methods").contains("POST"));
+    let models = gateway.get("/v1/models").header("origin", "https://page.example").await;
+    assert_eq!(models.header("access-control-allow-origin"), "https://page.example");
+    assert_eq!(models.header("vary"), "origin");
+    assert!(preflight(&gateway, "https://other.example").await.find_header("access-control-allow-origin").is_none());
+}
+
+#[tokio::test]
+async fn a_model_whose_provider_has_no_key_says_so() {
+    let world = World::start().await;
+    let key = create_key(&world.user("ada").await).await;
+    let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
+    let answer = world.edge().post(&url).bearer(&key).json(&request(&json!({}))).await;
+    assert_eq!(answer.header("x-should-retry"), "false");
+    let error = answer.assert_openai_error(503, "model_unavailable");
+    assert_eq!((&error["param"], &error["type"]), (&Value::from("model"), &Value::from("server_error")));
+}
