@@ -63,7 +63,7 @@ async fn a_stream_passes_as_it_comes() {
     for name in RATES {
         assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
     }
-    let expected: String = events.iter().map(|event| format!("{event}\n\n")).collect();
+    let expected: String = events.iter().flat_map(|event| [event, "\n\n"]).collect();
     assert_eq!(answer.text(), expected.replace("upstream-name", "svc/gpt-oss-20b"));
     let frames = answer.frames();
     assert_eq!(words(&frames), "wörd0 wörd1 wörd2 ");
@@ -193,6 +193,6 @@ async fn words_arrive_when_they_are_said() {
         }
     }
     let (first, all) = (first.unwrap(), began.elapsed());
-    assert!(all >= pause * 9 && first < all - pause * 4, "the first word after {first:?} of {all:?}");
+    assert!(all >= pause * 9 && first + pause * 4 < all, "the first word after {first:?} of {all:?}");
     assert_eq!(frames_of(&String::from_utf8(text).unwrap()).len(), 10);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Gateway, frames_of, served_by};
 use crate::{
     stubs::provider::{Act, SECRET, Script, completion, usual_events},
-    world::{World, ports},
+    world::ports,
 };
 
 #[tokio::test]
@@ -100,9 +100,6 @@ async fn what_is_no_completion_is_an_error() {
 async fn failing(gateway: &Gateway, script: Script) -> (Vec<String>, Value) {
     gateway.provider.next(script);
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    for client in [&gateway.world.edge().browser, &gateway.world.edge().old_browser] {
-        let _ = client;
-    }
     let request = gateway.world.edge().old_browser.post(url).bearer_auth(&gateway.key);
     let mut answer = request.json(&super::request(&json!({ "stream": true }))).send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -216,5 +213,4 @@ async fn a_provider_that_is_not_there_is_an_error() {
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
     let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;
     answer.assert_openai_error(502, "upstream_error");
-    let _: &World = &world;
 }

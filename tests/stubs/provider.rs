@@ -56,7 +56,6 @@ pub struct Asked {
 
 #[derive(Default)]
 struct Shared {
-    usual: Mutex<Option<Script>>,
     next: Mutex<VecDeque<Script>>,
     asked: Mutex<Vec<Asked>>,
     connections: AtomicUsize,
@@ -86,11 +85,6 @@ impl Provider {
             }
         });
         Self { url, shared, server: server.abort_handle() }
-    }
-
-    /// What it does from now on.
-    pub fn always(&self, script: Script) {
-        *self.shared.usual.lock().unwrap() = Some(script);
     }
 
     /// What it does when it is asked next, and for the times after that when called again.
@@ -283,7 +277,7 @@ fn head(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status} Whatever\r\nserver: {SECRET}\r\nx-request-id: {SECRET}\r\n");
     head.push_str("set-cookie: provider=1\r\nx-ratelimit-limit-requests: 5\r\n");
     for (name, value) in fields {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head.extend([name, ": ", value, "\r\n"]);
     }
     head.into_bytes()
 }
@@ -298,7 +292,7 @@ async fn attend(mut stream: TcpStream, connection: usize, shared: Arc<Shared>) {
     while let Some(asked) = read_request(&mut stream, &mut buffer, connection).await {
         let is_stream = asked.text.contains("\"stream\":true");
         shared.asked.lock().unwrap().push(asked);
-        let script = shared.next.lock().unwrap().pop_front().or_else(|| shared.usual.lock().unwrap().clone());
+        let script = shared.next.lock().unwrap().pop_front();
         let script = script.unwrap_or_else(|| if is_stream { Script::usual_stream(5) } else { Script::completion() });
         if !play(&mut stream, script, &shared).await {
             return;

@@ -90,21 +90,17 @@ impl Models {
         }
         let providers = (config.providers.iter())
             .map(|(name, provider)| {
-                let (key, url, access, quirks) = match &config.provider_url {
-                    Some(url) => {
-                        let access =
-                            config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
-                        ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
-                    }
-                    None => {
-                        let key = variable(&provider.api_key_env).filter(|key| !key.trim().is_empty());
-                        let access = key.map_or_else(
-                            || Access::Missing(provider.api_key_env.clone()),
-                            |key| Access::Key(key.trim().to_owned().into()),
-                        );
-                        let quirks = Some(provider.quirks.clone());
-                        (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
-                    }
+                let (key, url, access, quirks) = if let Some(url) = &config.provider_url {
+                    let access = config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
+                    ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
+                } else {
+                    let key = variable(&provider.api_key_env).filter(|key| !key.trim().is_empty());
+                    let access = key.map_or_else(
+                        || Access::Missing(provider.api_key_env.clone()),
+                        |key| Access::Key(key.trim().to_owned().into()),
+                    );
+                    let quirks = Some(provider.quirks.clone());
+                    (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
                 };
                 let provider = Provider {
                     name: name.clone(),

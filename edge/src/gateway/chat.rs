@@ -296,12 +296,11 @@ fn span(wait: Duration) -> String {
 /// What a provider says of when to come again, within reason: a client would sleep as long as it is told.
 fn retry_after(headers: &HeaderMap, clock: &common::domain::Clock) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let at = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-            at.saturating_sub(Duration::from_millis(clock.now().unix_millis()))
-        }
+    let wait = if let Ok(seconds) = text.parse() {
+        Duration::from_secs(seconds)
+    } else {
+        let at = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        at.saturating_sub(Duration::from_millis(clock.now().unix_millis()))
     };
     Some(wait.clamp(Duration::from_secs(1), limits::PROVIDER_RETRY_AFTER))
 }

@@ -53,8 +53,7 @@ impl<'t> Fields<'t> {
         let text = self.text;
         let open = space(text, self.at);
         let mut at = match (self.begun, text.get(open)) {
-            (false, Some(b'{')) => space(text, open + 1),
-            (true, Some(b',')) => space(text, open + 1),
+            (false, Some(b'{')) | (true, Some(b',')) => space(text, open + 1),
             (true, Some(b'}')) => return if space(text, open + 1) == text.len() { Ok(None) } else { Err(Malformed) },
             _ => return Err(Malformed),
         };

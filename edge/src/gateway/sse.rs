@@ -124,7 +124,7 @@ impl Frames {
 
     /// What was used: as the provider says, else as it seems.
     pub(super) fn usage(&self) -> Usage {
-        self.usage.clone().unwrap_or(Usage {
+        self.usage.unwrap_or(Usage {
             prompt: self.likely_prompt,
             completion: self.likely_completion.min(self.most_completion),
             estimated: true,
@@ -268,13 +268,16 @@ fn identity(id: Option<&[u8]>, created: Option<&[u8]>) -> Vec<u8> {
 pub(super) fn reported(usage: &[u8]) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Reported {
-        prompt_tokens: Option<u64>,
-        completion_tokens: Option<u64>,
-        total_tokens: Option<u64>,
+        #[serde(rename = "prompt_tokens")]
+        prompt: Option<u64>,
+        #[serde(rename = "completion_tokens")]
+        completion: Option<u64>,
+        #[serde(rename = "total_tokens")]
+        total: Option<u64>,
     }
     let said: Reported = serde_json::from_slice(usage).ok()?;
-    let prompt = said.prompt_tokens?;
-    let completion = said.completion_tokens.or_else(|| said.total_tokens?.checked_sub(prompt))?;
+    let prompt = said.prompt?;
+    let completion = said.completion.or_else(|| said.total?.checked_sub(prompt))?;
     let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
     is_believable.then_some(Usage { prompt, completion, estimated: false })
 }

@@ -6,17 +6,17 @@ use http::StatusCode;
 
 use super::*;
 
-fn catalog(quirks: Option<Quirks>) -> Catalog {
+fn catalog(quirks: &Quirks) -> Catalog {
     let mut config = Gateway::default();
     for provider in config.providers.values_mut() {
-        provider.quirks = quirks.clone().unwrap_or_default();
+        provider.quirks = quirks.clone();
     }
     let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
     Catalog::new(&models, &config).unwrap()
 }
 
 fn judged(body: &str) -> Result<Completion, Refusal> {
-    judge(&Bytes::copy_from_slice(body.as_bytes()), &catalog(None))
+    judge(&Bytes::copy_from_slice(body.as_bytes()), &catalog(&Quirks::default()))
 }
 
 fn sent(fields: &str) -> String {
@@ -105,7 +105,7 @@ fn a_provider_gets_only_what_it_knows() {
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let sent = judge(&body.into(), &catalog(Some(quirks.clone()))).unwrap().body;
+        let sent = judge(&body.into(), &catalog(&quirks)).unwrap().body;
         String::from_utf8(sent.to_vec()).unwrap().split_once("}],").unwrap().1.to_owned()
     };
     assert_eq!(

@@ -37,8 +37,8 @@ const USAGE: &str = r#"data: {"id":"c1","model":"Qwen3-32B","choices":[],"usage"
 const DONE_LINE: &str = "data: [DONE]";
 const USED: (u64, u64, bool) = (3, 2, false);
 
-fn stream(events: &[&str], end: &str) -> String {
-    events.iter().map(|event| format!("{event}{end}{end}")).collect()
+fn stream<'t>(events: &[&'t str], end: &'t str) -> String {
+    events.iter().flat_map(|event| [*event, end, end]).collect()
 }
 
 fn ours(text: &str) -> String {

@@ -21,12 +21,13 @@ use tokio::net::TcpStream;
 use crate::limits;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Running = Pin<Box<Connection<Io, Full<Bytes>>>>;
 
 /// A connection, which works only while it is polled.
 pub(in crate::gateway) struct Line {
     sender: SendRequest<Full<Bytes>>,
     /// None once it has ended.
-    connection: Option<Pin<Box<Connection<Io, Full<Bytes>>>>>,
+    connection: Option<Running>,
 }
 
 impl Line {
@@ -71,7 +72,7 @@ impl Line {
     }
 }
 
-fn drive(connection: &mut Option<Pin<Box<Connection<Io, Full<Bytes>>>>>, cx: &mut Context<'_>) {
+fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     // How it ended is said to whoever waits for the answer.
     if connection.as_mut().is_some_and(|running| running.as_mut().poll(cx).is_ready()) {
         *connection = None;
