@@ -7,21 +7,21 @@ use serde_json::Value;
 use crate::world::{Site, World, process::program};
 
 /// `svc` on a machine where nobody has signed in, in a folder of its own.
-struct Shell {
+pub(crate) struct Shell {
     home: tempfile::TempDir,
     api: String,
     ca: std::path::PathBuf,
     token: Option<String>,
 }
 
-struct Outcome {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Shell {
-    fn new(world: &World, token: Option<String>) -> Self {
+    pub(crate) fn new(world: &World, token: Option<String>) -> Self {
         let home = tempfile::tempdir_in(world.folder()).unwrap();
         let api = format!("https://api.svc.localhost:{}", world.public_port());
         Self { home, api, ca: world.ca().to_owned(), token }
@@ -37,7 +37,7 @@ impl Shell {
         std::fs::write(path, body).unwrap();
     }
 
-    async fn run(&self, args: &[&str]) -> Outcome {
+    pub(crate) async fn run(&self, args: &[&str]) -> Outcome {
         self.run_with(args, "").await
     }
 
@@ -58,14 +58,14 @@ impl Shell {
     }
 
     /// Runs `svc --json …`, successfully; what it printed.
-    async fn json(&self, args: &[&str]) -> Value {
+    pub(crate) async fn json(&self, args: &[&str]) -> Value {
         let outcome = self.run(&[&["--json"], args].concat()).await;
         assert_eq!(outcome.code, 0, "svc {args:?}: {}{}", outcome.out, outcome.err);
         serde_json::from_str(&outcome.out).unwrap_or_else(|e| panic!("svc {args:?}: {e}: {}", outcome.out))
     }
 
     /// Runs `svc …`, successfully; what it printed.
-    async fn text(&self, args: &[&str]) -> String {
+    pub(crate) async fn text(&self, args: &[&str]) -> String {
         let outcome = self.run(args).await;
         assert_eq!(outcome.code, 0, "svc {args:?}: {}{}", outcome.out, outcome.err);
         outcome.out

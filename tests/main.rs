@@ -17,6 +17,7 @@ mod audit;
 mod browser;
 mod bucket;
 mod cli;
+mod codehost;
 mod deployments;
 mod device;
 mod env;

@@ -7,7 +7,9 @@ use common::domain::ProjectName;
 use url::Url;
 
 use crate::{
-    commands::{access, audit, deploy, deployments, env, login, projects, share, shares, skill, tokens, transfer},
+    commands::{
+        access, audit, deploy, deployments, env, login, projects, repo, share, shares, skill, tokens, transfer, vcs,
+    },
     project,
 };
 
@@ -76,6 +78,10 @@ pub(crate) enum Command {
     Transfer(transfer::Transfer),
     /// Show who changed a project or an organization
     Audit(audit::Audit),
+    /// Deploy a project from a repository
+    Repo(repo::Repo),
+    /// List and share the code host's installations
+    Vcs(vcs::Vcs),
     /// Open a project in the browser
     Open(projects::Open),
     /// Publish a file or folder for some days, at an address of its own

@@ -3,7 +3,9 @@
 //!
 //! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
 
+pub mod repos;
 pub mod web;
+pub mod webhook;
 
 use std::{
     collections::HashMap,
@@ -55,6 +57,8 @@ struct Shared {
     started: AtomicU32,
     /// Codes of the web flow; emptied by their exchange.
     granted: Mutex<HashMap<String, Option<web::Granted>>>,
+    hub: Mutex<repos::Hub>,
+    url: String,
 }
 
 /// A code host on a port of this machine; it ends with the value.
@@ -75,6 +79,8 @@ impl CodeHost {
             login: Mutex::new((583_231, "octocat".to_owned(), None)),
             started: AtomicU32::new(0),
             granted: Mutex::default(),
+            hub: Mutex::default(),
+            url: url.clone(),
         });
         let router = Router::new()
             .route("/login/device/code", post(device_code))
@@ -82,6 +88,7 @@ impl CodeHost {
             .route("/login/oauth/access_token", post(access_token))
             .route("/user", get(user))
             .route("/user/emails", get(emails))
+            .merge(repos::routes(&shared))
             .with_state(shared.clone());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }).abort_handle();
         Self { url, shared, server }
@@ -138,6 +145,10 @@ async fn access_token(
     if field("client_id") == CLIENT_ID && form.contains_key("code") {
         return oauth(&headers, &web::exchange(&shared, &form));
     }
+    if field("client_id") == CLIENT_ID && field("grant_type") == "refresh_token" {
+        let answer = shared.hub.lock().unwrap().refresh(field("refresh_token"));
+        return oauth(&headers, &answer);
+    }
     if field("client_id") != CLIENT_ID || field("grant_type") != GRANT {
         return oauth(&headers, &json!({ "error": "unsupported_grant_type" }));
     }
@@ -152,13 +163,16 @@ async fn access_token(
         Step::SlowDown => json!({ "error": "slow_down", "error_description": "Too many requests.", "interval": 10 }),
         Step::Denied => error("access_denied"),
         Step::Expired => error("expired_token"),
-        _ => json!({ "access_token": ACCESS_TOKEN, "token_type": "bearer", "scope": "user:email" }),
+        _ => {
+            let (_, login, _) = shared.login.lock().unwrap().clone();
+            shared.hub.lock().unwrap().issue(&login)
+        }
     };
     oauth(&headers, &answer)
 }
 
 async fn user(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = broken(&shared).or_else(|| unauthorized(&headers)) {
+    if let Some(refusal) = broken(&shared).or_else(|| unauthorized(&shared, &headers)) {
         return refusal;
     }
     let (id, login, email) = shared.login.lock().unwrap().clone();
@@ -167,7 +181,7 @@ async fn user(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response
 }
 
 async fn emails(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = broken(&shared).or_else(|| unauthorized(&headers)) {
+    if let Some(refusal) = broken(&shared).or_else(|| unauthorized(&shared, &headers)) {
         return refusal;
     }
     let (_, login, _) = shared.login.lock().unwrap().clone();
@@ -187,13 +201,14 @@ fn broken(shared: &Shared) -> Option<Response> {
     }
 }
 
-fn unauthorized(headers: &HeaderMap) -> Option<Response> {
+fn unauthorized(shared: &Shared, headers: &HeaderMap) -> Option<Response> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if text("user-agent").is_empty() {
         return Some((StatusCode::FORBIDDEN, "Request forbidden by administrative rules.").into_response());
     }
     let expected = [format!("Bearer {ACCESS_TOKEN}"), format!("token {ACCESS_TOKEN}")];
-    (!expected.iter().any(|value| value == text("authorization")))
+    let is_known = shared.hub.lock().unwrap().login(headers).is_some();
+    (!is_known && !expected.iter().any(|value| value == text("authorization")))
         .then(|| (StatusCode::UNAUTHORIZED, Json(json!({ "message": "Bad credentials" }))).into_response())
 }
 

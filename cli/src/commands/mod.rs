@@ -10,11 +10,13 @@ pub(crate) mod login;
 mod password;
 pub(crate) mod projects;
 mod publish;
+pub(crate) mod repo;
 pub(crate) mod share;
 pub(crate) mod shares;
 pub(crate) mod skill;
 pub(crate) mod tokens;
 pub(crate) mod transfer;
+pub(crate) mod vcs;
 
 use clap::CommandFactory as _;
 use common::BRAND;
@@ -43,6 +45,8 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Env(env) => env::run(env, &client()?, output).await,
         Command::Transfer(transfer) => transfer::run(transfer, &client()?, output).await,
         Command::Audit(audit) => audit::run(audit, &client()?, output).await,
+        Command::Repo(repo) => repo::run(repo, &client()?, output).await,
+        Command::Vcs(vcs) => vcs::run(vcs, &client()?, output).await,
         Command::Open(open) => projects::open(open, &client()?, output).await,
         Command::Share(share) => share::run(share, &client()?, output).await,
         Command::Shares(shares) => shares::run(shares, &client()?, output).await,

@@ -1,0 +1,97 @@
+//! `svc repo`: which repository's pushes deploy a project.
+
+use clap::Subcommand;
+use common::{
+    api::repo::{LinkRepo, RepoLinked},
+    domain::{
+        ProjectName,
+        repo::{Branch, Directory, RepoName},
+    },
+};
+use serde_json::json;
+
+use super::{projects, vcs};
+use crate::{args::ProjectOption, client::Client, failure::Failure, output::Output, project};
+
+/// Show or change which repository a project deploys from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Repo {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show it
+    Show,
+    /// Deploy what is pushed to a repository
+    Link {
+        /// The repository, as owner/name
+        repo: RepoName,
+        /// The branch that deploys [default: the repository's default branch]
+        #[arg(long, short)]
+        branch: Option<Branch>,
+        /// The folder of it that is published [default: all of it]
+        #[arg(long, short, value_name = "DIR")]
+        directory: Option<Directory>,
+        /// The installation that reaches it [default: the one on the repository's owner]
+        #[arg(long, value_name = "ID")]
+        installation: Option<i64>,
+    },
+    /// Deploy no pushes any more; what is published stays
+    Unlink,
+}
+
+pub(crate) async fn run(repo: Repo, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(repo.project.project, None)?;
+    match repo.action.unwrap_or(Action::Show) {
+        Action::Show => show(&name, client, output).await,
+        Action::Link { repo, branch, directory, installation } => {
+            let installation = match installation {
+                Some(id) => id,
+                None => installation_of(&repo, client).await?,
+            };
+            let body = LinkRepo { installation_id: Some(installation), repo: Some(repo), branch, directory };
+            let linked = set(&name, &body, client).await?;
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            output.success(&format!("A push to {} of {} deploys {name}.", text(&linked.branch), text(&linked.repo)));
+            output.result(&linked, String::new)
+        }
+        Action::Unlink => {
+            let body = LinkRepo { installation_id: None, repo: None, branch: None, directory: None };
+            let linked = set(&name, &body, client).await?;
+            output.success(&format!("{name} deploys no pushes."));
+            output.result(&linked, String::new)
+        }
+    }
+}
+
+async fn show(name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let repo = projects::detail(name, client).await?.repo;
+    output.result(&json!({"project": name, "repo": repo}), || match &repo {
+        None => format!("{name} is linked to no repository. Link one: svc repo link OWNER/NAME --project {name}"),
+        Some(repo) if repo.directory == "." => format!("{name} deploys {} of {}.", repo.branch, repo.repo),
+        Some(repo) => format!("{name} deploys {} of {}, from {}.", repo.directory, repo.repo, repo.branch),
+    })
+}
+
+/// The installation on the account that owns the repository.
+async fn installation_of(repo: &RepoName, client: &Client) -> Result<i64, Failure> {
+    let (owner, _) = repo.parts();
+    let installations = vcs::installations(client).await?;
+    let found = installations.iter().find(|installation| installation.account.eq_ignore_ascii_case(owner));
+    found.map(|installation| installation.id).ok_or_else(|| {
+        Failure::usage(format!("No installation on {owner} is yours or shared with you."))
+            .with_hint("`svc vcs` lists them; install the app at the code host first.")
+    })
+}
+
+async fn set(name: &ProjectName, body: &LinkRepo, client: &Client) -> Result<RepoLinked, Failure> {
+    let answer = client.post::<RepoLinked>(&format!("/projects/{name}/repo"), body).await;
+    answer.map(|answer| answer.body).map_err(|failure| match &*failure.code {
+        "not_found" => failure.with_hint("`svc projects` lists your projects, `svc vcs` the installations."),
+        _ => failure,
+    })
+}

@@ -1,0 +1,108 @@
+//! `svc vcs`: installations at the code host, and whom they are shared with.
+
+use clap::Subcommand;
+use common::{
+    api::{
+        Done,
+        vcs::{Installation, InstallationList, ShareInstallation},
+    },
+    domain::OrgName,
+};
+use serde_json::json;
+
+use crate::{
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, table},
+};
+
+/// List the code host's installations that you may use, or share them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Vcs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them, newest first
+    #[command(alias = "ls")]
+    List,
+    /// Let an organization's members link its projects to your installation's repositories
+    Share {
+        /// The installation's id: `svc vcs` shows it
+        id: i64,
+        /// The organization
+        #[arg(long, value_name = "NAME")]
+        org: OrgName,
+    },
+    /// End that; the organization's projects that are linked through it are unlinked
+    Unshare {
+        /// The installation's id
+        id: i64,
+        /// The organization
+        #[arg(long, value_name = "NAME")]
+        org: OrgName,
+    },
+}
+
+pub(crate) async fn run(vcs: Vcs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match vcs.action.unwrap_or(Action::List) {
+        Action::List => list(client, output).await,
+        Action::Share { id, org } => share(id, &org, client, output).await,
+        Action::Unshare { id, org } => {
+            let path = format!("/orgs/{org}/installations/{id}");
+            let answer = client.delete::<Done>(&path).await.map_err(|failure| unknown(id, failure))?;
+            output.success(&format!("{org} can use installation {id} no more."));
+            output.result(&answer.body, String::new)
+        }
+    }
+}
+
+/// The installations that the caller may use.
+pub(super) async fn installations(client: &Client) -> Result<Vec<Installation>, Failure> {
+    Ok(client.get::<InstallationList>("/vcs").await?.body.installations)
+}
+
+async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
+    let installations = installations(client).await?;
+    output.result(&json!({"installations": installations}), || {
+        let rows: Vec<Vec<String>> = installations
+            .iter()
+            .map(|installation| {
+                let shared = match (&installation.org, &installation.shared_by) {
+                    (Some(org), Some(by)) => format!("{org}, by {by}"),
+                    _ => "-".to_owned(),
+                };
+                vec![
+                    installation.id.to_string(),
+                    installation.account.clone(),
+                    installation.account_type.to_lowercase(),
+                    if installation.mine { "yes" } else { "no" }.to_owned(),
+                    shared,
+                ]
+            })
+            .collect();
+        table(
+            &["ID", "ACCOUNT", "KIND", "MINE", "SHARED WITH"],
+            &rows,
+            "No installations. Install the app at the code host, on the account whose repositories you want to deploy.",
+        )
+    })
+}
+
+async fn share(id: i64, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let body = ShareInstallation { installation_id: id };
+    let answer = client.post::<Installation>(&format!("/orgs/{org}/installations"), &body).await;
+    let installation = answer.map_err(|failure| unknown(id, failure))?.body;
+    output.success(&format!("{org} can use the installation on {}.", installation.account));
+    output.result(&installation, String::new)
+}
+
+fn unknown(id: i64, failure: Failure) -> Failure {
+    if failure.kind == Kind::NotFound {
+        let message = format!("There is no such organization of yours, or no installation {id} that is yours there.");
+        return Failure { message, ..failure }.with_hint("`svc vcs` lists installations, `svc orgs` organizations.");
+    }
+    failure
+}

@@ -1,0 +1,10 @@
+//! What people show of their code host, and what is deployed from there: against a stub that speaks GitHub's documented
+//! REST wire format.
+
+mod cli;
+mod installations;
+mod pushes;
+mod repo;
+mod scene;
+mod tokens;
+mod webhooks;
