@@ -188,7 +188,7 @@ async fn visitor_cookie(person: &Person, site: &str) -> String {
 
 #[tokio::test]
 async fn a_ticket_is_for_one_browser_one_host_and_one_minute() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     let (ada, site) = gated(&world).await;
     let [person, thief] = [world.person(), world.person()];
     person.sign_in("bob").await;
@@ -220,6 +220,11 @@ async fn a_ticket_is_for_one_browser_one_host_and_one_minute() {
     // Tickets that nobody redeemed are cleared away.
     ticket(&world_member(&world).await, &site.url).await;
     world.sql("UPDATE gate_tickets SET expires_at = now() - interval '1 hour'").await;
+    world.restart_admin_later().await;
+    eventually(BACKGROUND, "they are forgotten", async || {
+        world.sql_number("SELECT count(*) FROM gate_tickets").await == 0
+    })
+    .await;
 }
 
 async fn world_member(world: &World) -> Person {

@@ -4,9 +4,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    BACKGROUND,
     stubs::codehost::{CLIENT_ID, CodeHost, Step, web::CLIENT_SECRET},
     world::{
-        OPERATOR_SECRET, Site, World,
+        OPERATOR_SECRET, Site, World, eventually,
         person::{Page, Person},
     },
 };
@@ -343,6 +344,31 @@ async fn github_signs_a_person_in() {
     form.form(&[("login", "mallory"), ("secret", CLIENT_SECRET)]).await.assert_status(404);
     let switching = person.visit(&world.console_url("/sign-in/code-host?switch=1")).await;
     switching.assert_says("prompt=select_account");
+}
+
+#[tokio::test]
+async fn without_the_applications_secret_the_page_says_so() {
+    let world = World::builder().set("CODE_HOST__KIND", "github").set("CODE_HOST__CLIENT_ID", CLIENT_ID);
+    let world = world.set("CODE_HOST__CLIENT_SECRET", "").start().await;
+    let page = world.person().visit(&world.console_url("/sign-in")).await;
+    assert_eq!(page.answer.status, 503);
+    page.assert_says("svc login");
+}
+
+#[tokio::test]
+async fn sessions_and_sign_ins_that_are_over_are_forgotten() {
+    let (_host, mut world) = github().await;
+    let person = world.person();
+    let question = leave_for_github(&world, &person, "/").await;
+    say(&person, &question, true).await;
+    leave_for_github(&world, &person, "/").await;
+    assert_eq!(world.sql_number("SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM sign_ins)").await, 2);
+    world.sql("UPDATE sessions SET expires_at = now(); UPDATE sign_ins SET expires_at = now()").await;
+    world.restart_admin_later().await;
+    eventually(BACKGROUND, "they are forgotten", async || {
+        world.sql_number("SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM sign_ins)").await == 0
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -173,7 +173,7 @@ pub struct CodeHost {
     pub web_url: Url,
     /// The code host's REST API.
     pub api_url: Url,
-    /// Our application there.
+    /// Our application there. For signing in on the web its callback URL is `{console_url}/sign-in/callback`.
     pub client_id: String,
     /// Its secret. For `local`: the operator's secret, which the sign-in page asks for.
     pub client_secret: String,

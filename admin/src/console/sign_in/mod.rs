@@ -18,6 +18,7 @@ use sqlx::PgConnection;
 use super::{
     OwnPath, Problem,
     addresses::{paths, with_back},
+    message,
 };
 use crate::{
     app::App,
@@ -48,6 +49,12 @@ pub(super) async fn show(
     }
     Ok(match app.config.code_host.kind {
         CodeHostKind::Local => local::form(&app, StatusCode::OK, &back, "", None),
+        CodeHostKind::Github if app.config.code_host.client_secret.is_empty() => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Not set up yet",
+            "Signing in here needs <code>code_host.client_secret</code>, which the operator has not set. Until then \
+             <code>svc login</code> signs you in.",
+        ),
         CodeHostKind::Github => code_host::invitation(&app, &back, asked.switch.is_some()),
     })
 }
