@@ -33,6 +33,7 @@ mod open_tabs;
 mod openapi;
 mod org_gate;
 mod projects;
+mod schemathesis;
 mod serving;
 mod shares;
 mod shutdown;

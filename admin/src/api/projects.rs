@@ -39,7 +39,10 @@ pub struct Whose {
 /// Your projects, newest first. A deploy token sees its org's. Shares are not among them.
 #[utoipa::path(
     get, path = "/projects", tag = "Projects", params(Whose, Page),
-    responses((status = 200, description = "The projects", body = ProjectList)),
+    responses(
+        (status = 200, description = "The projects", body = ProjectList),
+        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = common::api::error::ErrorEnvelope),
+    ),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -64,6 +67,7 @@ pub async fn list(
     post, path = "/projects", tag = "Projects", request_body = CreateProject,
     responses(
         (status = 201, description = "The project", body = Project),
+        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = common::api::error::ErrorEnvelope),
         (status = 409, description = "`name_taken`: somebody has a project of this name", body = common::api::error::ErrorEnvelope),
     ),
 )]

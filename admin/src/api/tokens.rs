@@ -98,10 +98,10 @@ async fn propagate(app: &App, change: Option<RouteChange>) -> Option<Propagation
 
 /// The label without surrounding white space; none when nothing is left.
 pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
-    let label = label.trim();
     if label.chars().count() > TOKEN_LABEL_CHARS {
         return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));
     }
+    let label = label.trim();
     if label.chars().any(char::is_control) {
         return Err(ApiError::invalid("`label` must be one line of text without control characters."));
     }

@@ -85,7 +85,8 @@ impl FromRequestParts<App> for Idempotency {
             Some(Authentication::Known(_)) => auth::presented_secret(&parts.headers).unwrap_or_default(),
             Some(Authentication::Absent) | None => {
                 let client = parts.extensions.get::<ClientAddress>();
-                client.map(|ClientAddress(address)| address.to_string()).unwrap_or_default()
+                // With the path: elsewhere whoever has no token hears that, and not of a conflict.
+                client.map(|ClientAddress(address)| format!("{address} {}", parts.uri.path())).unwrap_or_default()
             }
         };
         let secret = [owner.as_bytes(), b"\0", key.as_bytes()].concat();

@@ -47,7 +47,7 @@ pub struct CreateToken {
     pub kind: UserTokenKind,
     /// At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200)]
+    #[schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")]
     pub label: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct CreateOrgToken {
     pub kind: OrgTokenKind,
     /// At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200)]
+    #[schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")]
     pub label: Option<String>,
 }
 

@@ -66,7 +66,7 @@ macro_rules! name {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx::Type, utoipa::ToSchema)]
         #[sqlx(transparent)]
         #[serde(transparent)]
-        #[schema(value_type = String, min_length = 3, max_length = 40, pattern = "^[a-z0-9-]+$")]
+        #[schema(value_type = String, min_length = 3, max_length = 40, pattern = "^[a-z0-9][a-z0-9-]*[a-z0-9]$")]
         pub struct $name(String);
 
         impl $name {

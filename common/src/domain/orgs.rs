@@ -10,7 +10,10 @@ use super::limits;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(transparent)]
 #[serde(transparent)]
-#[schema(value_type = String, min_length = 1, max_length = 100)]
+#[schema(
+    value_type = String, max_length = 100,
+    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069]*[\\t-\\r ]*$"
+)]
 pub struct DisplayName(String);
 
 /// Why a display name was refused.
@@ -44,10 +47,10 @@ fn turns_direction(c: char) -> bool {
 impl FromStr for DisplayName {
     type Err = InvalidDisplayName;
     fn from_str(text: &str) -> Result<Self, InvalidDisplayName> {
-        let text = text.trim();
-        if !(1..=limits::DISPLAY_NAME_CHARS).contains(&text.chars().count()) {
+        if text.trim().is_empty() || text.chars().count() > limits::DISPLAY_NAME_CHARS {
             return Err(InvalidDisplayName::Length);
         }
+        let text = text.trim();
         let breaks_lines = |c| matches!(c, '\u{2028}' | '\u{2029}');
         if text.chars().any(|c| c.is_control() || breaks_lines(c) || turns_direction(c)) {
             return Err(InvalidDisplayName::Control);

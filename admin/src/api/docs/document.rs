@@ -84,9 +84,12 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
             list.push(json!({
                 "name": "Idempotency-Key", "in": "header", "required": false,
                 "description": "Makes a retry safe: 1 to 255 visible ASCII characters, new for every new request",
-                "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+                "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
             }));
         }
+    }
+    if let Some(body) = operation.get_mut("requestBody") {
+        describe_bytes(body);
     }
     let applies = |name: &str| match name {
         "InvalidRequest" => has_body || has_parameters || is_idempotent_post,
@@ -113,8 +116,19 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
         }
     }
     for response in responses.values_mut() {
+        describe_bytes(response);
         if response.get("$ref").is_none() {
             response["headers"]["X-Request-Id"] = json!({ "schema": { "type": "string" } });
+        }
+    }
+}
+
+/// Bodies that are bytes: their Rust type describes a list of numbers.
+fn describe_bytes(body: &mut Value) {
+    let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
+    for (media_type, content) in content {
+        if media_type.starts_with("image/") || media_type == "application/gzip" {
+            content["schema"] = json!({ "type": "string", "format": "binary" });
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Lifetime {
     post, path = "/shares", tag = "Shares",
     params(
         Lifetime,
-        ("x-svc-share-password" = Option<String>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
+        ("x-svc-share-password" = Option<SitePassword>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
         OriginHeaders,
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),

@@ -1,0 +1,29 @@
+"""What schemathesis cannot guess from the description: how a tarball and an image look."""
+
+import base64
+import io
+import tarfile
+
+from hypothesis import strategies as st
+from schemathesis import openapi
+
+
+def tarball(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
+        for name, body in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(body)
+            tar.addfile(entry, io.BytesIO(body))
+    return packed.getvalue()
+
+
+names = st.sampled_from(["index.html", "a/b.css", "404.html", "_headers", "_redirects", "ü.txt"])
+tarballs = st.dictionaries(names, st.binary(max_size=200), min_size=1).map(tarball)
+openapi.media_type("application/gzip", tarballs)
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+# The service looks at the bytes, not at the type: a PNG passes for any of the four.
+openapi.media_type("image/png", st.just(PIXEL), aliases=["image/jpeg", "image/webp", "image/gif"])
