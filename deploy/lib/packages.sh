@@ -58,7 +58,8 @@ install_packages() {
     apt-get install --yes --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
     tail -n 15 "$log" >&2
     rm -f "$log"
-    die "these packages could not be installed: $*." "The reason is above; the command was: apt-get install $*"
+    die "these packages could not be installed: $*; the reason is above." \
+      "Once that is mended, try again; or as root, run:  apt-get update && apt-get install --yes $*"
   fi
   rm -f "$log"
 }
