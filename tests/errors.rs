@@ -31,6 +31,7 @@ pub fn is_public(method: &Method, path: &str) -> bool {
         || path.starts_with("/docs")
         || path.starts_with("/auth/")
         || path.starts_with("/device")
+        || path.starts_with("/webhooks/")
         || (*method == Method::GET && ["/orgs/{name}/icon", "/invites/{token}"].contains(&path))
 }
 

@@ -18,6 +18,7 @@ mod browser;
 mod bucket;
 mod cli;
 mod codehost;
+mod contributing;
 mod deployments;
 mod device;
 mod env;

@@ -75,8 +75,8 @@ async fn every_documented_operation_exists() {
     let nobody = world.nobody();
     for (method, path) in operations(&world).await {
         let answer = call(&nobody, &method, &path, "engine", "x").await;
-        if is_public(&method, &path) && path.contains('{') {
-            // Nothing is called so: not the fallback's words, but its own.
+        if is_public(&method, &path) && (path.contains('{') || path.starts_with("/webhooks/")) {
+            // Nothing is called so, and this world has no secret for webhooks: not the fallback's words, but its own.
             assert!(!answer.assert_error(404, "not_found").contains("path"), "{method} {path}");
         } else if is_public(&method, &path) {
             assert!(answer.status != 404 && answer.status != 405, "{method} {path}: {}", answer.status);

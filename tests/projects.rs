@@ -95,8 +95,15 @@ async fn a_name_is_taken_once() {
 #[tokio::test]
 async fn fifty_racing_creations_of_a_name_make_one_project() {
     let world = World::start().await;
-    let ada = world.user("ada").await;
-    let requests = (0..50).map(|_| async { ada.post("/projects").json(&json!({ "name": "engine" })).await });
+    let people = [world.user("ada").await, world.user("eve").await];
+    let mut clients = Vec::new();
+    for number in 0..50 {
+        let person = &people[number % 2];
+        let token = person.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+        clients.push(person.with_token(token["token"].as_str().unwrap()));
+    }
+    let requests =
+        clients.iter().map(|client| async { client.post("/projects").json(&json!({ "name": "engine" })).await });
     let mut created = 0;
     for answer in join_all(requests).await {
         if answer.status == 201 {
@@ -106,6 +113,7 @@ async fn fifty_racing_creations_of_a_name_make_one_project() {
         }
     }
     assert_eq!(created, 1);
+    assert_eq!(world.sql_number("SELECT count(*) FROM audit_log WHERE action = 'project.create'").await, 1);
 }
 
 #[tokio::test]

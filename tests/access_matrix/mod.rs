@@ -186,6 +186,29 @@ async fn everybody_may_do_exactly_what_the_table_says() {
     assert!(wrong.is_empty(), "{} differ from tests/access_matrix/table.rs:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[tokio::test]
+async fn every_change_of_an_org_or_a_project_is_recorded() {
+    // Nothing is linked, so that unlinking changes nothing.
+    const CHANGES_NOTHING: [&str; 1] = ["POST /projects/{name}/repo"];
+    let world = World::start().await;
+    let fixtures = Fixtures::new(&world).await;
+    let mut silent = Vec::new();
+    for row in table::TABLE {
+        let of_either = matches!(row.1, Rule::Project(_) | Rule::Org(_)) || row.0.ends_with("/accept");
+        let changes = !row.0.starts_with("GET ") && (200..300).contains(&row.2) && !CHANGES_NOTHING.contains(&row.0);
+        if of_either && changes {
+            let target = fixtures.target(row, Whose::Org).await;
+            let who = if row.1 == Rule::Person { Who::Outsider } else { Who::Owner };
+            let before = world.sql_number("SELECT count(*) FROM audit_log").await;
+            fixtures.call(row, &target, who).await.assert_status(row.2);
+            if world.sql_number("SELECT count(*) FROM audit_log").await == before {
+                silent.push(row.0);
+            }
+        }
+    }
+    assert!(silent.is_empty(), "these change something, and the audit log knows nothing of it: {silent:#?}");
+}
+
 /// The cast.
 struct Cast {
     revoked: Actor,
