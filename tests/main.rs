@@ -30,6 +30,7 @@ mod hostile_http;
 mod idempotency;
 mod invalidation;
 mod master_key;
+mod metering;
 mod open_tabs;
 mod openapi;
 mod org_gate;

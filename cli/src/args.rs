@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{
     commands::{
-        access, audit, deploy, deployments, env, login, projects, repo, share, shares, skill, tokens, transfer, vcs,
+        access, ai, audit, deploy, deployments, env, login, projects, repo, share, shares, skill, tokens, transfer, vcs,
     },
     project,
 };
@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Shares(shares::Shares),
     /// List, create and revoke API tokens
     Tokens(tokens::Tokens),
+    /// Use the AI gateway: models, usage, a quick try, keys
+    Ai(ai::Ai),
     /// Teach coding agents to publish pages
     Skill(skill::Skill),
     /// Print the completion script of a shell

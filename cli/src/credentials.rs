@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::BRAND;
+use common::{BRAND, secrets::tokens::TokenSecret};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) ca_file: Option<PathBuf>,
     /// The `up.json` that named this address, when one did.
     pub(crate) up_file: Option<PathBuf>,
+    /// The AI gateway's address, if it was named.
+    pub(crate) ai: Option<Url>,
 }
 
 /// The saved logins.
@@ -46,6 +48,9 @@ pub(crate) struct Logins {
     default_api: Option<Url>,
     #[serde(default)]
     logins: BTreeMap<String, Saved>,
+    /// The AI keys that svc made for itself, by API address and by whom they were made for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ai_keys: BTreeMap<String, String>,
 }
 
 /// A login at one API address.
@@ -61,6 +66,7 @@ pub(crate) struct Saved {
 #[derive(Debug, Deserialize)]
 struct Up {
     base_url: Url,
+    ai_url: Option<Url>,
     token: Option<String>,
     ca_file: Option<PathBuf>,
 }
@@ -92,6 +98,7 @@ impl Connection {
         let up = up.filter(|(_, up)| same_place(&up.base_url, &api));
         let login = logins.at(&api);
         let (up_file, up) = up.unzip();
+        let ai = up.as_ref().and_then(|up| up.ai_url.clone());
         Ok(Self {
             token: wanted
                 .token
@@ -102,8 +109,34 @@ impl Connection {
                 .or_else(|| up.and_then(|up| up.ca_file))
                 .or_else(|| login.and_then(|login| login.ca_file.clone())),
             up_file,
+            ai,
             api,
         })
+    }
+
+    /// The AI gateway's address: the one that was named, or `ai.` where the API is `api.`.
+    pub(crate) fn gateway(&self) -> Result<Url, Failure> {
+        if let Some(ai) = &self.ai {
+            check(ai)?;
+            return Ok(ai.clone());
+        }
+        let beside = || {
+            let mut ai = self.api.clone();
+            let domain = self.api.host_str()?.strip_prefix("api.")?;
+            ai.set_host(Some(&format!("ai.{domain}"))).ok()?;
+            Some(ai)
+        };
+        beside().ok_or_else(|| {
+            Failure::usage("The AI gateway's address is not known.").with_hint("Name it with --ai-url or SVC_AI_URL.")
+        })
+    }
+
+    /// What an AI key that was made here is kept under. Another token may be another person's.
+    fn ai_key_name(&self) -> String {
+        let token = self.token.as_deref().and_then(TokenSecret::parse).map(|secret| secret.hash());
+        let bytes = token.iter().flat_map(|hash| hash.as_bytes()).take(8);
+        let whose: String = bytes.fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        format!("{} {whose}", key(&self.api))
     }
 }
 
@@ -142,7 +175,19 @@ impl Logins {
         if self.default_api.as_ref().is_some_and(|default| same_place(default, api)) {
             self.default_api = None;
         }
+        let of_api = format!("{} ", key(api));
+        self.ai_keys.retain(|name, _| !name.starts_with(&of_api));
         self.logins.remove(&key(api))
+    }
+
+    /// The AI key that svc made for itself here.
+    pub(crate) fn ai_key(&self, connection: &Connection) -> Option<&str> {
+        self.ai_keys.get(&connection.ai_key_name()).map(String::as_str)
+    }
+
+    /// Remembers one.
+    pub(crate) fn keep_ai_key(&mut self, connection: &Connection, secret: String) {
+        self.ai_keys.insert(connection.ai_key_name(), secret);
     }
 
     fn at(&self, api: &Url) -> Option<&Saved> {
@@ -242,6 +287,31 @@ mod tests {
         assert_eq!(found.api, url(API));
         assert_eq!(found.token.as_deref(), Some("of-make-up"));
         assert_eq!(found.ca_file.as_deref(), Some(Path::new("/ca.pem")));
+    }
+
+    #[test]
+    fn the_gateway_is_beside_the_api_unless_it_is_named() {
+        let wanted = Wanted { api: Some(url(API)), ..Wanted::default() };
+        let mut found = Connection::choose(wanted, &Logins::default(), None, Path::new("/")).unwrap();
+        assert_eq!(found.gateway().unwrap(), url("https://ai.svc.localhost:8443"));
+        found.api = url("https://127.0.0.1:8443");
+        assert!(found.gateway().is_err());
+        found.ai = Some(url("http://models.example"));
+        assert!(found.gateway().is_err(), "a key would travel in the clear");
+        found.ai = Some(url("https://models.example"));
+        assert_eq!(found.gateway().unwrap(), url("https://models.example"));
+    }
+
+    #[test]
+    fn an_ai_key_is_kept_for_whom_it_was_made() {
+        let token = |letter: &str| Some(format!("svc_{}", letter.repeat(43)));
+        let connection = |token| Connection { api: url(API), token, ca_file: None, up_file: None, ai: None };
+        let mut saved = logins(API);
+        saved.keep_ai_key(&connection(token("a")), "key".into());
+        assert_eq!(saved.ai_key(&connection(token("a"))), Some("key"));
+        assert_eq!(saved.ai_key(&connection(token("b"))), None);
+        saved.remove(&url(API));
+        assert_eq!(saved, Logins::default());
     }
 
     #[test]

@@ -228,6 +228,8 @@ pub(crate) const USAGE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const USAGE_BATCH: usize = 500;
 /// How long Postgres may take over one.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
+/// How long an admission that would be refused waits for Redis to be told what has just ended.
+pub(crate) const TELL_WAIT: Duration = Duration::from_millis(100);
 /// What Redis is told at once.
 pub(crate) const REDIS_BATCH: usize = 256;
 /// Bytes of a segment of the journal, after which a new one begins.

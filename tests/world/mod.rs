@@ -110,6 +110,7 @@ impl Builder {
             ("ADMIN__LISTEN", here(admin_port)),
             ("EDGE__ADMIN_UPSTREAMS", here(admin_port)),
             ("EDGE__THREADS", "1".to_owned()),
+            ("EDGE__SPOOL", folder.path().join("spool").display().to_string()),
             ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
             ("SITE__CONSOLE_URL", format!("https://app.svc.localhost:{public_port}")),
             ("SITE__AI_URL", format!("https://ai.svc.localhost:{public_port}")),
@@ -238,6 +239,19 @@ impl World {
     pub async fn sql_number(&self, sql: &str) -> i64 {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+
+    /// The text a query gives.
+    pub async fn sql_text(&self, sql: &str) -> String {
+        let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+
+    /// The number a Redis command gives; none while Redis is away.
+    pub async fn redis_number(&self, name: &str, arguments: &[&str]) -> Option<i64> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
     }
 
     /// A Redis command.

@@ -1,6 +1,7 @@
 //! HTTP to the control plane: one call, its retries, and what its answer means.
 
 mod connection;
+pub(crate) mod gateway;
 mod upload;
 
 use std::{path::PathBuf, time::Duration};

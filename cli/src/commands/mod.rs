@@ -1,6 +1,7 @@
 //! One file per noun: from what was said to calls of the API and what is printed.
 
 pub(crate) mod access;
+pub(crate) mod ai;
 pub(crate) mod audit;
 mod browser;
 pub(crate) mod deploy;
@@ -51,6 +52,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Share(share) => share::run(share, &client()?, output).await,
         Command::Shares(shares) => shares::run(shares, &client()?, output).await,
         Command::Tokens(tokens) => tokens::run(tokens, &client()?, output).await,
+        Command::Ai(ai) => ai::run(ai, connection()?, output).await,
         Command::Skill(skill) => skill::run(skill, output),
         Command::Completions { shell } => completions(shell, output),
     }

@@ -107,7 +107,7 @@ async fn revoke(id: &TokenId, client: &Client, output: Output) -> anyhow::Result
     output.result(&answer.body, String::new)
 }
 
-fn label(text: &str) -> Result<String, String> {
+pub(super) fn label(text: &str) -> Result<String, String> {
     let most = limits::TOKEN_LABEL_CHARS;
     if text.chars().count() <= most {
         Ok(text.to_owned())

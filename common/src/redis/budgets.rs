@@ -75,6 +75,14 @@ pub struct Open {
 }
 
 impl Redis {
+    /// Hands the scripts to Redis beforehand, so that none has to be sent again while a client waits.
+    pub async fn load_budgets(&self) -> Result<(), RedisError> {
+        for script in [&*scripts::ADMIT, &*scripts::REVALUE, &*scripts::CLOSE] {
+            script.load_async(&mut self.commands()).await?;
+        }
+        Ok(())
+    }
+
     /// Reserves what `row` can use at most, if the account has so much left. `base` is what Postgres holds, after
     /// [`Verdict::Unknown`].
     pub async fn admit(

@@ -10,7 +10,10 @@ use std::{
 };
 
 use common::domain::{CompletionId, usage::UsageRow};
-use tokio::sync::Notify;
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 
 use super::journal::{Journal, Line, Segments};
 use crate::limits;
@@ -26,6 +29,8 @@ pub(super) struct Books {
     pub(super) journal: Journal,
     /// Woken when there is something to tell Redis.
     pub(super) news: Notify,
+    /// Of how many ends Redis has been told.
+    told: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -37,6 +42,8 @@ struct Pages {
     to_write: VecDeque<CompletionId>,
     /// What Redis has to be told: a completion used nothing. Not before the instant.
     to_release: VecDeque<(CompletionId, Instant)>,
+    /// How many completions have ended, ever.
+    ended: u64,
 }
 
 struct Entry {
@@ -63,7 +70,7 @@ enum State {
 
 impl Books {
     pub(super) fn new(journal: Journal) -> Self {
-        Self { pages: Mutex::default(), journal, news: Notify::new() }
+        Self { pages: Mutex::default(), journal, news: Notify::new(), told: watch::Sender::new(0) }
     }
 
     /// This edge.
@@ -101,6 +108,7 @@ impl Books {
             entry.segments.add(segment);
             pages.to_revalue.push_back(id.clone());
             pages.to_write.push_back(id.clone());
+            pages.ended += 1;
         }
         self.news.notify_one();
     }
@@ -127,8 +135,30 @@ impl Books {
             entry.state = State::Released(times);
             entry.segments.add(segment);
             pages.to_release.push_back((id.clone(), Instant::now()));
+            pages.ended += 1;
         }
         self.news.notify_one();
+    }
+
+    /// How many completions have ended, ever.
+    pub(super) fn ended(&self) -> u64 {
+        self.pages().ended
+    }
+
+    /// Redis has been told of so many ends.
+    pub(super) fn told(&self, ended: u64) {
+        self.told.send_if_modified(|told| std::mem::replace(told, ended.max(*told)) < ended);
+    }
+
+    /// Waits, but not for long, until Redis has been told of every end up to now. Says whether it had not been.
+    pub(super) async fn all_told(&self) -> bool {
+        let ended = self.ended();
+        if *self.told.borrow() >= ended {
+            return false;
+        }
+        let mut told = self.told.subscribe();
+        let _ = timeout(limits::TELL_WAIT, told.wait_for(|told| *told >= ended)).await;
+        true
     }
 
     /// Takes over what a dead edge answered for: `row` as it ended, or as it would at most. `released`: it used nothing.

@@ -57,13 +57,16 @@ impl MeterTasks {
     async fn tell(&self) {
         loop {
             let news = self.books.news.notified();
+            let ended = self.books.ended();
             let (rows, back) =
                 (self.books.take_to_revalue(limits::REDIS_BATCH), self.books.take_to_release(limits::REDIS_BATCH));
             if rows.is_empty() && back.is_empty() {
                 // Releases may become due by time alone.
+                self.books.told(ended);
                 let _ = timeout(RENEW_EVERY, news).await;
                 continue;
             }
+            let all = rows.len() < limits::REDIS_BATCH && back.len() < limits::REDIS_BATCH;
             let revalued = join_all(rows.iter().map(async |row| {
                 let told = self.redis.revalue(&self.edge, row).await;
                 self.books.put_back(row, told.is_ok());
@@ -78,6 +81,8 @@ impl MeterTasks {
             if let Some(error) = revalued.into_iter().chain(released).find_map(Result::err) {
                 tracing::debug!(%error, "Redis cannot be told what was used");
                 sleep(REDIS_PAUSE).await;
+            } else if all {
+                self.books.told(ended);
             }
         }
     }
@@ -91,7 +96,11 @@ impl MeterTasks {
             beat.tick().await;
             match self.redis.renew_lease(&self.edge).await {
                 Ok(epoch) => {
-                    if known.as_ref().is_some_and(|known| !known.is_same(&epoch)) {
+                    let is_new = known.as_ref().is_none_or(|known| !known.is_same(&epoch));
+                    if is_new && let Err(error) = self.redis.load_budgets().await {
+                        tracing::debug!(%error, "the scripts cannot be loaded");
+                    }
+                    if is_new && known.is_some() {
                         tracing::warn!(open = self.books.len(), "Redis began anew; telling it what is under way");
                         self.books.tell_all();
                     }

@@ -1,0 +1,277 @@
+//! HTTP to the AI gateway, which speaks `OpenAI`'s format and knows no other tokens than AI keys.
+
+use std::{collections::VecDeque, time::Duration};
+
+use reqwest::{RequestBuilder, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use url::Url;
+
+use super::connection;
+use crate::{
+    credentials::Connection,
+    failure::{Failure, Kind},
+};
+
+/// A list is there by then.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A model may think so long before its next word.
+const WORD_TIMEOUT: Duration = Duration::from_mins(5);
+/// Bytes of one line of an answer: beyond it, it is none of the gateway's.
+const LINE_BYTES: usize = 1024 * 1024;
+
+/// A client of one gateway.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    http: reqwest::Client,
+    address: Url,
+    key: String,
+}
+
+/// A model that can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Model {
+    pub(crate) id: String,
+    pub(crate) owned_by: String,
+    pub(crate) pricing: Pricing,
+}
+
+/// What a model costs, in cents for a million tokens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Pricing {
+    pub(crate) input: f64,
+    pub(crate) output: f64,
+    pub(crate) currency: String,
+    #[serde(default)]
+    pub(crate) unit: serde_json::Value,
+}
+
+/// What a completion used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Used {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+}
+
+/// A part of a streamed answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(String),
+    Used(Used),
+}
+
+/// A streamed answer.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    response: Response,
+    lines: Lines,
+    ready: VecDeque<Part>,
+    done: bool,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: Refused,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    message: String,
+    #[serde(default)]
+    code: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Frame {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Used>,
+    error: Option<Refused>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    delta: Delta,
+}
+
+#[derive(Default, Deserialize)]
+struct Delta {
+    content: Option<String>,
+}
+
+impl Gateway {
+    pub(crate) fn new(connection: &Connection, key: String) -> anyhow::Result<Self> {
+        let address = connection.gateway()?;
+        Ok(Self { http: connection::build(connection)?, address, key })
+    }
+
+    /// The models there are.
+    pub(crate) async fn models(&self) -> Result<Vec<Model>, Failure> {
+        let request = self.http.get(self.url("models")?).timeout(LIST_TIMEOUT);
+        let list = self.send(request).await?.json::<List>().await;
+        list.map(|list| list.data).map_err(|_| self.strange())
+    }
+
+    /// Asks a model; its answer comes in parts.
+    pub(crate) async fn chat(
+        &self,
+        model: &str,
+        system: Option<&str>,
+        prompt: &str,
+        max_tokens: Option<u32>,
+    ) -> Result<Parts, Failure> {
+        let message = |role: &str, content: &str| json!({"role": role, "content": content});
+        let messages: Vec<_> =
+            system.map(|text| message("system", text)).into_iter().chain([message("user", prompt)]).collect();
+        let mut body = json!({"model": model, "messages": messages, "stream": true});
+        if let Some(max_tokens) = max_tokens {
+            body["max_tokens"] = max_tokens.into();
+        }
+        let response = self.send(self.http.post(self.url("chat/completions")?).json(&body)).await?;
+        Ok(Parts { response, lines: Lines::default(), ready: VecDeque::new(), done: false })
+    }
+
+    fn url(&self, path: &str) -> Result<Url, Failure> {
+        let base = self.address.as_str().trim_end_matches('/');
+        format!("{base}/v1/{path}").parse().map_err(|_| Failure::usage(format!("{base} is not an address.")))
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let sent = tokio::time::timeout(WORD_TIMEOUT, request.bearer_auth(&self.key).send()).await;
+        let response = sent.map_err(|_| self.unreachable("no answer in time"))?.map_err(|error| {
+            let mut cause: &dyn std::error::Error = &error;
+            while let Some(source) = cause.source() {
+                cause = source;
+            }
+            self.unreachable(&cause.to_string())
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        let refusal = response.json::<Refusal>().await.map_err(|_| self.strange())?.error;
+        Err(refused(status.as_u16(), refusal, retry_after))
+    }
+
+    fn unreachable(&self, reason: &str) -> Failure {
+        Failure::new(Kind::Unreachable, "unreachable", format!("Cannot reach {}: {reason}.", self.address))
+            .with_hint("Check your connection and the gateway's address (--ai-url or SVC_AI_URL).")
+    }
+
+    fn strange(&self) -> Failure {
+        Failure::new(
+            Kind::Unreachable,
+            "unexpected_answer",
+            format!("{} did not answer as the AI gateway does.", self.address),
+        )
+        .with_hint("Check the gateway's address (--ai-url or SVC_AI_URL); if it is right, update svc.")
+    }
+}
+
+fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
+    let code = refusal.code.unwrap_or_else(|| "refused".to_owned());
+    let failure = Failure::answered(status, code, refusal.message);
+    match (status, retry_after) {
+        (401, _) => failure.with_hint("Make a key with `svc ai key create`, and set SVC_AI_KEY to it."),
+        (429 | 503, Some(seconds)) => failure.with_hint(format!("Try again in {seconds} seconds.")),
+        _ => failure,
+    }
+}
+
+impl Parts {
+    /// The next part; none at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Part>, Failure> {
+        loop {
+            if let Some(part) = self.ready.pop_front() {
+                return Ok(Some(part));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            let chunk = tokio::time::timeout(WORD_TIMEOUT, self.response.chunk()).await;
+            let Ok(Ok(Some(bytes))) = chunk else { return Err(broken_off()) };
+            self.lines.push(&bytes);
+            while let Some(line) = self.lines.next() {
+                self.read(&line)?;
+            }
+            if self.lines.rest.len() > LINE_BYTES {
+                return Err(broken_off());
+            }
+        }
+    }
+
+    fn read(&mut self, line: &str) -> Result<(), Failure> {
+        let Some(data) = line.strip_prefix("data:") else { return Ok(()) };
+        let data = data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        let Ok(frame) = serde_json::from_str::<Frame>(data) else { return Ok(()) };
+        if let Some(error) = frame.error {
+            return Err(refused(502, error, None));
+        }
+        let texts = frame.choices.into_iter().filter_map(|choice| choice.delta.content);
+        self.ready.extend(texts.filter(|text| !text.is_empty()).map(Part::Text));
+        self.ready.extend(frame.usage.map(Part::Used));
+        Ok(())
+    }
+}
+
+fn broken_off() -> Failure {
+    Failure::new(Kind::Unreachable, "broken_off", "The answer broke off.").with_hint("Try again in a minute.")
+}
+
+/// Bytes as they come, lines as they end.
+#[derive(Debug, Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let end = self.rest.iter().position(|&byte| byte == b'\n')?;
+        let line: Vec<u8> = self.rest.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_however_the_bytes_come() {
+        let text = "data: {\"a\":\"ö\"}\r\n\r\ndata: [DONE]\n\n";
+        let mut lines = Lines::default();
+        let mut found = Vec::new();
+        for byte in text.as_bytes() {
+            lines.push(&[*byte]);
+            while let Some(line) = lines.next() {
+                found.push(line);
+            }
+        }
+        assert_eq!(found, ["data: {\"a\":\"ö\"}", "", "data: [DONE]", ""]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let refusal = |code: &str| Refused { message: "No.".into(), code: Some(code.into()) };
+        let failure = refused(401, refusal("invalid_api_key"), None);
+        assert_eq!(failure.kind, Kind::NotSignedIn);
+        assert!(failure.hint.unwrap().contains("svc ai key create"));
+        let failure = refused(429, refusal("rate_limit_exceeded"), Some(7));
+        assert_eq!((failure.kind, failure.hint.as_deref()), (Kind::Limit, Some("Try again in 7 seconds.")));
+    }
+}

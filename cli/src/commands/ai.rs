@@ -1,0 +1,347 @@
+//! `svc ai`.
+
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+
+use clap::{Args, Subcommand};
+use common::{
+    api::{
+        tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
+        usage::{AiUsage, ModelUsage},
+    },
+    domain::{OrgName, month::Month},
+};
+use serde_json::json;
+
+use crate::{
+    client::{
+        Client,
+        gateway::{Gateway, Model, Part},
+    },
+    credentials::{self, Connection, Logins},
+    failure::{Failure, Kind},
+    output::{self, Output, count, table},
+};
+
+/// What the key is called that `svc ai` makes for itself.
+const OWN_KEY: &str = "svc ai";
+/// Width of the longest bar.
+const BAR: u64 = 24;
+/// Longest prompt that is read from a pipe: what a request may hold.
+const PROMPT_BYTES: u64 = 64 * 1024;
+
+/// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
+#[derive(Debug, Args)]
+pub(crate) struct Ai {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the models and their prices
+    Models(Way),
+    /// Show what your keys were used for in a month
+    Usage {
+        /// YYYY-MM [default: this month]
+        #[arg(long, value_name = "MONTH")]
+        month: Option<Month>,
+        /// Of this organization's keys
+        #[arg(long, value_name = "NAME")]
+        org: Option<OrgName>,
+    },
+    /// Ask a model something; the prompt is what follows, or what is piped in
+    Chat(Chat),
+    /// Make keys for programs that speak OpenAI's format
+    Key {
+        #[command(subcommand)]
+        action: KeyAction,
+    },
+}
+
+/// How the gateway is reached.
+#[derive(Debug, Args)]
+struct Way {
+    /// The gateway's address, without /v1 [default: beside the API's]
+    #[arg(long, env = "SVC_AI_URL", value_name = "URL")]
+    ai_url: Option<url::Url>,
+    /// An AI key [default: one that svc makes for itself]
+    #[arg(long, env = "SVC_AI_KEY", value_name = "KEY", hide_env_values = true)]
+    key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Chat {
+    /// The prompt
+    #[arg(value_name = "PROMPT")]
+    prompt: Vec<String>,
+    /// The model: svc/… [default: the cheapest]
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// What the model should know before
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Longest answer, in tokens
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_tokens: Option<u32>,
+    #[command(flatten)]
+    way: Way,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyAction {
+    /// Create a key; it is shown this once
+    Create {
+        /// Owned, and paid for, by this organization
+        #[arg(long, value_name = "NAME")]
+        org: Option<OrgName>,
+        /// A name to know it by
+        #[arg(long, value_parser = super::tokens::label)]
+        label: Option<String>,
+    },
+}
+
+pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyhow::Result<()> {
+    match ai.action {
+        Action::Models(way) => models(way, connection, output).await,
+        Action::Usage { month, org } => usage(month, org, &Client::new(connection)?, output).await,
+        Action::Chat(said) => chat(said, connection, output).await,
+        Action::Key { action: KeyAction::Create { org, label } } => create_key(org, label, connection, output).await,
+    }
+}
+
+/// Does something at the gateway, with the key that was named, or with one of our own: the saved one, or a new one when
+/// there is none or it works no more.
+async fn at_gateway<T>(
+    way: Way,
+    mut connection: Connection,
+    act: impl AsyncFn(&Gateway) -> Result<T, Failure>,
+) -> anyhow::Result<T> {
+    if way.ai_url.is_some() {
+        connection.ai = way.ai_url;
+    }
+    if let Some(key) = way.key.filter(|key| !key.is_empty()) {
+        return Ok(act(&Gateway::new(&connection, key)?).await?);
+    }
+    let file = credentials::file()?;
+    if let Some(key) = Logins::load(&file)?.ai_key(&connection) {
+        match act(&Gateway::new(&connection, key.to_owned())?).await {
+            Err(failure) if failure.kind == Kind::NotSignedIn => {}
+            done => return Ok(done?),
+        }
+    }
+    let body = CreateToken { kind: UserTokenKind::Ai, label: Some(OWN_KEY.to_owned()) };
+    let created = Client::new(connection.clone())?.post::<CreatedToken>("/tokens", &body).await?.body;
+    let mut logins = Logins::load(&file)?;
+    logins.keep_ai_key(&connection, created.token.clone());
+    logins.save(&file)?;
+    Ok(act(&Gateway::new(&connection, created.token)?).await?)
+}
+
+async fn models(way: Way, connection: Connection, output: Output) -> anyhow::Result<()> {
+    let models = at_gateway(way, connection, async |gateway| gateway.models().await).await?;
+    output.result(&json!({"models": models}), || {
+        let price = |price: f64, model: &Model| format!("{} {}", euros(price), model.pricing.currency);
+        let rows: Vec<Vec<String>> = models
+            .iter()
+            .map(|model| {
+                let pricing = &model.pricing;
+                vec![
+                    model.id.clone(),
+                    model.owned_by.clone(),
+                    price(pricing.input, model),
+                    price(pricing.output, model),
+                ]
+            })
+            .collect();
+        table(&["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], &rows, "No models.")
+    })
+}
+
+fn euros(cents: f64) -> String {
+    format!("{:.2}", cents / 100.0)
+}
+
+async fn usage(month: Option<Month>, org: Option<OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = org.map_or_else(|| "/usage/ai".to_owned(), |org| format!("/orgs/{org}/usage/ai"));
+    let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
+    let usage = client.get::<AiUsage>(&format!("{path}{query}")).await?.body;
+    output.result(&usage, || drawn(&usage))
+}
+
+fn drawn(usage: &AiUsage) -> String {
+    let tokens = |model: &ModelUsage| model.prompt_tokens + model.completion_tokens;
+    let most = usage.usage.iter().map(tokens).max().unwrap_or(0).max(1);
+    let number = |number: u64| indicatif::HumanCount(number).to_string();
+    let mut rows: Vec<Vec<String>> = usage
+        .usage
+        .iter()
+        .map(|model| {
+            vec![
+                model.model.clone(),
+                number(model.requests),
+                number(model.prompt_tokens),
+                number(model.completion_tokens),
+                bar(tokens(model), most),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let totals = &usage.totals;
+        rows.push(vec![
+            "all".to_owned(),
+            number(totals.requests),
+            number(totals.prompt_tokens),
+            number(totals.completion_tokens),
+            String::new(),
+        ]);
+    }
+    table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used in this month.")
+}
+
+/// At least a sliver, so that what was used is seen.
+fn bar(tokens: u64, most: u64) -> String {
+    let eighths = (u128::from(tokens) * u128::from(BAR) * 8 / u128::from(most)).max(u128::from(tokens > 0));
+    let (whole, part) = (usize::try_from(eighths / 8).unwrap_or(0), usize::try_from(eighths % 8).unwrap_or(0));
+    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][part];
+    format!("{}{part}", "█".repeat(whole))
+}
+
+async fn chat(said: Chat, connection: Connection, output: Output) -> anyhow::Result<()> {
+    let Chat { prompt, model, system, max_tokens, way } = said;
+    let prompt = prompt_of(prompt.join(" "))?;
+    let (model, text, used) = at_gateway(way, connection, async |gateway| {
+        let model = match &model {
+            Some(model) => model.clone(),
+            None => cheapest(&gateway.models().await?)?,
+        };
+        let mut parts = gateway.chat(&model, system.as_deref(), &prompt, max_tokens).await?;
+        let (mut text, mut used) = (String::new(), None);
+        while let Some(part) = parts.next().await? {
+            match part {
+                Part::Text(words) => {
+                    if !output.is_json() {
+                        say(&words);
+                    }
+                    text.push_str(&words);
+                }
+                Part::Used(figures) => used = Some(figures),
+            }
+        }
+        Ok((model, text, used))
+    })
+    .await?;
+    if !output.is_json() && !text.ends_with('\n') {
+        say("\n");
+    }
+    if let Some(used) = used {
+        let (read, written) = (count(used.prompt_tokens, "token"), count(used.completion_tokens, "token"));
+        output.note(&format!("{model}: {read} read, {written} written."));
+    }
+    if output.is_json() {
+        output.result(&json!({"model": model, "content": text, "usage": used}), String::new)?;
+    }
+    Ok(())
+}
+
+fn prompt_of(said: String) -> anyhow::Result<String> {
+    let mut prompt = said;
+    if prompt.trim().is_empty() && !io::stdin().is_terminal() {
+        prompt.clear();
+        io::stdin()
+            .take(PROMPT_BYTES + 1)
+            .read_to_string(&mut prompt)
+            .map_err(|error| Failure::usage(format!("The prompt cannot be read from standard input: {error}.")))?;
+    }
+    if prompt.trim().is_empty() {
+        let failure = Failure::usage("There is no prompt.");
+        return Err(failure.with_hint("Write it after `svc ai chat`, or pipe it in.").into());
+    }
+    Ok(prompt)
+}
+
+fn cheapest(models: &[Model]) -> Result<String, Failure> {
+    let price = |model: &&Model| model.pricing.input + model.pricing.output;
+    let cheapest = models.iter().min_by(|a, b| price(a).total_cmp(&price(b)));
+    cheapest
+        .map(|model| model.id.clone())
+        .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
+}
+
+/// Prints words as they come. On a terminal without what could steer it: a model says what it likes.
+fn say(words: &str) {
+    let mut stdout = io::stdout().lock();
+    let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let words = if stdout.is_terminal() { words.chars().filter(harmless).collect() } else { words.to_owned() };
+    if let Err(error) = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush())
+        && error.kind() == io::ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
+}
+
+async fn create_key(
+    org: Option<OrgName>,
+    label: Option<String>,
+    connection: Connection,
+    output: Output,
+) -> anyhow::Result<()> {
+    let gateway = connection.gateway().ok();
+    let client = Client::new(connection)?;
+    let tell = |id: &str, secret: &str| {
+        output.success(&format!("Created {id}. Keep it now: it is not shown again."));
+        if let (Some(gateway), false) = (gateway, output.is_json()) {
+            let base = gateway.as_str().trim_end_matches('/');
+            output::tell(&format!(
+                "Any OpenAI client takes it: base_url {base}/v1, api_key the line below.\n\
+                 svc itself: SVC_AI_KEY=… svc ai chat hello"
+            ));
+        }
+        secret.to_owned()
+    };
+    if let Some(org) = org {
+        let body = CreateOrgToken { kind: OrgTokenKind::Ai, label };
+        let created = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await?.body;
+        let secret = tell(created.record.record.id.as_str(), &created.token);
+        return output.result(&created, || secret);
+    }
+    let body = CreateToken { kind: UserTokenKind::Ai, label };
+    let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
+    let secret = tell(created.record.id.as_str(), &created.token);
+    output.result(&created, || secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use common::api::usage::UsageTotals;
+
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_what_they_stand_for() {
+        assert_eq!(bar(100, 100), "█".repeat(24));
+        assert_eq!(bar(50, 100), "█".repeat(12));
+        assert_eq!(bar(1, 1_000_000), "▏");
+        assert_eq!(bar(0, 100), "");
+        assert_eq!(bar(u64::MAX, u64::MAX), "█".repeat(24));
+    }
+
+    #[test]
+    fn usage_is_a_table_with_a_sum() {
+        let model = |model: &str, requests, prompt_tokens, completion_tokens| ModelUsage {
+            model: model.into(),
+            requests,
+            prompt_tokens,
+            completion_tokens,
+        };
+        let totals = UsageTotals { requests: 1_501, prompt_tokens: 3_010, completion_tokens: 1_020 };
+        let usage = AiUsage { usage: vec![model("svc/a", 1_500, 3_000, 1_000), model("svc/b", 1, 10, 20)], totals };
+        let text = drawn(&usage);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[1].starts_with("svc/a  1,500") && lines[1].ends_with('█'), "{text}");
+        assert!(lines[2].ends_with('▏'), "{text}");
+        assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
+        let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
+        assert_eq!(drawn(&nothing), "Nothing was used in this month.");
+    }
+}

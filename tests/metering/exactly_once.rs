@@ -1,0 +1,261 @@
+//! Nothing lost, nothing doubled: edges, Redis, admin and Postgres go away at every moment.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use super::*;
+
+/// Longer than a provider takes that is killed in the middle.
+const SLOW: Duration = Duration::from_secs(20);
+
+fn spool(metered: &Metered) -> PathBuf {
+    metered.world.folder().join("spool")
+}
+
+fn files(folder: &Path) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// How many reservations there are in Redis that hold this text; none while it is away.
+async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
+    let script = "local count = 0
+                  for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:open')) do
+                    for _, entry in ipairs(redis.call('HVALS', key)) do
+                      if string.find(entry, ARGV[1], 1, true) then count = count + 1 end
+                    end
+                  end
+                  return count";
+    metered.world.redis_number("EVAL", &[script, "0", text]).await
+}
+
+/// Asks for a completion that is under way when this returns.
+async fn begin(metered: &Metered, edge: usize, wish: &Wish) -> tokio::task::JoinHandle<bool> {
+    let asked = metered.ledger.asked().len();
+    let (asker, wish) = (metered.asker(edge), wish.clone());
+    let under_way = tokio::spawn(async move { asker.is_served(&wish).await });
+    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() > asked).await;
+    under_way
+}
+
+#[tokio::test]
+async fn an_answer_that_was_given_is_counted_though_the_edge_dies_at_once() {
+    let mut metered = Metered::start().await;
+    // Postgres is away, so that the journal is all there is.
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "NOT estimated").await;
+    metered.world.stop_postgres().await;
+    for (number, stream) in [(2, false), (3, true)] {
+        metered.ask(&Wish { stream, ..Wish::of(number, 10) }).await.assert_status(200);
+    }
+    metered.world.edges[0].process.kill();
+    assert!(files(&spool(&metered)) > 0);
+    metered.world.start_postgres().await;
+    metered.world.restart_edge(0).await;
+    metered.rows_become(3, "NOT estimated AND completion_tokens IN (1, 10)").await;
+    metered.assert_sums().await;
+    // Redis knows it too: nothing is reserved any more, and the journal of the dead is gone.
+    let answer = metered.ask(&Wish::of(4, 1).at_most(10)).await.assert_status(200);
+    let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+    assert!((999_900..1_000_000 - 27).contains(&left), "{left}");
+    eventually(BACKGROUND, "one journal is left", async || files(&spool(&metered)) == 1).await;
+}
+
+#[tokio::test]
+async fn a_stream_in_the_middle_of_which_its_edge_dies_is_estimated_by_the_next() {
+    let mut metered = Metered::start().await;
+    let wish = Wish::of(10, 20).at_most(300).streamed().taking(SLOW);
+    let under_way = begin(&metered, 0, &wish).await;
+    metered.world.edges[0].process.kill();
+    assert!(!under_way.await.unwrap());
+    metered.world.restart_edge(0).await;
+    metered.rows_become(1, "estimated AND completion_tokens = 300 AND prompt_tokens > 0").await;
+    assert_eq!(metered.rows("true").await, 1);
+    metered.assert_sums().await;
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "NOT estimated").await;
+}
+
+#[tokio::test]
+async fn where_no_edge_comes_back_admin_settles_and_what_is_heard_later_takes_its_place() {
+    let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
+    // A completion that has ended, but is not in Postgres, and one under way.
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "NOT estimated").await;
+    let under_way = begin(&metered, 0, &Wish::of(10, 20).at_most(300).taking(SLOW)).await;
+    metered.world.stop_postgres().await;
+    metered.ask(&Wish::of(2, 7).at_most(200)).await.assert_status(200);
+    eventually(BACKGROUND, "Redis is told", async || open_in_redis(&metered, "\"completion\":7,").await == Some(1))
+        .await;
+    metered.world.edges[0].process.kill();
+    assert!(!under_way.await.unwrap());
+    // Its machine is gone, and with it the journal.
+    let (here, away) = (spool(&metered), metered.world.folder().join("away"));
+    std::fs::create_dir(&away).unwrap();
+    let own = |path: &Path| std::fs::read_to_string(path).unwrap().contains("\"open\"");
+    let journals: Vec<PathBuf> =
+        std::fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().path()).filter(|path| own(path)).collect();
+    assert_eq!(journals.len(), 1);
+    let moved = away.join(journals[0].file_name().unwrap());
+    std::fs::rename(&journals[0], &moved).unwrap();
+    metered.world.start_postgres().await;
+
+    metered.rows_become(1, "estimated AND completion_tokens = 300").await;
+    // Redis had been told what the other one used.
+    metered.rows_become(1, "NOT estimated AND prompt_tokens = 2 AND completion_tokens = 7").await;
+    metered.assert_sums().await;
+    // The machine is back: what it knows is not counted again.
+    std::fs::rename(&moved, &journals[0]).unwrap();
+    eventually(BACKGROUND, "the journal is taken over", async || !journals[0].exists()).await;
+    metered.ask_at(1, &metered.key, &Wish::of(4, 4)).await.assert_status(200);
+    metered.rows_become(1, "prompt_tokens = 4").await;
+    assert_eq!(metered.rows("true").await, 4);
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn an_estimate_gives_way_to_what_was_really_used() {
+    let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "NOT estimated").await;
+    metered.world.stop_postgres().await;
+    metered.ask(&Wish::of(2, 7).at_most(200)).await.assert_status(200);
+    metered.world.edges[0].process.kill();
+    metered.world.start_postgres().await;
+    metered.rows_become(1, "prompt_tokens = 2").await;
+    // As if a sweeper had been quicker than the journal.
+    metered
+        .world
+        .sql(
+            "UPDATE ai_usage SET estimated = true, completion_tokens = 200 WHERE prompt_tokens = 2;
+             UPDATE ai_usage_days SET completion_tokens = completion_tokens + 193",
+        )
+        .await;
+    let row =
+        metered.world.sql_text("SELECT id || ' ' || account_id || ' ' || token_id FROM ai_usage WHERE estimated").await;
+    let [id, account, token] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}") };
+    let ended = json!({ "ended": {
+        "id": id, "account": account, "token": token, "model": "svc/gpt-oss-20b", "provider": "ovhcloud",
+        "prompt": 2, "completion": 7, "estimated": false, "cost": 2 * 10 + 7 * 40,
+        "at": time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339).unwrap(),
+    }});
+    std::fs::write(spool(&metered).join("deadedge-00000000.usage"), format!("{ended}\n{ended}\n")).unwrap();
+    metered.rows_become(0, "estimated").await;
+    metered.rows_become(1, "prompt_tokens = 2 AND completion_tokens = 7").await;
+    let days = metered.world.sql_number("SELECT sum(completion_tokens)::bigint FROM ai_usage_days").await;
+    assert_eq!(days, 8);
+}
+
+#[tokio::test]
+async fn a_stop_brings_everything_to_postgres() {
+    let mut metered = Metered::start().await;
+    for number in 1..=20 {
+        metered.ask(&Wish::of(number, 1)).await.assert_status(200);
+    }
+    metered.world.edges[0].process.stop();
+    assert_eq!(metered.rows("NOT estimated").await, 20);
+    assert_eq!(files(&spool(&metered)), 0, "a journal is left");
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn postgres_away_for_a_while_loses_nothing() {
+    let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 10_000)).await;
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.world.stop_postgres().await;
+    for number in 2..=60 {
+        metered.ask(&Wish { stream: number % 2 == 0, ..Wish::of(number, number) }).await.assert_status(200);
+    }
+    metered.world.start_postgres().await;
+    metered.rows_become(60, "NOT estimated AND prompt_tokens = greatest(1, completion_tokens)").await;
+    metered.assert_sums().await;
+}
+
+/// Edge, Redis and admin are killed in turn under load. Every answer that came whole is counted exactly, once; what did
+/// not come whole is counted at most once.
+#[tokio::test]
+async fn killed_in_turn_under_load() {
+    let requests: u64 = std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap());
+    const FIRST: u64 = 1_000;
+    let mut metered = Metered::start_with(|builder| {
+        builder.set("LIMITS__GATEWAY_PER_MIN", 1_000_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000_u64)
+    })
+    .await;
+    let next = Arc::new(AtomicU64::new(0));
+    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let done = Arc::new(AtomicBool::new(false));
+    let askers: Vec<_> = (0..8)
+        .map(|_| {
+            let (asker, next, served) = (metered.asker(0), next.clone(), served.clone());
+            tokio::spawn(async move {
+                while served.lock().unwrap().len() < requests as usize {
+                    // Each number is asked once: prompt tokens say which completion a row is of.
+                    let number = FIRST + next.fetch_add(1, Ordering::SeqCst);
+                    let wish = Wish {
+                        stream: number % 2 == 0,
+                        takes: Duration::from_millis(number % 5 * 40),
+                        ..Wish::of(number, number % 90)
+                    };
+                    if asker.is_served(&wish).await {
+                        served.lock().unwrap().push(number);
+                    } else {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    let finished = done.clone();
+    let load = async move {
+        for asker in askers {
+            asker.await.unwrap();
+        }
+        finished.store(true, Ordering::SeqCst);
+    };
+    let pause = || tokio::time::sleep(Duration::from_millis(700));
+    let killing = async {
+        let mut kills = 0;
+        while !done.load(Ordering::SeqCst) {
+            pause().await;
+            match kills % 3 {
+                0 => {
+                    metered.world.edges[0].process.kill();
+                    metered.world.restart_edge(0).await;
+                }
+                1 => {
+                    metered.world.redis.kill();
+                    pause().await;
+                    metered.world.restart_redis();
+                }
+                _ => metered.world.restart_admin_later().await,
+            }
+            kills += 1;
+        }
+        assert!(kills >= 3, "only {kills} kills");
+    };
+    tokio::join!(load, killing);
+
+    let served = served.lock().unwrap().clone();
+    let numbers = |served: &[u64]| served.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let exact =
+        format!("NOT estimated AND completion_tokens = prompt_tokens % 90 AND prompt_tokens IN ({})", numbers(&served));
+    metered.rows_become(served.len().try_into().unwrap(), &exact).await;
+    // Whatever was under way at a kill is settled by now or soon.
+    eventually(BACKGROUND, "nothing is open", async || {
+        files(&spool(&metered)) <= 1 && open_in_redis(&metered, "").await == Some(0)
+    })
+    .await;
+    let twice =
+        "prompt_tokens IN (SELECT prompt_tokens FROM ai_usage WHERE NOT estimated GROUP BY 1 HAVING count(*) > 1)";
+    assert_eq!(metered.rows(twice).await, 0, "a completion was counted twice");
+    let asked = metered.ledger.asked();
+    let rows = metered.rows("true").await;
+    let (at_least, at_most) = (served.len() as i64, next.load(Ordering::SeqCst) as i64);
+    assert!((at_least..=at_most).contains(&rows), "{rows} rows of {at_most} requests, {at_least} of them served");
+    assert!(asked.len() as i64 <= at_most);
+    metered.assert_sums().await;
+}

@@ -1,0 +1,94 @@
+//! Keys: from the answer that made one it works at every edge, from the answer that revoked it at none.
+
+use serde_json::json;
+
+use super::*;
+
+async fn statuses(metered: &Metered, key: &str) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for edge in 0..metered.world.edges.len() {
+        statuses.push(metered.ask_at(edge, key, &Wish::of(1, 1)).await.status.as_u16());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_key_works_from_its_creation_to_its_revocation_at_every_edge() {
+    let metered = Metered::start_with(|builder| builder.edges(3)).await;
+    eventually(BACKGROUND, "admin has heard of every edge", async || {
+        let answer = metered.ada.post("/tokens").json(&json!({ "kind": "ai" })).await.assert_status(201);
+        answer.header("x-svc-propagation").starts_with("3/3")
+    })
+    .await;
+    for _ in 0..5 {
+        let created = metered.ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+        let (key, id) = (created["token"].as_str().unwrap(), created["id"].as_str().unwrap());
+        assert_eq!(statuses(&metered, key).await, [200; 3]);
+        let revoked = metered.ada.delete(&format!("/tokens/{id}")).await.assert_status(200);
+        assert!(revoked.header("x-svc-propagation").starts_with("3/3"), "{}", revoked.header("x-svc-propagation"));
+        assert_eq!(statuses(&metered, key).await, [401; 3]);
+    }
+    // A token of another kind is nothing that edges remember.
+    let answer = metered.ada.post("/tokens").json(&json!({ "kind": "cli" })).await.assert_status(201);
+    assert!(answer.find_header("x-svc-propagation").is_none());
+}
+
+#[tokio::test]
+async fn a_key_that_was_asked_for_before_it_was_made_works_at_once() {
+    let metered = Metered::start_with(|builder| builder.edges(2)).await;
+    let secret = format!("svc_{}", "k".repeat(43));
+    assert_eq!(statuses(&metered, &secret).await, [401; 2]);
+    metered
+        .world
+        .sql(&format!(
+            "INSERT INTO tokens (id, kind, user_id, secret_hash, created_at)
+             SELECT 'tok_00000000000000000key', 'ai', id, sha256('{secret}'), now() FROM users"
+        ))
+        .await;
+    assert_eq!(statuses(&metered, &secret).await, [401; 2], "an answer is not remembered");
+    eventually(BACKGROUND, "both edges have heard of a change", async || {
+        let answer = metered.ada.post("/tokens").json(&json!({ "kind": "ai" })).await.assert_status(201);
+        answer.header("x-svc-propagation").starts_with("2/2")
+    })
+    .await;
+    assert_eq!(statuses(&metered, &secret).await, [200; 2]);
+}
+
+#[tokio::test]
+async fn a_key_that_is_known_works_without_postgres_and_one_that_is_not_has_to_wait() {
+    let metered = Metered::start().await;
+    let other = new_key(&metered.ada).await;
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.world.stop_postgres().await;
+    metered.ask(&Wish::of(2, 1)).await.assert_status(200);
+    let refused = metered.ask_at(0, &other, &Wish::of(3, 1)).await.assert_status(503);
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0);
+    metered.world.start_postgres().await;
+    eventually(BACKGROUND, "the other key is read", async || {
+        metered.ask_at(0, &other, &Wish::of(4, 1)).await.status == 200
+    })
+    .await;
+    metered.rows_become(3, "NOT estimated AND prompt_tokens IN (1, 2, 4)").await;
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn an_org_pays_for_its_own_keys() {
+    let metered = Metered::start().await;
+    metered.world.org(&metered.ada, "analytical").await;
+    let body = json!({ "kind": "ai", "label": "bot" });
+    let created = metered.ada.post("/orgs/analytical/tokens").json(&body).await.created();
+    let key = created["token"].as_str().unwrap();
+    metered.ask_at(0, key, &Wish::of(7, 3)).await.assert_status(200);
+    eventually(SEEN_WITHIN, "the org's usage is seen", async || {
+        let usage = metered.ada.get("/orgs/analytical/usage/ai").await.ok();
+        usage["totals"] == json!({ "requests": 1, "prompt_tokens": 7, "completion_tokens": 3 })
+    })
+    .await;
+    assert_eq!(metered.ada.get("/usage/ai").await.ok()["totals"]["requests"], 0);
+    let eve = metered.world.user("eve").await;
+    eve.get("/orgs/analytical/usage/ai").await.assert_error(404, "not_found");
+    let id = created["id"].as_str().unwrap();
+    metered.ada.delete(&format!("/orgs/analytical/tokens/{id}")).await.ok();
+    metered.ask_at(0, key, &Wish::of(7, 3)).await.assert_status(401);
+}

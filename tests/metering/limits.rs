@@ -1,0 +1,165 @@
+//! Limits: over all keys and edges, never overrun by racing requests, and told to the second.
+
+use std::time::Instant;
+
+use futures_util::future::join_all;
+
+use super::*;
+
+fn seconds_to_midnight() -> i64 {
+    let now = time::OffsetDateTime::now_utc();
+    86_400 - (now.unix_timestamp() % 86_400)
+}
+
+fn retry_after(answer: &Answer) -> i64 {
+    answer.header("retry-after").parse().unwrap()
+}
+
+#[track_caller]
+fn assert_code(answer: &Answer, code: &str) {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(body["error"]["code"], code, "{body}");
+}
+
+#[tokio::test]
+async fn sixty_a_minute_over_all_keys_and_edges() {
+    let metered = Metered::start_with(|builder| builder.edges(2)).await;
+    let keys = [metered.key.clone(), new_key(&metered.ada).await];
+    let wish = Wish::of(1, 1);
+    let start = Instant::now();
+    let answers = join_all((0..80).map(|n| metered.ask_at(n % 2, &keys[(n / 2) % 2], &wish))).await;
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(served, 60);
+    let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
+    assert_eq!(refused.status, 429);
+    assert_code(refused, "rate_limit_exceeded");
+    assert_eq!(refused.header("x-ratelimit-limit-requests"), "60");
+    assert_eq!(refused.header("x-ratelimit-remaining-requests"), "0");
+    // The first of the sixty is a minute old a minute after it came, and not sooner.
+    let refused = metered.ask(&wish).await.assert_status(429);
+    let wait = retry_after(&refused);
+    let spent = i64::try_from(start.elapsed().as_secs()).unwrap();
+    assert!((60 - spent - 1..=60).contains(&wait), "{wait} s, {spent} s after the first");
+    // Another account has a minute of its own.
+    let eve = metered.world.user("eve").await;
+    metered.ask_at(0, &new_key(&eve).await, &wish).await.assert_status(200);
+}
+
+#[tokio::test]
+async fn a_minute_frees_when_it_says_so() {
+    let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 2)).await;
+    let wish = Wish::of(1, 1);
+    metered.ask(&wish).await.assert_status(200);
+    metered.ask(&wish).await.assert_status(200);
+    let refused = metered.ask(&wish).await.assert_status(429);
+    let wait = Duration::from_secs(retry_after(&refused).try_into().unwrap());
+    tokio::time::sleep(wait.saturating_sub(Duration::from_secs(2))).await;
+    metered.ask(&wish).await.assert_status(429);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    metered.ask(&wish).await.assert_status(200);
+}
+
+#[tokio::test]
+async fn a_hundred_at_once_do_not_overrun_a_day() {
+    const BUDGET: u64 = 5_000;
+    let metered = Metered::start_with(|builder| {
+        builder.edges(2).set("LIMITS__GATEWAY_PER_MIN", 100_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", BUDGET)
+    })
+    .await;
+    // All of them use what they reserved for their answers, after all of them were admitted or refused.
+    let wish = Wish::of(10, 100).taking(Duration::from_millis(700));
+    let answers = join_all((0..100).map(|n| metered.ask_at(n % 2, &metered.key, &wish))).await;
+    let served = answers.iter().filter(|answer| answer.status == 200).count() as u64;
+    assert!(served * 110 <= BUDGET, "{served} were served: the day is overrun");
+    assert!(served >= 20, "only {served} were served");
+    let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
+    assert_eq!(refused.status, 429);
+    assert_code(refused, "daily_token_limit_exceeded");
+    let wait = retry_after(refused);
+    assert!((wait - seconds_to_midnight()).abs() <= 5, "{wait} s, {} s before midnight", seconds_to_midnight());
+
+    // What was reserved and not used is there again; so the day is used up by what was used.
+    let mut used = served * 110;
+    loop {
+        let answer = metered.ask(&Wish::of(100, 100)).await;
+        if answer.status != 200 {
+            break;
+        }
+        used += 200;
+        assert!(used <= BUDGET, "{used} tokens");
+    }
+    assert!(used + 300 > BUDGET, "only {used} tokens");
+}
+
+#[tokio::test]
+async fn a_reservation_that_was_not_used_is_given_back_before_the_next_request() {
+    let metered = Metered::start_with(|builder| {
+        builder.set("LIMITS__GATEWAY_TOKENS_PER_DAY", 5_000).set("LIMITS__GATEWAY_PER_MIN", 1_000)
+    })
+    .await;
+    for stream in [false, true] {
+        for _ in 0..10 {
+            let wish = Wish { stream, ..Wish::of(10, 10).at_most(4_000) };
+            metered.ask(&wish).await.assert_status(200);
+        }
+    }
+    let answer = metered.ask(&Wish::of(10, 10).at_most(4_000)).await.assert_status(200);
+    assert_eq!(answer.header("x-ratelimit-limit-tokens"), "5000");
+}
+
+#[tokio::test]
+async fn a_months_credit_is_not_overrun() {
+    // One cent: a million tokens of this model cost 900.
+    let plans = json!({"tiny": {"name": "Tiny", "price_cents": 0, "limits": {
+        "projects": 1, "domains": 1, "ready_apps": 0, "bandwidth_bytes": 1, "ai_credit_cents": 1,
+    }}});
+    let metered = Metered::start_with(|builder| builder.set("BILLING__PLANS", &plans)).await;
+    let wish = Wish::of(100, 100).at_most(400).by("svc/mistral-large").taking(Duration::from_millis(500));
+    let answers = join_all((0..20).map(|_| metered.ask(&wish))).await;
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    // 400 tokens at 900 are 0.36 cents; the prompt is a little more.
+    assert_eq!(served, 2);
+    let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
+    assert_eq!(refused.status, 429);
+    assert_code(refused, "insufficient_quota");
+    metered.rows_become(2, "NOT estimated AND cost_microcents = 100 * 300 + 100 * 900").await;
+}
+
+#[tokio::test]
+async fn an_emptied_redis_is_filled_from_postgres() {
+    let mut metered = Metered::start_with(|builder| {
+        builder.edges(2).set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000).set("LIMITS__GATEWAY_PER_MIN", 1_000)
+    })
+    .await;
+    metered.ask(&Wish::of(500, 100)).await.assert_status(200);
+    let refused = async |metered: &Metered, why: &str| {
+        for edge in [0, 1] {
+            let answer = metered.ask_at(edge, &metered.key, &Wish::of(1, 1).at_most(500)).await;
+            assert_eq!(answer.status, 429, "{why}: {}", answer.text());
+            assert_code(&answer, "daily_token_limit_exceeded");
+        }
+    };
+    metered.rows_become(1, "NOT estimated").await;
+    refused(&metered, "as it is").await;
+    metered.world.redis_command("FLUSHALL").await;
+    refused(&metered, "after a flush").await;
+
+    // One that is under way counts too, although nobody but its edge knows of it.
+    let asker = metered.asker(1);
+    let slow = Wish::of(50, 50).at_most(200).taking(Duration::from_secs(8));
+    let under_way = tokio::spawn(async move { asker.is_served(&slow).await });
+    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() == 2).await;
+    metered.world.redis.kill();
+    let answer = metered.ask(&Wish::of(1, 1)).await.assert_status(503);
+    assert!(retry_after(&answer) > 0);
+    metered.world.restart_redis();
+    eventually(BACKGROUND, "admissions go on", async || metered.ask(&Wish::of(1, 1).at_most(500)).await.status == 429)
+        .await;
+    let refused = metered.ask(&Wish::of(1, 1).at_most(250)).await;
+    assert_eq!(refused.status, 429, "600 used, 200 under way, 250 wanted: {}", refused.text());
+    assert!(under_way.await.unwrap());
+    metered.rows_become(2, "NOT estimated").await;
+    eventually(BACKGROUND, "the rest is free", async || metered.ask(&Wish::of(1, 1).at_most(250)).await.status == 200)
+        .await;
+    metered.assert_sums().await;
+}

@@ -1,0 +1,84 @@
+//! `GET /usage/ai`.
+
+use super::*;
+use crate::world::answer::keys;
+
+#[tokio::test]
+async fn usage_is_seen_by_model_within_seconds() {
+    let metered = Metered::start().await;
+    let empty = metered.ada.get("/usage/ai").await.ok();
+    let nothing = json!({ "requests": 0, "prompt_tokens": 0, "completion_tokens": 0 });
+    assert_eq!(empty, json!({ "usage": [], "totals": nothing }));
+    metered.ask(&Wish::of(10, 5).by("svc/qwen3-32b")).await.assert_status(200);
+    metered.ask(&Wish::of(20, 6).by("svc/gpt-oss-20b").streamed()).await.assert_status(200);
+    metered.ask(&Wish::of(30, 7).by("svc/qwen3-32b").streamed()).await.assert_status(200);
+    let expected = json!({
+        "usage": [
+            { "model": "svc/gpt-oss-20b", "requests": 1, "prompt_tokens": 20, "completion_tokens": 6 },
+            { "model": "svc/qwen3-32b", "requests": 2, "prompt_tokens": 40, "completion_tokens": 12 },
+        ],
+        "totals": { "requests": 3, "prompt_tokens": 60, "completion_tokens": 18 },
+    });
+    eventually(SEEN_WITHIN, "all of it is seen", async || metered.ada.get("/usage/ai").await.ok() == expected).await;
+
+    let month = &time::OffsetDateTime::now_utc().date().to_string()[..7];
+    assert_eq!(metered.ada.get(&format!("/usage/ai?month={month}")).await.ok(), expected);
+    assert_eq!(metered.ada.get("/usage/ai?month=2020-02").await.ok(), empty);
+    for bad in ["2026-13", "2026-1", "november", "", "2026-11-01"] {
+        let message = metered.ada.get(&format!("/usage/ai?month={bad}")).await.assert_error(400, "invalid_request");
+        assert!(message.contains("YYYY-MM"), "{message}");
+    }
+    // Another account sees its own alone.
+    assert_eq!(metered.world.user("eve").await.get("/usage/ai").await.ok(), empty);
+    metered.world.nobody().get("/usage/ai").await.assert_error(401, "unauthorized");
+    keys(&expected["usage"][0], "model requests prompt_tokens completion_tokens");
+
+    // What is kept of a completion.
+    metered.rows_become(3, "NOT estimated AND account_id LIKE 'usr_%' AND token_id LIKE 'tok_%'").await;
+    metered
+        .rows_become(2, "provider = 'ovhcloud' AND cost_microcents = prompt_tokens * 15 + completion_tokens * 45")
+        .await;
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn the_command_line_shows_models_usage_and_a_chat() {
+    let metered = Metered::start().await;
+    let shell = crate::cli::Shell::new(&metered.world, metered.ada.token.clone());
+    let created = shell.json(&["ai", "key", "create", "--label", "bot"]).await;
+    assert_eq!(created["kind"], "ai");
+    assert_eq!(created["label"], "bot");
+    metered.ask_at(0, created["token"].as_str().unwrap(), &Wish::of(5, 5)).await.assert_status(200);
+
+    let models = shell.text(&["ai", "models"]).await;
+    assert_eq!(models.lines().count(), 9, "{models}");
+    assert!(models.contains("svc/mistral-large") && models.contains("9.00 EUR"), "{models}");
+    let chat = shell.text(&["ai", "chat", "[40,60,0]"]).await;
+    assert_eq!(chat, "word word word word word \n");
+    let chat = shell.json(&["ai", "chat", "--model", "svc/qwen3-32b", "--max-tokens", "7", "[40,60,0]"]).await;
+    assert_eq!(chat["usage"], json!({ "prompt_tokens": 40, "completion_tokens": 60 }));
+    // It made itself one key, and uses it again.
+    let tokens = metered.ada.get("/tokens").await.ok();
+    let own = tokens["tokens"].as_array().unwrap().iter().filter(|token| token["label"] == "svc ai").count();
+    assert_eq!(own, 1);
+
+    eventually(SEEN_WITHIN, "usage is shown", async || {
+        let usage = shell.text(&["ai", "usage"]).await;
+        usage.contains("svc/gpt-oss-20b") && usage.contains("svc/qwen3-32b") && usage.contains('█')
+    })
+    .await;
+    let usage = shell.json(&["ai", "usage", "--month", "2020-01"]).await;
+    assert_eq!(usage["totals"]["requests"], 0);
+    assert_eq!(shell.run(&["ai", "usage", "--month", "soon"]).await.code, 2);
+    assert_eq!(shell.run(&["ai", "usage", "--org", "nobodys"]).await.code, 4);
+    let refused = shell.run(&["ai", "chat", "--model", "svc/none", "hello"]).await;
+    assert_eq!(refused.code, 4, "{}", refused.err);
+
+    metered.world.org(&metered.ada, "analytical").await;
+    let created = shell.json(&["ai", "key", "create", "--org", "analytical"]).await;
+    metered.ask_at(0, created["token"].as_str().unwrap(), &Wish::of(5, 6)).await.assert_status(200);
+    eventually(SEEN_WITHIN, "the org's usage is shown", async || {
+        shell.json(&["ai", "usage", "--org", "analytical"]).await["totals"]["completion_tokens"] == 6
+    })
+    .await;
+}
