@@ -62,6 +62,7 @@ listen_http = "127.0.0.1:$HTTP_PORT"
 listen_https = "127.0.0.1:$HTTPS_PORT"
 admin_upstreams = ["$ADMIN_LISTEN"]
 http_mode = "serve"
+spool = "$STATE/spool"
 
 [admin]
 listen = "$ADMIN_LISTEN"
