@@ -118,8 +118,9 @@ pub struct Edge {
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
     pub threads: usize,
-    /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too: the
-    /// system's temporary folder, which is taken when it is absent, is for trying svc out.
+    /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too. When
+    /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
+    /// is for trying svc out.
     pub spool: Option<PathBuf>,
 }
 

@@ -280,7 +280,9 @@ impl Meter {
     }
 }
 
-/// For trying svc out, where no folder is configured.
+/// Where no folder is configured: below the state folder that systemd gives a service, or, for trying svc out, in the
+/// temporary one.
 fn usual_folder() -> PathBuf {
-    std::env::temp_dir().join("svc-edge-spool")
+    let state = std::env::var_os("STATE_DIRECTORY").and_then(|folders| std::env::split_paths(&folders).next());
+    state.map_or_else(|| std::env::temp_dir().join("svc-edge-spool"), |state| state.join("spool"))
 }
