@@ -80,7 +80,7 @@ async fn every_change_of_a_project_is_recorded() {
 async fn an_entry_outlives_whom_and_what_it_is_about() {
     let world = World::start().await;
     let staff = world.staffed_org("acme").await;
-    let robot = world.org_token("acme", "deploy").await;
+    let robot = staff.org.robot("deploy").await;
     staff.member.post("/projects").json(&json!({ "name": "engine", "org": "acme" })).await.created();
     robot.deploy("engine", &Site::page("x")).await;
     staff.owner.delete("/projects/engine").await.ok();

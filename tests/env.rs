@@ -158,6 +158,6 @@ async fn members_share_their_projects_variables() {
     }
     let names: HashSet<_> = list(&staff.member).await.iter().map(|v| v["key"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, HashSet::from(["A", "B", "C"].map(str::to_owned)));
-    let robot = world.org_token("acme", "deploy").await;
+    let robot = staff.org.robot("deploy").await;
     robot.get("/projects/engine/env").await.assert_error(401, "unauthorized");
 }

@@ -91,18 +91,9 @@ async fn every_operation_wants_a_working_token_of_the_right_kind() {
 #[tokio::test]
 async fn a_deploy_token_reaches_the_deploy_surface_alone() {
     let world = World::start().await;
-    // Organizations come into being in SQL here: what matters is the kind of the token.
-    let deploy = format!("svc_{}", "d".repeat(43));
-    world
-        .sql(&format!(
-            "INSERT INTO orgs VALUES ('org_00000000000000000000', 'acme', NULL, now());
-             INSERT INTO tokens (id, kind, org_id, secret_hash, created_at) VALUES
-                 ('tok_00000000000000000000', 'deploy', 'org_00000000000000000000', sha256('{deploy}'), now());
-             INSERT INTO projects (id, name, org_id, created_at) VALUES
-                 ('prj_00000000000000000000', 'engine', 'org_00000000000000000000', now())"
-        ))
-        .await;
-    let robot = world.nobody().with_token(&deploy);
+    let org = world.acme().await;
+    org.owner.create_project_in(&org, "engine").await;
+    let robot = org.robot("deploy").await;
     let me = robot.get("/me").await.ok();
     assert_eq!(me["token_kind"], "deploy");
     assert_eq!(me["org"], "acme");

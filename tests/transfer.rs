@@ -21,7 +21,7 @@ async fn a_project_moves_into_an_org_and_back() {
     let staff = world.staffed_org("acme").await;
     let site = staff.member.publish("engine", &Site::page("x")).await;
     staff.member.put("/projects/engine/env/KEY").json(&json!({ "value": "kept" })).await.ok();
-    let robot = world.org_token("acme", "deploy").await;
+    let robot = staff.org.robot("deploy").await;
     robot.get("/projects/engine").await.assert_error(404, "not_found");
 
     let moved = transfer(&staff.member, "acme").await;
@@ -60,7 +60,7 @@ async fn a_project_moves_into_an_org_and_back() {
 async fn a_project_moves_between_orgs() {
     let world = World::start().await;
     let staff = world.staffed_org("acme").await;
-    world.org(&staff.admin, "umbrella").await;
+    staff.admin.create_org("umbrella").await;
     staff.admin.create_project("engine").await;
     transfer(&staff.admin, "acme").await.ok();
     assert_eq!(transfer(&staff.admin, "umbrella").await.ok()["org"], "umbrella");
@@ -75,7 +75,7 @@ async fn a_project_moves_between_orgs() {
 async fn a_project_moves_only_where_its_mover_belongs() {
     let world = World::start().await;
     let staff = world.staffed_org("acme").await;
-    world.org(&world.user("eve").await, "elsewhere").await;
+    world.user("eve").await.create_org("elsewhere").await;
     staff.owner.create_project("engine").await;
     for org in ["elsewhere", "nowhere", "NOT A NAME", ""] {
         transfer(&staff.owner, org).await.assert_error(404, "not_found");

@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use common::domain::role::Role;
 use reqwest::Method;
 use serde_json::json;
 
@@ -15,6 +16,8 @@ use crate::world::{Actor, Site, World, answer::Answer};
 pub(super) struct Fixtures<'w> {
     world: &'w World,
     cast: Cast,
+    /// Somebody in each org whom others may act upon.
+    colleague: Actor,
     next: AtomicU32,
 }
 
@@ -34,38 +37,37 @@ impl<'w> Fixtures<'w> {
         owner.delete(&format!("/tokens/{}", revoked["id"].as_str().unwrap())).await.ok();
         let ai = owner.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
         let outsider = world.user("outsider").await;
-        world.org(&outsider, "elsewhere").await;
-        // Somebody in each org whom others may act upon.
-        world.user("colleague").await;
+        let elsewhere = outsider.create_org("elsewhere").await;
         let cast = Cast {
             revoked: owner.with_token(revoked["token"].as_str().unwrap()),
             ai_key: owner.with_token(ai["token"].as_str().unwrap()),
-            foreign_deploy: world.org_token("elsewhere", "deploy").await,
+            foreign_deploy: elsewhere.robot("deploy").await,
             outsider,
             member: world.user("member").await,
             admin: world.user("admin").await,
             owner,
         };
-        Self { world, cast, next: AtomicU32::new(0) }
+        Self { world, cast, colleague: world.user("colleague").await, next: AtomicU32::new(0) }
     }
 
     /// A target of its own for an operation: everything that its path names.
     pub(super) async fn target(&self, row: &Row, whose: Whose) -> Target {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (org, owner) = (format!("org-{number}"), &self.cast.owner);
-        self.world.org(owner, &org).await;
-        // There are more of them than a plan allows; and shared ones need something to be shared.
+        let owner = &self.cast.owner;
+        let org = owner.create_org(&format!("org-{number}")).await;
+        // Shared ones need something to be shared.
         self.world
             .sql(&format!(
-                "UPDATE orgs SET created_by = NULL WHERE name = '{org}';
-                 INSERT INTO installations (id, account, account_id, account_type, created_at)
+                "INSERT INTO installations (id, account, account_id, account_type, created_at)
                      VALUES ({number}, 'acme', 1, 'organization', now())"
             ))
             .await;
-        for (login, role) in [("member", "member"), ("admin", "admin"), ("colleague", "member")] {
-            self.world.join(&org, login, role).await;
+        let people = [(&self.cast.member, Role::Member), (&self.cast.admin, Role::Admin), (&self.colleague, Role::Member)];
+        for (person, role) in people {
+            org.admit(person, role).await;
         }
-        let (deploy, ai) = (self.world.org_token(&org, "deploy").await, self.world.org_token(&org, "ai").await);
+        let (deploy, ai) = (org.robot("deploy").await, org.robot("ai").await);
+        let org = org.name;
         let (_, path) = row.0.split_once(' ').unwrap();
         let mut values = HashMap::from([("{new}", format!("new-{number}"))]);
         match path.split('/').nth(1).unwrap_or_default() {

@@ -10,7 +10,8 @@ pub mod bucket;
 pub mod edge;
 pub mod form;
 pub mod frames;
-mod org;
+pub mod mailbox;
+pub mod org;
 pub mod person;
 pub mod ports;
 pub mod process;
@@ -233,6 +234,12 @@ impl World {
     pub async fn sql(&self, sql: &str) {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    /// The same, where the database may refuse it: what it says then.
+    pub async fn try_sql(&self, sql: &str) -> Result<(), String> {
+        let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.map(drop).map_err(|e| e.to_string())
     }
 
     /// The number a query gives.

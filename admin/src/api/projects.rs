@@ -171,6 +171,7 @@ impl From<CreateError> for ApiError {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateError::OwnerGone => Self::not_found("organization"),
             CreateError::Db(error) => error.into(),
         }
     }

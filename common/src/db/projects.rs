@@ -229,9 +229,19 @@ pub enum CreateError {
     /// Somebody has the name.
     #[error("the name is taken")]
     NameTaken,
+    /// The owner was deleted meanwhile.
+    #[error("the owner is gone")]
+    OwnerGone,
     /// The database.
     #[error(transparent)]
-    Db(#[from] sqlx::Error),
+    Db(sqlx::Error),
+}
+
+impl From<sqlx::Error> for CreateError {
+    fn from(error: sqlx::Error) -> Self {
+        let owner_gone = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation);
+        if owner_gone { Self::OwnerGone } else { Self::Db(error) }
+    }
 }
 
 /// Makes a project that serves nothing yet.

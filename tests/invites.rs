@@ -1,0 +1,358 @@
+//! `/orgs/:name/invites`, `/invites/:token`, the letters, and the console's page behind the link.
+
+use std::{collections::HashSet, time::Instant};
+
+use common::domain::role::Role;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::world::{
+    Actor, OPERATOR_SECRET, World,
+    answer::{id, keys, timestamp},
+    mailbox::{Mailbox, header},
+    org::{Org, token_of},
+    request::Request,
+};
+
+const FORTNIGHT: i64 = 14 * 24 * 3_600;
+
+fn accept(actor: &Actor, token: &str) -> Request {
+    actor.post(&format!("/invites/{token}/accept"))
+}
+
+#[tokio::test]
+async fn an_invite_is_previewed_and_accepted_once() {
+    let world = World::start().await;
+    let (org, admin) = world.org_with(Role::Admin).await;
+    let body = json!({ "email": " eve@example.com ", "role": "member" });
+    let invite = admin.post("/orgs/acme/invites").json(&body).await.created();
+    keys(&invite, "id email role invited_by created_at expires_at invite_url email_sent");
+    id(&invite["id"], "inv_");
+    assert_eq!((&invite["email"], &invite["role"]), (&json!("eve@example.com"), &json!("member")));
+    assert_eq!((&invite["invited_by"], &invite["email_sent"]), (&json!("admin"), &json!(false)));
+    assert_eq!(timestamp(&invite["expires_at"]) - timestamp(&invite["created_at"]), FORTNIGHT);
+    let url = invite["invite_url"].as_str().unwrap();
+    assert!(url.starts_with(&format!("https://app.svc.localhost:{}/invites/", world.public_port())), "{url}");
+    let token = token_of(&invite);
+    assert_eq!(token.len(), 43);
+
+    let preview = world.nobody().get(&format!("/invites/{token}")).await;
+    assert_eq!(preview.header("cache-control"), "no-store");
+    let preview = preview.ok();
+    keys(&preview, "org display_name role invited_by expires_at");
+    assert_eq!((&preview["org"], &preview["role"]), (&json!("acme"), &json!("member")));
+    assert_eq!((&preview["display_name"], &preview["invited_by"]), (&Value::Null, &json!("admin")));
+    assert_eq!(preview["expires_at"], invite["expires_at"]);
+
+    accept(&world.nobody(), &token).await.assert_error(401, "unauthorized");
+    let eve = world.user("eve").await;
+    let joined = accept(&eve, &token).await;
+    assert!(!joined.header("x-svc-propagation").is_empty());
+    let joined = joined.ok();
+    keys(&joined, "name display_name icon_url role created_at");
+    assert_eq!((&joined["name"], &joined["role"]), (&json!("acme"), &json!("member")));
+    eve.get("/orgs/acme").await.ok();
+    let mallory = world.user("mallory").await;
+    for actor in [&eve, &mallory] {
+        accept(actor, &token).await.assert_error(404, "not_found");
+    }
+    world.nobody().get(&format!("/invites/{token}")).await.assert_error(404, "not_found");
+    assert_eq!(org.roles().await.len(), 3);
+}
+
+#[tokio::test]
+async fn twenty_people_at_once_accept_an_invite_and_one_joins() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    let token = token_of(&org.invite("admin").await);
+    let people = join_all((0..20).map(|number| {
+        let world = &world;
+        async move { world.user(&format!("person-{number}")).await }
+    }))
+    .await;
+    let mut joined = 0;
+    for answer in join_all(people.iter().map(|person| accept(person, &token).into_future())).await {
+        if answer.status == 200 {
+            joined += 1;
+        } else {
+            answer.assert_error(404, "not_found");
+        }
+    }
+    assert_eq!(joined, 1);
+    assert_eq!(org.roles().await.len(), 2);
+
+    // The same person twenty times over joins once, too.
+    let token = token_of(&org.invite("member").await);
+    let eve = world.user("eve").await;
+    let answers = join_all((0..20).map(|_| accept(&eve, &token).into_future())).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
+    assert_eq!(org.roles().await.len(), 3);
+}
+
+#[tokio::test]
+async fn who_is_a_member_already_keeps_the_higher_role() {
+    let world = World::start().await;
+    let (org, member) = world.org_with(Role::Member).await;
+    // Nothing changes, and the invite is still good for somebody else.
+    let token = token_of(&org.invite("member").await);
+    for actor in [&member, &org.owner] {
+        let joined = accept(actor, &token).await;
+        assert!(joined.find_header("x-svc-propagation").is_none());
+        joined.ok();
+    }
+    let eve = world.user("eve").await;
+    accept(&eve, &token).await.ok();
+    // A higher role is taken on.
+    let token = token_of(&org.invite("admin").await);
+    assert_eq!(accept(&org.owner, &token).await.ok()["role"], "owner");
+    assert_eq!(accept(&member, &token).await.ok()["role"], "admin");
+    accept(&eve, &token).await.assert_error(404, "not_found");
+    let roles: HashSet<_> = org.roles().await.into_iter().collect();
+    let wanted = [("owner", "owner"), ("member", "admin"), ("eve", "member")];
+    assert_eq!(roles, wanted.map(|(login, role)| (login.to_owned(), role.to_owned())).into());
+}
+
+#[tokio::test]
+async fn pending_invites_are_listed_and_revoked() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    let mut made = Vec::new();
+    for number in 0..5 {
+        let body = json!({ "email": format!("{number}@example.com"), "role": "member" });
+        made.push(org.owner.post("/orgs/acme/invites").json(&body).await.created());
+    }
+    let list = org.owner.get("/orgs/acme/invites").await.ok();
+    keys(&list, "invites next_cursor");
+    for (listed, invite) in list["invites"].as_array().unwrap().iter().zip(made.iter().rev()) {
+        keys(listed, "id email role invited_by created_at expires_at");
+        assert_eq!((&listed["id"], &listed["email"]), (&invite["id"], &invite["email"]));
+        assert!(!list.to_string().contains(&token_of(invite)));
+    }
+    let page = org.owner.get("/orgs/acme/invites?limit=3").await.ok();
+    let path = format!("/orgs/acme/invites?limit=3&cursor={}", page["next_cursor"].as_str().unwrap());
+    let rest = org.owner.get(&path).await.ok();
+    assert_eq!((page["invites"].as_array().unwrap().len(), rest["invites"].as_array().unwrap().len()), (3, 2));
+    assert_eq!(rest["next_cursor"], Value::Null);
+    for query in ["limit=0", "limit=101", "cursor=x"] {
+        org.owner.get(&format!("/orgs/acme/invites?{query}")).await.assert_error(400, "invalid_request");
+    }
+
+    let eve = world.user("eve").await;
+    let of = |invite: &Value| org.path(&format!("/invites/{}", invite["id"].as_str().unwrap()));
+    assert_eq!(org.owner.delete(&of(&made[0])).await.ok(), json!({ "ok": true }));
+    org.owner.delete(&of(&made[0])).await.assert_error(404, "not_found");
+    accept(&eve, &token_of(&made[0])).await.assert_error(404, "not_found");
+    accept(&eve, &token_of(&made[1])).await.ok();
+    org.owner.delete(&of(&made[1])).await.assert_error(404, "not_found");
+    // Fourteen days later.
+    world.sql("UPDATE invites SET expires_at = now() WHERE email = '2@example.com'").await;
+    world.nobody().get(&format!("/invites/{}", token_of(&made[2]))).await.assert_error(404, "not_found");
+    accept(&world.user("late").await, &token_of(&made[2])).await.assert_error(404, "not_found");
+    org.owner.delete(&of(&made[2])).await.assert_error(404, "not_found");
+    let left = org.owner.get("/orgs/acme/invites").await.ok();
+    assert_eq!(left["invites"].as_array().unwrap().len(), 2);
+
+    let other = eve.create_org("evil").await;
+    let foreign = other.path(&format!("/invites/{}", made[3]["id"].as_str().unwrap()));
+    for path in [foreign, org.path("/invites/nonsense"), org.path("/invites/inv_00000000000000000000")] {
+        eve.delete(&path).await.assert_error(404, "not_found");
+    }
+    let long = "A".repeat(44);
+    for odd in ["nonsense", "%00", &long, &made[3]["id"].as_str().unwrap()[..]] {
+        world.nobody().get(&format!("/invites/{odd}")).await.assert_error(404, "not_found");
+        accept(&eve, odd).await.assert_error(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn an_invite_lasts_while_its_sender_may_invite() {
+    let world = World::start().await;
+    let (org, admin) = world.org_with(Role::Admin).await;
+    let send = async || {
+        let body = json!({ "email": "x@example.com", "role": "admin" });
+        token_of(&admin.post("/orgs/acme/invites").json(&body).await.created())
+    };
+    let demoted = send().await;
+    org.owner.put("/orgs/acme/members/admin").json(&json!({ "role": "member" })).await.ok();
+    accept(&admin, &demoted).await.assert_error(404, "not_found");
+    org.owner.put("/orgs/acme/members/admin").json(&json!({ "role": "admin" })).await.ok();
+    let removed = send().await;
+    org.owner.delete("/orgs/acme/members/admin").await.ok();
+    accept(&admin, &removed).await.assert_error(404, "not_found");
+    assert_eq!(org.owner.get("/orgs/acme/invites").await.ok()["invites"], json!([]));
+}
+
+#[tokio::test]
+async fn invites_have_rules() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    for (email, role) in [
+        (json!(null), json!("member")),
+        (json!(5), json!("member")),
+        (json!(""), json!("member")),
+        (json!("not an address"), json!("member")),
+        (json!("a@b"), json!("member")),
+        (json!("a@example.com\r\nBcc: eve@example.com"), json!("member")),
+        (json!("a@example.com, b@example.com"), json!("member")),
+        (json!("Ada <a@example.com>"), json!("member")),
+        (json!(format!("{}@example.com", "x".repeat(65))), json!("member")),
+        (json!("a@example.com"), json!("owner")),
+        (json!("a@example.com"), json!("king")),
+        (json!("a@example.com"), json!(null)),
+    ] {
+        let body = json!({ "email": email, "role": role });
+        org.owner.post("/orgs/acme/invites").json(&body).await.assert_error(400, "invalid_request");
+    }
+    org.owner.post("/orgs/acme/invites").json(&json!({ "role": "member" })).await.assert_error(400, "invalid_request");
+    assert_eq!(world.sql_number("SELECT count(*) FROM invites").await, 0);
+    let token = token_of(&org.invite("member").await);
+    let hashed = format!("SELECT count(*) FROM invites WHERE secret_hash = sha256('{token}'::bytea)");
+    assert_eq!(world.sql_number(&hashed).await, 1);
+    let plain = format!("SELECT count(*) FROM invites WHERE invites::text LIKE '%{token}%'");
+    assert_eq!(world.sql_number(&plain).await, 0);
+    world.nobody().get(&format!("/invites/{token}")).await.ok();
+    assert!(!world.admin.log().contains(&token), "the log holds an invite's secret");
+    // As many as may wait.
+    world
+        .sql(
+            "INSERT INTO invites (id, org_id, email, role, secret_hash, created_at, expires_at)
+             SELECT 'inv_' || lpad(n::text, 20, '0'), (SELECT id FROM orgs), 'x@example.com', 'member',
+                    sha256(n::text::bytea), now(), now() + interval '1 day' FROM generate_series(1, 499) n",
+        )
+        .await;
+    let body = json!({ "email": "a@example.com", "role": "member" });
+    org.owner.post("/orgs/acme/invites").json(&body).await.assert_error(403, "plan_limit_reached");
+}
+
+#[tokio::test]
+async fn an_org_has_room_for_so_many_members() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    world
+        .sql(
+            "INSERT INTO users (id, vcs_id, vcs_login, created_at)
+             SELECT 'usr_' || lpad(n::text, 20, '0'), 'x' || n, 'x' || n, now() FROM generate_series(1, 999) n;
+             INSERT INTO org_members SELECT (SELECT id FROM orgs), id, 'member', now() FROM users WHERE vcs_id LIKE 'x%'",
+        )
+        .await;
+    assert_eq!(org.detail().await["members"].as_array().unwrap().len(), 1_000);
+    let token = token_of(&org.invite("member").await);
+    let eve = world.user("eve").await;
+    accept(&eve, &token).await.assert_error(403, "plan_limit_reached");
+    org.owner.delete("/orgs/acme/members/x7").await.ok();
+    accept(&eve, &token).await.ok();
+}
+
+#[tokio::test]
+async fn an_invitation_comes_by_mail() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailbox = Mailbox::start(folder.path()).await;
+    let world = World::builder()
+        .set("MAIL__URL", mailbox.url())
+        .set("MAIL__FROM", "Hosting <hosting@example.com>")
+        .start()
+        .await;
+    let org = world.acme().await;
+    let name = "<b>Ünïcode</b> & Co: the organization of a name that is longer than a header's line";
+    let rename = org.owner.request(reqwest::Method::PATCH, "/orgs/acme").json(&json!({ "display_name": name }));
+    rename.await.ok();
+    let invite = org.invite("admin").await;
+    assert_eq!(invite["email_sent"], true);
+    let letters = mailbox.letters().await;
+    assert_eq!(letters.len(), 1);
+    let letter = &letters[0];
+    assert_eq!(header(letter, "to"), ["somebody@example.com"]);
+    assert_eq!(header(letter, "from"), ["Hosting <hosting@example.com>"]);
+    assert_eq!(header(letter, "subject"), [format!("owner invites you to {name} (acme)")]);
+    assert_eq!(header(letter, "auto-submitted"), ["auto-generated"]);
+    for once in ["date", "message-id"] {
+        assert_eq!(header(letter, once).len(), 1, "{once}");
+    }
+    let url = invite["invite_url"].as_str().unwrap();
+    let text = letter["parts"]["text/plain"].as_str().unwrap();
+    assert!(text.contains(url) && text.contains("as an admin") && text.contains(name), "{text}");
+    let html = letter["parts"]["text/html"].as_str().unwrap();
+    assert!(html.contains(&format!("href=\"{url}\"")) && html.contains("&lt;b&gt;Ünïcode&lt;/b&gt; &amp; Co"), "{html}");
+    accept(&world.user("eve").await, url.rsplit('/').next().unwrap()).await.ok();
+    // Only what is sent counts: a revoked or refused invite sends nothing more.
+    org.owner.post("/orgs/acme/invites").json(&json!({ "email": "x", "role": "member" })).await.assert_status(400);
+    assert_eq!(mailbox.letters().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_mail_server_that_does_not_take_the_letter_is_told_of() {
+    // Nobody listens; one listens and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for port in [crate::world::ports::free(), silent.local_addr().unwrap().port()] {
+        let world = World::builder().set("MAIL__URL", format!("smtp://127.0.0.1:{port}")).start().await;
+        let org = world.acme().await;
+        let before = Instant::now();
+        let invite = org.invite("member").await;
+        assert_eq!(invite["email_sent"], false);
+        assert!(before.elapsed().as_secs() < 20, "the request waited too long");
+        // The link itself is good.
+        accept(&world.user("eve").await, &token_of(&invite)).await.ok();
+    }
+}
+
+/// A browser's request to the console, with a session if there is one.
+fn browse(world: &World, method: reqwest::Method, path: &str, cookie: Option<&str>) -> Request {
+    let port = world.public_port();
+    let url = format!("https://app.svc.localhost{path}");
+    let request = if method == reqwest::Method::POST { world.edge().post(&url) } else { world.edge().get(&url) };
+    let request = request.header("origin", format!("https://app.svc.localhost:{port}"));
+    match cookie {
+        Some(cookie) => request.header("cookie", cookie),
+        None => request,
+    }
+}
+
+/// Signs in on the console: the cookie of the session.
+async fn sign_in(world: &World, login: &str) -> String {
+    let form = [("login", login), ("secret", OPERATOR_SECRET), ("return_to", "/")];
+    let answer = browse(world, reqwest::Method::POST, "/sign-in", None).form(&form).await.assert_status(303);
+    let session = answer.headers.get_all("set-cookie").iter().find_map(|cookie| {
+        let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+        cookie.contains("session").then(|| cookie.to_owned())
+    });
+    session.unwrap_or_else(|| panic!("no session in {:?}", answer.headers))
+}
+
+async fn org_and_link(world: &World) -> (Org, String) {
+    let org = world.acme().await;
+    let rename = org.owner.request(reqwest::Method::PATCH, "/orgs/acme");
+    rename.json(&json!({ "display_name": "<b>Acme</b>" })).await.ok();
+    let token = token_of(&org.invite("member").await);
+    (org, format!("/invites/{token}"))
+}
+
+#[tokio::test]
+async fn the_link_leads_to_a_page_that_joins() {
+    let world = World::start().await;
+    let (org, link) = org_and_link(&world).await;
+    let page = browse(&world, reqwest::Method::GET, &link, None).await.assert_status(200);
+    assert_eq!(page.header("cache-control"), "no-store");
+    let text = page.text();
+    assert!(text.contains("&lt;b&gt;Acme&lt;/b&gt;") && text.contains("Sign in to join"), "{text}");
+    assert!(text.contains("svc invites accept"), "{text}");
+    // Pressing a button that is not there leads to the sign-in page, and joins nobody.
+    browse(&world, reqwest::Method::POST, &link, None).await.assert_status(303);
+
+    let eve = sign_in(&world, "eve").await;
+    let text = browse(&world, reqwest::Method::GET, &link, Some(&eve)).await.assert_status(200).text();
+    assert!(text.contains("signed in as <strong>eve</strong>") && text.contains("Join acme"), "{text}");
+    assert_eq!(org.roles().await.len(), 1, "looking joins nobody");
+    // Another site's form carries the cookie, and changes nothing.
+    let forged = world.edge().post(&format!("https://app.svc.localhost{link}")).header("cookie", &eve);
+    let forged = forged.header("origin", "https://evil.svc.localhost").await;
+    assert_eq!(forged.status, 403, "{}", forged.text());
+    assert_eq!(org.roles().await.len(), 1);
+
+    let welcome = browse(&world, reqwest::Method::POST, &link, Some(&eve)).await.assert_status(200);
+    assert!(welcome.text().contains("a member of"), "{}", welcome.text());
+    assert!(org.roles().await.contains(&("eve".to_owned(), "member".to_owned())));
+    for method in [reqwest::Method::GET, reqwest::Method::POST] {
+        let over = browse(&world, method, &link, Some(&eve)).await.assert_status(404);
+        assert!(over.text().contains("over"), "{}", over.text());
+    }
+}
