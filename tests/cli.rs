@@ -267,7 +267,7 @@ async fn variables_are_set_from_stdin_read_and_pulled() {
 async fn a_project_is_moved_gated_audited_and_removed() {
     let (world, shell) = signed_in().await;
     let ada = world.nobody().with_token(shell.token.as_deref().unwrap());
-    world.org(&ada, "acme").await;
+    ada.create_org("acme").await;
     shell.write("dist/index.html", "hello");
     let deployed = shell.json(&["deploy", "dist", "--project", "engine"]).await;
     assert_eq!(deployed["created"], true);

@@ -22,7 +22,7 @@ use crate::{
 pub async fn gated(world: &World) -> (Actor, Uploaded) {
     let ada = world.user("ada").await;
     let bob = world.user("bob").await;
-    world.org(&ada, "team").await;
+    ada.create_org("team").await;
     join(&ada, &bob).await;
     ada.post("/projects").json(&json!({ "name": "engine", "org": "team" })).await.created();
     let site = Site::page("secret home").file("deep/page.html", "secret page");
@@ -368,7 +368,7 @@ async fn a_visit_ends_with_the_access_mode_the_owner_and_signing_out_everywhere(
     // Another org's members are other people.
     let badge = badge_of(&enter(&world.person(), &site.url, "bob").await);
     assert_eq!(status(&badge).await, 200);
-    world.org(&ada, "others").await;
+    ada.create_org("others").await;
     ada.post("/projects/engine/transfer").json(&json!({ "org": "others" })).await.ok();
     assert_eq!(status(&badge).await, 401);
 }

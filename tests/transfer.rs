@@ -155,7 +155,7 @@ async fn an_org_and_a_project_that_comes_to_it_do_not_both_go() {
     transfer(&ada, Value::Null).await.ok();
     for round in 0..10 {
         let org = format!("acme-{round}");
-        world.org(&ada, &org).await;
+        ada.create_org(&org).await;
         let removal = async { ada.delete(&format!("/orgs/{org}")).await };
         let (moved, removed) = join(transfer(&ada, org.as_str()), removal).await;
         let outcome = (moved.status.as_u16(), removed.status.as_u16());

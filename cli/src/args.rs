@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use common::domain::ProjectName;
+use common::domain::{OrgName, ProjectName};
 use url::Url;
 
 use crate::{
     commands::{
-        access, ai, audit, deploy, deployments, env, login, projects, repo, share, shares, skill, tokens, transfer, vcs,
+        access, ai, audit, deploy, deployments, env, invites, login, members, orgs, projects, repo, share, shares, skill,
+        tokens, transfer, vcs,
     },
+    failure::Failure,
     project,
 };
 
@@ -88,6 +90,12 @@ pub(crate) enum Command {
     Share(share::Share),
     /// List and remove shares
     Shares(shares::Shares),
+    /// List, create and change organizations
+    Orgs(orgs::Orgs),
+    /// List an organization's members, change their roles, or leave
+    Members(members::Members),
+    /// Invite people to an organization, or accept an invite
+    Invites(invites::Invites),
     /// List, create and revoke API tokens
     Tokens(tokens::Tokens),
     /// Use the AI gateway: models, usage, a quick try, keys
@@ -107,4 +115,21 @@ pub(crate) struct ProjectOption {
     /// The project, by name or address [default: what .svcproject says]
     #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
     pub(crate) project: Option<ProjectName>,
+}
+
+/// `--org`, for the commands that need one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OrgOption {
+    /// The organization, by name
+    #[arg(long, global = true, env = "SVC_ORG", value_name = "ORG")]
+    org: Option<OrgName>,
+}
+
+impl OrgOption {
+    /// The organization that was named.
+    pub(crate) fn named(self) -> Result<OrgName, Failure> {
+        self.org.ok_or_else(|| {
+            Failure::usage("Which organization?").with_hint("Add `--org NAME`, or set SVC_ORG; `svc orgs` lists yours.")
+        })
+    }
 }

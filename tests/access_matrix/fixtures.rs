@@ -62,7 +62,8 @@ impl<'w> Fixtures<'w> {
                      VALUES ({number}, 'acme', 1, 'organization', now())"
             ))
             .await;
-        let people = [(&self.cast.member, Role::Member), (&self.cast.admin, Role::Admin), (&self.colleague, Role::Member)];
+        let people =
+            [(&self.cast.member, Role::Member), (&self.cast.admin, Role::Admin), (&self.colleague, Role::Member)];
         for (person, role) in people {
             org.admit(person, role).await;
         }

@@ -9,7 +9,9 @@ pub fn png(width: u32, height: u32) -> Vec<u8> {
     let mut image = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
     image.extend(width.to_be_bytes());
     image.extend(height.to_be_bytes());
-    image.extend(b"\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDATx\x9cc\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xaeB`\x82");
+    image.extend(
+        b"\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\x0aIDATx\x9cc\0\x01\0\0\x05\0\x01\x0d\x0a\x2d\xb4\0\0\0\0IEND\xaeB`\x82",
+    );
     image
 }
 

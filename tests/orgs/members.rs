@@ -4,12 +4,7 @@ use common::domain::role::Role;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::world::{
-    Actor, World,
-    answer::keys,
-    org::Org,
-    request::Request,
-};
+use crate::world::{Actor, World, answer::keys, org::Org, request::Request};
 
 fn set_role(actor: &Actor, org: &Org, login: &str, role: &str) -> Request {
     actor.put(&org.path(&format!("/members/{login}"))).json(&json!({ "role": role }))
@@ -129,9 +124,10 @@ async fn two_owners_cannot_remove_each_other() {
 
 #[tokio::test]
 async fn one_owner_cannot_leave_while_the_other_steps_down() {
-    two_owners_at_once(|owner, org| remove(owner, org, "owner"), |other, org| {
-        set_role(other, org, "co-owner", "admin")
-    })
+    two_owners_at_once(
+        |owner, org| remove(owner, org, "owner"),
+        |other, org| set_role(other, org, "co-owner", "admin"),
+    )
     .await;
 }
 

@@ -43,7 +43,8 @@ async fn who_makes_an_org_owns_it() {
 async fn names_have_the_rules_of_projects() {
     let world = World::start().await;
     let ada = world.user("ada").await;
-    for bad in ["", "ab", &"x".repeat(41), "Acme", "a.b", "a b", "äcme", "-abc", "abc-", "xn--abc", "api", "mail", "tmp-x"]
+    for bad in
+        ["", "ab", &"x".repeat(41), "Acme", "a.b", "a b", "äcme", "-abc", "abc-", "xn--abc", "api", "mail", "tmp-x"]
     {
         let message = ada.post("/orgs").json(&json!({ "name": bad })).await.assert_error(400, "invalid_request");
         assert!(message.contains("name"), "{bad:?}: {message}");

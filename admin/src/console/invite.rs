@@ -76,7 +76,7 @@ pub(super) async fn accept(
     let (org, propagation) = join(&app, &person.into_caller(), &token).await?;
     let name = org.display_name.as_ref().map_or_else(|| org.name.to_string(), ToString::to_string);
     let sentence = format!(
-        "You are {} of <strong>{}</strong> now. Its projects are on your front page, and <code>svc projects --org \
+        "You are {} of <strong>{}</strong> now. Its projects are on your front page, and <code>svc projects list --org \
          {}</code> lists them.",
         a_role(org.role),
         escape(&name),

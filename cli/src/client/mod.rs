@@ -100,6 +100,27 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        let request = || Ok(self.signed(Method::PATCH, path)?.json(body));
+        self.answer(request, Safety::Repeatable).await
+    }
+
+    /// A PUT whose body is not JSON, but the thing itself.
+    pub(crate) async fn put_bytes<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<Answer<T>, Failure> {
+        let request = || Ok(self.signed(Method::PUT, path)?.body(body.clone()));
+        self.answer(request, Safety::Repeatable).await
+    }
+
+    /// A GET that anybody may make.
+    pub(crate) async fn get_unsigned<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let request = || Ok(self.http.get(self.url(path)?).timeout(CALL_TIMEOUT));
+        Ok(self.answer(request, Safety::Repeatable).await?.body)
+    }
+
     /// Not repeated after a dropped connection: the second answer would be a 404 for what the first one deleted.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
         let request = || self.signed(Method::DELETE, path);

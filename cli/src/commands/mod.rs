@@ -7,7 +7,10 @@ mod browser;
 pub(crate) mod deploy;
 pub(crate) mod deployments;
 pub(crate) mod env;
+pub(crate) mod invites;
 pub(crate) mod login;
+pub(crate) mod members;
+pub(crate) mod orgs;
 mod password;
 pub(crate) mod projects;
 mod publish;
@@ -51,6 +54,9 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Open(open) => projects::open(open, &client()?, output).await,
         Command::Share(share) => share::run(share, &client()?, output).await,
         Command::Shares(shares) => shares::run(shares, &client()?, output).await,
+        Command::Orgs(orgs) => orgs::run(orgs, &client()?, output).await,
+        Command::Members(members) => members::run(members, &client()?, output).await,
+        Command::Invites(invites) => invites::run(invites, &client()?, output).await,
         Command::Tokens(tokens) => tokens::run(tokens, &client()?, output).await,
         Command::Ai(ai) => ai::run(ai, connection()?, output).await,
         Command::Skill(skill) => skill::run(skill, output),

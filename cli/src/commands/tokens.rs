@@ -4,21 +4,28 @@ use clap::{Subcommand, ValueEnum};
 use common::{
     api::{
         Done,
-        tokens::{CreateToken, CreatedToken, TokenList, UserTokenKind},
+        tokens::{
+            CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, OrgTokenList, Token, TokenList,
+            UserTokenKind,
+        },
     },
-    domain::{TokenId, limits, token::TokenKind},
+    domain::{OrgName, TokenId, limits},
 };
 use serde_json::json;
 
+use super::orgs;
 use crate::{
     client::Client,
     failure::{Failure, Kind as FailureKind},
     output::{Output, table},
 };
 
-/// List your API tokens, or change them.
+/// List your API tokens, or an organization's, or change them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tokens {
+    /// An organization's tokens, instead of your own
+    #[arg(long, global = true, value_name = "ORG")]
+    org: Option<OrgName>,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -30,9 +37,9 @@ enum Action {
     List,
     /// Create a token; its secret is shown this once
     Create {
-        /// What it works against
-        #[arg(long, value_enum, default_value_t = Kind::Cli)]
-        kind: Kind,
+        /// What it works against [default: cli, or deploy for an organization]
+        #[arg(long, value_enum)]
+        kind: Option<Kind>,
         /// A name to know it by
         #[arg(long, value_parser = label)]
         label: Option<String>,
@@ -51,13 +58,18 @@ enum Kind {
     Cli,
     /// For the AI gateway
     Ai,
+    /// For deploying an organization's projects
+    Deploy,
 }
 
 pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyhow::Result<()> {
-    match tokens.action.unwrap_or(Action::List) {
-        Action::List => list(client, output).await,
-        Action::Create { kind, label } => create(kind, label, client, output).await,
-        Action::Revoke { id } => revoke(&id, client, output).await,
+    let org = tokens.org.as_ref();
+    match (tokens.action.unwrap_or(Action::List), org) {
+        (Action::List, None) => list(client, output).await,
+        (Action::List, Some(org)) => list_of_org(org, client, output).await,
+        (Action::Create { kind, label }, None) => create(kind, label, client, output).await,
+        (Action::Create { kind, label }, Some(org)) => create_for_org(org, kind, label, client, output).await,
+        (Action::Revoke { id }, _) => revoke(org, &id, client, output).await,
     }
 }
 
@@ -67,16 +79,11 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
         let rows: Vec<Vec<String>> = tokens
             .iter()
             .map(|token| {
-                let kind = match token.kind {
-                    TokenKind::Cli => "cli",
-                    TokenKind::Ai => "ai",
-                    TokenKind::Deploy => "deploy",
-                };
                 let state =
                     token.revoked_at.map_or("active".to_owned(), |at| format!("revoked {}", output.relative(at)));
                 vec![
                     token.id.to_string(),
-                    kind.to_owned(),
+                    token.kind.as_str().to_owned(),
                     token.label.clone().unwrap_or_default(),
                     output.relative(token.created_at),
                     state,
@@ -87,23 +94,86 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     })
 }
 
-async fn create(kind: Kind, label: Option<String>, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = format!("/orgs/{org}/tokens");
+    let tokens = client.list(&path, |page: OrgTokenList| (page.tokens, page.next_cursor)).await;
+    let tokens = tokens.map_err(|failure| orgs::unknown(org, failure))?;
+    output.result(&json!({"tokens": tokens}), || {
+        let rows: Vec<Vec<String>> = tokens
+            .iter()
+            .map(|token| {
+                vec![
+                    token.record.id.to_string(),
+                    token.record.kind.as_str().to_owned(),
+                    token.record.label.clone().unwrap_or_default(),
+                    output.relative(token.record.created_at),
+                    token.created_by.clone().unwrap_or_default(),
+                ]
+            })
+            .collect();
+        let nothing = format!("No tokens. Make one for CI: svc tokens create --org {org}");
+        table(&["TOKEN", "KIND", "LABEL", "CREATED", "BY"], &rows, &nothing)
+    })
+}
+
+async fn create(kind: Option<Kind>, label: Option<String>, client: &Client, output: Output) -> anyhow::Result<()> {
     let kind = match kind {
-        Kind::Cli => UserTokenKind::Cli,
-        Kind::Ai => UserTokenKind::Ai,
+        None | Some(Kind::Cli) => UserTokenKind::Cli,
+        Some(Kind::Ai) => UserTokenKind::Ai,
+        Some(Kind::Deploy) => {
+            return Err(Failure::usage("A deploy token belongs to an organization.")
+                .with_hint("Add `--org NAME`.")
+                .into());
+        }
     };
     let created = client.post::<CreatedToken>("/tokens", &CreateToken { kind, label }).await?.body;
-    output.success(&format!("Created {}. Keep its secret now: it is not shown again.", created.record.id));
+    keep_it(output, &created.record);
     output.result(&created, || created.token.clone())
 }
 
-async fn revoke(id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
-    let answer = client.delete::<Done>(&format!("/tokens/{id}")).await.map_err(|failure| match failure.kind {
-        FailureKind::NotFound => Failure { message: format!("You have no active token {id}."), ..failure }
-            .with_hint("`svc tokens` lists yours."),
+async fn create_for_org(
+    org: &OrgName,
+    kind: Option<Kind>,
+    label: Option<String>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let kind = match kind {
+        None | Some(Kind::Deploy) => OrgTokenKind::Deploy,
+        Some(Kind::Ai) => OrgTokenKind::Ai,
+        Some(Kind::Cli) => {
+            return Err(Failure::usage("A cli token belongs to a person.")
+                .with_hint("Leave `--org` out, or make a deploy token: --kind deploy.")
+                .into());
+        }
+    };
+    let body = CreateOrgToken { kind, label };
+    let answer = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await;
+    let created = answer.map_err(|failure| orgs::unknown(org, failure))?.body;
+    keep_it(output, &created.record.record);
+    if kind == OrgTokenKind::Deploy {
+        output.note("In CI: set SVC_TOKEN to it, and run `svc deploy DIR --project NAME --no-create`.");
+    }
+    output.result(&created, || created.token.clone())
+}
+
+fn keep_it(output: Output, token: &Token) {
+    output.success(&format!("Created {}. Keep its secret now: it is not shown again.", token.id));
+}
+
+async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = org.map_or_else(|| format!("/tokens/{id}"), |org| format!("/orgs/{org}/tokens/{id}"));
+    let answer = client.delete::<Done>(&path).await.map_err(|failure| match (failure.kind, org) {
+        (FailureKind::NotFound, None) => Failure { message: format!("You have no active token {id}."), ..failure }
+            .with_hint("`svc tokens` lists yours; an organization's is revoked with --org."),
+        (FailureKind::NotFound, Some(org)) => {
+            Failure { message: format!("{org} has no active token {id}."), ..failure }
+                .with_hint(format!("`svc tokens --org {org}` lists them."))
+        }
         _ => failure,
     })?;
     output.success(&format!("Revoked {id}."));
+    super::tell_propagation(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
 

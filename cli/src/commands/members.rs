@@ -1,0 +1,169 @@
+//! `svc members`.
+
+use clap::{Subcommand, ValueEnum};
+use common::{
+    api::{
+        Done,
+        account::Account,
+        orgs::{Member, SetRole},
+    },
+    domain::{OrgName, role},
+};
+use serde_json::json;
+
+use super::orgs;
+use crate::{
+    args::OrgOption,
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, table},
+};
+
+/// List an organization's members, or change who belongs to it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Members {
+    #[command(flatten)]
+    org: OrgOption,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them: owners, admins, the others
+    #[command(alias = "ls")]
+    List,
+    /// Change a member's role
+    Role {
+        /// Their login at the code host
+        #[arg(value_parser = login)]
+        login: String,
+        /// What they are from now on
+        #[arg(value_enum)]
+        role: Role,
+    },
+    /// Remove a member
+    #[command(alias = "remove", alias = "delete")]
+    Rm {
+        /// Their login at the code host
+        #[arg(value_parser = login)]
+        login: String,
+    },
+    /// Leave the organization
+    Leave,
+}
+
+/// What a member may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Role {
+    /// Works on the organization's projects
+    Member,
+    /// Also deletes projects, manages members, invites and tokens
+    Admin,
+    /// Also changes roles and deletes the organization
+    Owner,
+}
+
+impl From<Role> for role::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Member => Self::Member,
+            Role::Admin => Self::Admin,
+            Role::Owner => Self::Owner,
+        }
+    }
+}
+
+pub(crate) async fn run(members: Members, client: &Client, output: Output) -> anyhow::Result<()> {
+    let org = members.org.named()?;
+    match members.action.unwrap_or(Action::List) {
+        Action::List => list(&org, client, output).await,
+        Action::Role { login, role } => set_role(&org, &login, role.into(), client, output).await,
+        Action::Rm { login } => remove(&org, &login, client, output).await,
+        Action::Leave => leave(&org, client, output).await,
+    }
+}
+
+/// Members as a table.
+pub(super) fn listed(members: &[Member], output: Output) -> String {
+    let rows: Vec<Vec<String>> = members
+        .iter()
+        .map(|member| vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)])
+        .collect();
+    table(&["LOGIN", "ROLE", "JOINED"], &rows, "No members.")
+}
+
+async fn list(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let members = orgs::detail(org, client).await?.members;
+    output.result(&json!({"members": members}), || listed(&members, output))
+}
+
+async fn set_role(org: &OrgName, login: &str, role: role::Role, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.put::<Member>(&format!("/orgs/{org}/members/{login}"), &SetRole { role }).await;
+    let answer = answer.map_err(|failure| explained(org, login, failure))?;
+    let article = if role == role::Role::Member { "a" } else { "an" };
+    output.success(&format!("{} is {article} {role} of {org} now.", answer.body.login));
+    output.result(&answer.body, String::new)
+}
+
+async fn remove(org: &OrgName, login: &str, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.delete::<Done>(&format!("/orgs/{org}/members/{login}")).await;
+    let answer = answer.map_err(|failure| explained(org, login, failure))?;
+    output.success(&format!("{login} is no member of {org} any more."));
+    super::tell_propagation(output, "Closed to them", answer.propagation);
+    output.result(&answer.body, String::new)
+}
+
+async fn leave(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let account = client.get::<Account>("/me").await?.body;
+    let login = account.vcs_login.ok_or_else(|| {
+        Failure::usage("This token belongs to no person.")
+            .with_hint("Run `svc login`, or set SVC_TOKEN to a cli token.")
+    })?;
+    let answer = client.delete::<Done>(&format!("/orgs/{org}/members/{login}")).await;
+    let answer = answer.map_err(|failure| match &*failure.code {
+        "last_owner" => failure.with_hint(format!(
+            "Make somebody else an owner (svc members role LOGIN owner --org {org}), or delete it (svc orgs delete {org})."
+        )),
+        _ => orgs::unknown(org, failure),
+    })?;
+    output.success(&format!("You have left {org}."));
+    super::tell_propagation(output, "Closed to you", answer.propagation);
+    output.result(&answer.body, String::new)
+}
+
+fn explained(org: &OrgName, login: &str, failure: Failure) -> Failure {
+    match &*failure.code {
+        "last_owner" => failure.with_hint(format!("`svc members role LOGIN owner --org {org}` makes another owner.")),
+        _ if failure.kind == Kind::NotFound => Failure {
+            message: format!("There is no member {login} of {org}, or no such organization of yours."),
+            ..failure
+        }
+        .with_hint(format!("`svc members --org {org}` lists them.")),
+        _ => failure,
+    }
+}
+
+/// A login of the code host: what may stand in an address as it is.
+fn login(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let text = text.trim_start_matches('@');
+    if !text.is_empty() && text.chars().all(allowed) && !text.starts_with('.') {
+        Ok(text.to_owned())
+    } else {
+        Err("a login is made of letters, digits, -, _ and .".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::login;
+
+    #[test]
+    fn logins_stay_one_segment_of_a_path() {
+        assert_eq!(login("@ada-lovelace").as_deref(), Ok("ada-lovelace"));
+        for bad in ["", "@", "a/b", "..", "a b", "a?b", "%2f"] {
+            assert!(login(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `svc orgs`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Subcommand};
+use common::{
+    api::{
+        Done,
+        orgs::{CreateOrg, IconStored, Org, OrgDetail, OrgList, RenameOrg},
+    },
+    domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName},
+};
+use console::Term;
+use serde_json::json;
+
+use crate::{
+    client::Client,
+    failure::{Failure, Kind},
+    output::{Output, count, table},
+};
+
+/// List your organizations, or change one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Orgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them with your role in each, newest first
+    #[command(alias = "ls")]
+    List,
+    /// Create an organization: you are its owner
+    Create {
+        /// 3 to 40 characters of a-z, 0-9 and -; it cannot be changed
+        name: OrgName,
+        /// What it is called in sentences
+        #[arg(long, value_name = "TEXT")]
+        display_name: Option<DisplayName>,
+    },
+    /// Show an organization and its members
+    Show {
+        /// Its name
+        org: OrgName,
+    },
+    /// Change what an organization is called in sentences
+    #[command(group = ArgGroup::new("what").required(true))]
+    Rename {
+        /// Its name
+        org: OrgName,
+        /// What it is called from now on
+        #[arg(group = "what")]
+        display_name: Option<DisplayName>,
+        /// Take the display name away
+        #[arg(long, group = "what")]
+        clear: bool,
+    },
+    /// Set or remove an organization's icon
+    #[command(group = ArgGroup::new("icon").required(true))]
+    Icon {
+        /// Its name
+        org: OrgName,
+        /// A PNG, JPEG, WebP or GIF image of at most 512 KB
+        #[arg(group = "icon")]
+        file: Option<PathBuf>,
+        /// Remove the icon
+        #[arg(long, group = "icon")]
+        remove: bool,
+    },
+    /// Delete an organization that has no projects any more
+    #[command(alias = "rm", alias = "remove")]
+    Delete {
+        /// Its name
+        org: OrgName,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+pub(crate) async fn run(orgs: Orgs, client: &Client, output: Output) -> anyhow::Result<()> {
+    match orgs.action.unwrap_or(Action::List) {
+        Action::List => list(client, output).await,
+        Action::Create { name, display_name } => create(name, display_name, client, output).await,
+        Action::Show { org } => show(&org, client, output).await,
+        Action::Rename { org, display_name, clear: _ } => rename(&org, display_name, client, output).await,
+        Action::Icon { org, file, remove: _ } => icon(&org, file, client, output).await,
+        Action::Delete { org, yes } => delete(&org, yes, client, output).await,
+    }
+}
+
+/// Adds the next step to a 404 of an organization's own routes.
+pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
+    if failure.kind == Kind::NotFound {
+        return Failure { message: format!("You belong to no organization {org}."), ..failure }
+            .with_hint("`svc orgs` lists yours; `svc orgs create` makes one.");
+    }
+    failure
+}
+
+/// An organization's detail, with what to do when there is none.
+pub(super) async fn detail(org: &OrgName, client: &Client) -> Result<OrgDetail, Failure> {
+    let answer = client.get(&format!("/orgs/{org}")).await;
+    Ok(answer.map_err(|failure| unknown(org, failure))?.body)
+}
+
+async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
+    let orgs = client.list("/orgs", |page: OrgList| (page.orgs, page.next_cursor)).await?;
+    output.result(&json!({"orgs": orgs}), || {
+        let rows: Vec<Vec<String>> = orgs
+            .iter()
+            .map(|org| {
+                let shown = org.display_name.as_ref().map(ToString::to_string).unwrap_or_default();
+                vec![org.name.to_string(), shown, org.role.to_string(), output.relative(org.created_at)]
+            })
+            .collect();
+        table(
+            &["ORGANIZATION", "CALLED", "YOU ARE", "CREATED"],
+            &rows,
+            "No organizations yet. Share projects with others: svc orgs create NAME",
+        )
+    })
+}
+
+async fn create(
+    name: OrgName,
+    display_name: Option<DisplayName>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let body = CreateOrg { name: name.clone(), display_name };
+    let answer = client.post::<Org>("/orgs", &body).await.map_err(|failure| match &*failure.code {
+        "name_taken" => failure.with_hint(format!("There is an organization {name} already; choose another name.")),
+        _ => failure,
+    });
+    let org = answer?.body;
+    output.success(&format!("Created organization {name}. You are its owner."));
+    output.note(&format!("Invite others: svc invites create EMAIL --org {name}"));
+    output.note(&format!("Publish a folder there: svc deploy DIR --project NAME --org {name}"));
+    output.result(&org, || name.to_string())
+}
+
+async fn show(name: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let detail = detail(name, client).await?;
+    output.result(&detail, || {
+        let org = &detail.org;
+        let shown = org.display_name.as_ref().map_or_else(|| name.to_string(), |shown| format!("{shown} ({name})"));
+        let members = super::members::listed(&detail.members, output);
+        let projects = count(detail.projects, "project");
+        format!("{shown}: {projects}, created {}, you are {}\n\n{members}", output.relative(org.created_at), org.role)
+    })
+}
+
+async fn rename(
+    name: &OrgName,
+    display_name: Option<DisplayName>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let body = RenameOrg { display_name };
+    let answer = client.patch::<Org>(&format!("/orgs/{name}"), &body).await;
+    let org = answer.map_err(|failure| unknown(name, failure))?.body;
+    output.success(&match &org.display_name {
+        Some(shown) => format!("{name} is called {shown} now."),
+        None => format!("{name} is called by its name alone now."),
+    });
+    output.result(&org, String::new)
+}
+
+async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = format!("/orgs/{name}/icon");
+    let Some(file) = file else {
+        let answer = client.delete::<Done>(&path).await.map_err(|failure| match failure.kind {
+            Kind::NotFound => {
+                Failure { message: format!("{name} has no icon of its own, or is not yours."), ..failure }
+                    .with_hint("`svc orgs` lists yours.")
+            }
+            _ => failure,
+        })?;
+        output.success(&format!("Removed the icon of {name}."));
+        return output.result(&answer.body, String::new);
+    };
+    let unreadable = |error: std::io::Error| Failure::usage(format!("Cannot read {}: {error}.", file.display()));
+    if std::fs::metadata(&file).map_err(unreadable)?.len() > ICON_BYTES as u64 {
+        let most = ICON_BYTES / 1024;
+        return Err(Failure::limit(format!("{} is larger than {most} KB.", file.display()))
+            .with_hint("Make the image smaller: 256 by 256 pixels are plenty.")
+            .into());
+    }
+    let image = std::fs::read(&file).map_err(unreadable)?;
+    let stored = client.put_bytes::<IconStored>(&path, image).await.map_err(|failure| match &*failure.code {
+        "unsupported_media_type" => failure.with_hint("Convert it to PNG, JPEG, WebP or GIF; SVG is not accepted."),
+        _ => unknown(name, failure),
+    })?;
+    output.success(&format!("Set the icon of {name}."));
+    let url = format!("{}{}", client.api.as_str().trim_end_matches('/'), stored.body.icon_url);
+    output.result(&stored.body, || url)
+}
+
+async fn delete(name: &OrgName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
+    if !yes {
+        let question =
+            format!("Delete the organization {name}, its members, invites and tokens for good? Type its name: ");
+        if !output.can_ask() {
+            return Err(Failure::usage(format!("Deleting {name} cannot be undone.")).with_hint("Add --yes.").into());
+        }
+        let terminal = Term::stderr();
+        terminal.write_str(&question)?;
+        if terminal.read_line()?.trim() != name.as_str() {
+            return Err(Failure::new(Kind::Refused, "not_confirmed", "Nothing was deleted.").into());
+        }
+    }
+    let answer = client.delete::<Done>(&format!("/orgs/{name}")).await.map_err(|failure| match &*failure.code {
+        "org_not_empty" => failure.with_hint(format!(
+            "`svc projects list --org {name}` lists them; `svc transfer` moves one, `svc projects rm` deletes one."
+        )),
+        _ => unknown(name, failure),
+    })?;
+    output.success(&format!("Deleted {name}."));
+    super::tell_propagation(output, "Gone", answer.propagation);
+    output.result(&answer.body, String::new)
+}
