@@ -27,11 +27,11 @@ impl Shell {
         Self { home, api, ca: world.ca().to_owned(), token }
     }
 
-    fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.home.path()
     }
 
-    fn write(&self, path: &str, body: &str) {
+    pub(crate) fn write(&self, path: &str, body: &str) {
         let path = self.folder().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, body).unwrap();

@@ -17,6 +17,7 @@ mod audit;
 mod browser;
 mod bucket;
 mod cli;
+mod cli_orgs;
 mod codehost;
 mod contributing;
 mod deployments;

@@ -99,3 +99,47 @@ async fn what_is_no_icon_is_refused() {
         world.nobody().get(&format!("/orgs/{unknown}/icon")).await.assert_error(404, "not_found");
     }
 }
+
+#[tokio::test]
+async fn without_an_icon_a_picture_of_the_code_host_stands_in() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    org.owner.create_project_in(&org, "engine").await;
+    let icon = async || world.nobody().get("/orgs/acme/icon").await;
+    icon().await.assert_error(404, "not_found");
+    // What the code host told when an installation was shared, and a repository linked.
+    world
+        .sql(
+            "INSERT INTO installations (id, account, account_id, account_type, avatar_url, created_at) VALUES
+                 (1, 'sharer', 1, 'Organization', 'https://avatars.example/sharer', now()),
+                 (2, 'later', 2, 'User', 'https://avatars.example/later', now());
+             INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at)
+                 SELECT n, o.id, m.user_id, now() + n * interval '1 minute'
+                 FROM orgs o JOIN org_members m ON m.org_id = o.id, generate_series(1, 2) n",
+        )
+        .await;
+    icon().await.assert_redirect(302, "https://avatars.example/sharer");
+    world
+        .sql(
+            "INSERT INTO repo_links (project_id, installation_id, org_id, repo_id, repo, owner_avatar_url, branch,
+                                     directory, linked_by, linked_at)
+             SELECT p.id, 2, p.org_id, 7, 'later/site', 'https://avatars.example/owner', 'main', '', m.user_id, now()
+             FROM projects p JOIN org_members m ON m.org_id = p.org_id",
+        )
+        .await;
+    let borrowed = icon().await.assert_redirect(302, "https://avatars.example/owner");
+    assert_eq!(borrowed.header("cache-control"), "public, max-age=60");
+    assert_eq!(org.detail().await["icon_url"], Value::Null, "it is not the org's own");
+    // Its own comes first; without it the other is back.
+    org.owner.put("/orgs/acme/icon").body(png(1, 1)).await.ok();
+    icon().await.assert_status(200);
+    org.owner.delete("/orgs/acme/icon").await.ok();
+    icon().await.assert_redirect(302, "https://avatars.example/owner");
+    world.sql("UPDATE repo_links SET owner_avatar_url = 'javascript:alert(1)'").await;
+    icon().await.assert_error(404, "not_found");
+    // Whoever leaves takes along what they shared.
+    let heir = world.user("heir").await;
+    org.admit(&heir, common::domain::role::Role::Owner).await;
+    org.owner.delete("/orgs/acme/members/owner").await.ok();
+    icon().await.assert_error(404, "not_found");
+}

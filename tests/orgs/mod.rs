@@ -1,6 +1,6 @@
 //! `/orgs`: making, listing, renaming and deleting them, and who may.
 
-mod icons;
+pub mod icons;
 mod members;
 mod tokens;
 

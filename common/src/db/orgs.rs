@@ -192,6 +192,11 @@ pub async fn page(
     Ok(split.collect())
 }
 
+/// The org called `name`, for what everybody may know of it.
+pub async fn find_id(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<OrgId>, sqlx::Error> {
+    sqlx::query_scalar!(r#"SELECT id AS "id: OrgId" FROM orgs WHERE name = $1"#, name.as_str()).fetch_optional(db).await
+}
+
 /// How many projects the org has.
 pub async fn count_projects(db: impl PgExecutor<'_>, org: &Permit<impl Level>) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM projects WHERE org_id = $1"#, org.id.as_str())

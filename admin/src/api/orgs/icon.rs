@@ -11,6 +11,7 @@ use common::{
     api::{Done, error::ErrorEnvelope, orgs::IconStored},
     db::{
         audit::{self, Entry},
+        installations,
         org_icons::{self, Icon},
         orgs::{self, Admin},
     },
@@ -19,6 +20,7 @@ use common::{
 use imagesize::ImageType;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use super::icon_url;
 use crate::{
@@ -77,7 +79,7 @@ pub async fn show(
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
     let Some(icon) = org_icons::find(&app.db, &name).await? else {
-        return Err(no_icon());
+        return borrowed(&app, &name).await?.ok_or_else(no_icon);
     };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(icon.format.content_type())),
@@ -87,6 +89,23 @@ pub async fn show(
         (header::CONTENT_SECURITY_POLICY, POLICY),
     ];
     Ok((headers, [CROSS_ORIGIN], icon.image).into_response())
+}
+
+/// To the picture at the code host that stands for an org without an icon.
+async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiError> {
+    let Some(org) = orgs::find_id(&app.db, name).await? else { return Ok(None) };
+    let Some(picture) = installations::avatar_of_org(&app.db, &org).await? else { return Ok(None) };
+    // It came from the code host, which is believed: but only ever as the address of a page.
+    let is_page = Url::parse(&picture).is_ok_and(|url| matches!(url.scheme(), "https" | "http"));
+    let location = HeaderValue::try_from(picture).ok().filter(|_| is_page);
+    Ok(location.map(|location| {
+        let headers = [
+            (header::LOCATION, location),
+            (header::CACHE_CONTROL, FOR_A_MOMENT),
+            (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        ];
+        (StatusCode::FOUND, headers).into_response()
+    }))
 }
 
 /// Stores an icon. The body is the image itself; what it is shows in its bytes, whatever its `Content-Type` says.
