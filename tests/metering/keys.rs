@@ -75,7 +75,7 @@ async fn a_key_that_is_known_works_without_postgres_and_one_that_is_not_has_to_w
 #[tokio::test]
 async fn an_org_pays_for_its_own_keys() {
     let metered = Metered::start().await;
-    metered.world.org(&metered.ada, "analytical").await;
+    metered.ada.create_org("analytical").await;
     let body = json!({ "kind": "ai", "label": "bot" });
     let created = metered.ada.post("/orgs/analytical/tokens").json(&body).await.created();
     let key = created["token"].as_str().unwrap();

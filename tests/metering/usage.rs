@@ -74,7 +74,7 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
     let refused = shell.run(&["ai", "chat", "--model", "svc/none", "hello"]).await;
     assert_eq!(refused.code, 4, "{}", refused.err);
 
-    metered.world.org(&metered.ada, "analytical").await;
+    metered.ada.create_org("analytical").await;
     let created = shell.json(&["ai", "key", "create", "--org", "analytical"]).await;
     metered.ask_at(0, created["token"].as_str().unwrap(), &Wish::of(5, 6)).await.assert_status(200);
     eventually(SEEN_WITHIN, "the org's usage is shown", async || {
