@@ -7,6 +7,17 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// User and system time of a process and all its descendants.
 pub(crate) fn spent(root: u32) -> Duration {
+    let ticks: u32 = family(root).iter().map(|(_, ticks)| ticks).sum();
+    TICK * ticks
+}
+
+/// Bytes of memory that a process and all its descendants hold.
+pub(crate) fn resident_all(root: u32) -> f64 {
+    family(root).iter().map(|(pid, _)| resident(*pid)).sum()
+}
+
+/// A process and all its descendants, each with its ticks.
+fn family(root: u32) -> Vec<(u32, u32)> {
     let mut parents = HashMap::new();
     let mut ticks = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -25,8 +36,7 @@ pub(crate) fn spent(root: u32) -> Duration {
         }
         ancestor == root
     };
-    let total: u32 = ticks.iter().filter(|(pid, _)| descends(**pid)).map(|(_, ticks)| ticks).sum();
-    TICK * total
+    ticks.into_iter().filter(|(pid, _)| descends(*pid)).collect()
 }
 
 /// Bytes of memory a process holds.

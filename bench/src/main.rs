@@ -1,4 +1,4 @@
-//! `bench`: svc measured against nginx, Caddy and h2o, and against its own promises. See README.md.
+//! `bench`: svc measured against other servers and gateways, and against its own promises. See README.md.
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program of the command line speaks there")]
 
@@ -6,6 +6,7 @@ mod activation;
 mod cpu;
 mod deploys;
 mod figures;
+mod gateway;
 mod load;
 mod peers;
 mod report;
@@ -38,6 +39,12 @@ enum Command {
     /// Open connections one after another; the bench runs this on the load core.
     #[command(hide = true)]
     Dial { port: u16, host: String, seconds: u32, ca_file: PathBuf },
+    /// Be the provider behind the gateways.
+    #[command(hide = true)]
+    Provide { port: u16 },
+    /// Be the clients of a gateway.
+    #[command(hide = true)]
+    Ask(gateway::ask::Asking),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,6 +53,7 @@ enum Part {
     Deploys,
     Activation,
     Routing,
+    Gateway,
 }
 
 /// How long to measure.
@@ -64,9 +72,14 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     // Said once: both of rustls' providers are compiled in, one of them by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    if let Some(Command::Dial { port, host, seconds, ca_file }) = arguments.command {
-        println!("{}", load::dial(port, &host, seconds, &ca_file)?);
-        return Ok(());
+    match arguments.command {
+        Some(Command::Dial { port, host, seconds, ca_file }) => {
+            println!("{}", load::dial(port, &host, seconds, &ca_file)?);
+            return Ok(());
+        }
+        Some(Command::Provide { port }) => return gateway::provider::run(port),
+        Some(Command::Ask(asking)) => return gateway::ask::run(&asking),
+        None => {}
     }
     let effort = if arguments.quick { QUICK } else { FULL };
     let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
@@ -78,6 +91,7 @@ fn main() -> anyhow::Result<()> {
             Part::Deploys => ("deploys", deploys::measure),
             Part::Activation => ("activation", activation::measure),
             Part::Routing => ("routing", routing::measure),
+            Part::Gateway => ("gateway", gateway::measure),
         };
         eprintln!("{name}");
         let section = measure(&world, effort)?;

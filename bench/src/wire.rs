@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to trust. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Trust(Arc<ClientConfig>);
+pub(crate) struct Trust(pub(crate) Arc<ClientConfig>);
 
 impl Trust {
     /// The authority in `ca_file`, and nothing else.

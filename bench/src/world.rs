@@ -71,6 +71,7 @@ impl Drop for Program {
 pub(crate) struct Edge {
     pub(crate) program: Program,
     pub(crate) port: u16,
+    pub(crate) http_port: u16,
 }
 
 impl World {
@@ -135,7 +136,12 @@ impl World {
 
     /// Starts another edge on a port of its own: on one core with one thread, or free.
     pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<Edge> {
-        let port = free_port()?;
+        self.edge_with(core, &[])
+    }
+
+    /// The same, with these keys of its configuration.
+    pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<Edge> {
+        let (port, http_port) = (free_port()?, free_port()?);
         let program = Self::programs()?.join("edge");
         let mut command = match core {
             Some(core) => {
@@ -148,7 +154,8 @@ impl World {
         command
             .env("SVC_CONFIG", &self.up.config_file)
             .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{port}"))
-            .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{}", free_port()?));
+            .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
+            .envs(environment.iter().copied());
         let log = self.state.path().join(format!("edge-{port}.log"));
         let program = Program::start(&mut command, &log)?;
         let deadline = Instant::now() + EDGE_START;
@@ -160,7 +167,7 @@ impl World {
             );
             sleep(Duration::from_millis(50));
         }
-        Ok(Edge { program, port })
+        Ok(Edge { program, port, http_port })
     }
 }
 

@@ -1,0 +1,171 @@
+//! The clients of the gateways: so many that each ask, read the answer whole, and ask again.
+
+use std::{
+    net::Ipv4Addr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use clap::Args;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::{figures::quantile, wire::Trust};
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to ask, of whom, and how.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Asking {
+    /// Port on this machine.
+    #[arg(long)]
+    pub(crate) port: u16,
+    /// `Host`, and the name in the TLS handshake.
+    #[arg(long)]
+    pub(crate) host: String,
+    /// Path of the request.
+    #[arg(long)]
+    pub(crate) path: String,
+    /// The model to name.
+    #[arg(long)]
+    pub(crate) model: String,
+    /// A line of the head, `name: value`.
+    #[arg(long)]
+    pub(crate) header: Vec<String>,
+    /// Over TLS, trusting this authority.
+    #[arg(long)]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Asks for a stream.
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Milliseconds between a stream's chunks.
+    #[arg(long)]
+    pub(crate) pace: Option<u32>,
+    /// Clients, each with a connection.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) clients: usize,
+    /// Seconds after which no client asks again.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seconds: u32,
+}
+
+/// What came of it.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Answers.
+    pub(crate) answers: f64,
+    /// Answers a second.
+    pub(crate) per_second: f64,
+    /// Seconds until an answer was whole.
+    pub(crate) whole_p50: f64,
+    /// The same.
+    pub(crate) whole_p99: f64,
+    /// Seconds until its first byte.
+    pub(crate) first_p50: f64,
+    /// The same.
+    pub(crate) first_p99: f64,
+}
+
+/// Asks, and prints what came of it.
+pub(crate) fn run(asking: &Asking) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asked = runtime.block_on(ask(asking))?;
+    println!("{}", serde_json::to_string(&asked)?);
+    Ok(())
+}
+
+async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
+    let began = Instant::now();
+    let until = began + Duration::from_secs(asking.seconds.into());
+    let clients = (0..asking.clients).map(|_| tokio::spawn(client(asking.clone(), until))).collect::<Vec<_>>();
+    let (mut first, mut whole) = (Vec::new(), Vec::new());
+    for client in clients {
+        for (to_first, to_whole) in client.await?? {
+            first.push(to_first);
+            whole.push(to_whole);
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    let answers = whole.len() as f64;
+    Ok(Asked {
+        answers,
+        per_second: answers / began.elapsed().as_secs_f64(),
+        whole_p50: quantile(&whole, 0.5),
+        whole_p99: quantile(&whole, 0.99),
+        first_p50: quantile(&first, 0.5),
+        first_p99: quantile(&first, 0.99),
+    })
+}
+
+/// Seconds to the first byte and to the last, of each answer.
+async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<(f64, f64)>> {
+    let pace = asking.pace.map(|pace| format!(" pace:{pace}")).unwrap_or_default();
+    let body = Bytes::from(serde_json::to_string(&serde_json::json!({
+        "model": asking.model, "stream": asking.stream, "max_tokens": 128,
+        "messages": [{"role": "user", "content": format!("Write a hundred words.{pace}")}],
+    }))?);
+    let mut sender = connect(&asking).await?;
+    let mut times = Vec::new();
+    loop {
+        let mut request = Request::post(&asking.path)
+            .header(header::HOST, &asking.host)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_LENGTH, body.len());
+        for line in &asking.header {
+            let (name, value) = line.split_once(": ").context("a header is `name: value`")?;
+            request = request.header(name, value);
+        }
+        let sent = Instant::now();
+        if sender.is_closed() {
+            sender = connect(&asking).await?;
+        }
+        sender.ready().await?;
+        let answer = async {
+            let response = sender.send_request(request.body(Full::new(body.clone()))?).await?;
+            let (status, mut body) = (response.status(), response.into_body());
+            let (mut first, mut end) = (None, Vec::new());
+            while let Some(frame) = body.frame().await {
+                first.get_or_insert_with(|| sent.elapsed());
+                if let Ok(data) = frame?.into_data() {
+                    if data.len() >= 64 {
+                        end.clear();
+                    }
+                    end.extend_from_slice(&data);
+                }
+            }
+            let end = String::from_utf8_lossy(&end);
+            ensure!(status.is_success(), "{status}: {end}");
+            ensure!(!asking.stream || end.contains("[DONE]"), "a stream without its end: {end}");
+            Ok((first.unwrap_or_default().as_secs_f64(), sent.elapsed().as_secs_f64()))
+        };
+        times.push(tokio::time::timeout(PATIENCE, answer).await??);
+        if Instant::now() >= until {
+            return Ok(times);
+        }
+    }
+}
+
+async fn connect(asking: &Asking) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, asking.port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(ca_file) = &asking.ca_file else {
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        return Ok(sender);
+    };
+    let connector = TlsConnector::from(Arc::clone(&Trust::in_file(ca_file)?.0));
+    let stream = connector.connect(ServerName::try_from(asking.host.clone())?, stream).await?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}

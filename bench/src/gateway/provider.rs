@@ -1,0 +1,105 @@
+//! The provider behind every gateway under test: as fast as can be, always the same answer.
+//!
+//! A prompt that holds `pace:N` has its stream's chunks N milliseconds apart; else they come as fast as they are taken,
+//! each by itself.
+
+use std::{
+    convert::Infallible,
+    net::Ipv4Addr,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Either, Full};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpListener, time::Sleep};
+
+/// Chunks of a stream that hold text.
+pub(super) const CHUNKS: usize = 100;
+
+const JSON: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":30,"total_tokens":42}}"#;
+const CHUNK: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
+const FINISH: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n";
+const USAGE: &str = "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":100,\"total_tokens\":112}}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+/// Serves until it is killed.
+pub(crate) fn run(port: u16) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        }
+    })
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes>, Chunks>>, Infallible> {
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let streams = text.contains("\"stream\":true") || text.contains("\"stream\": true");
+    let (body, kind) = if streams {
+        (
+            Either::Right(Chunks { sent: 0, pace: pace(&text).map(|pace| (pace, None)), rests: true }),
+            "text/event-stream",
+        )
+    } else {
+        (Either::Left(Full::from(JSON)), "application/json")
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Ok(response)
+}
+
+fn pace(text: &str) -> Option<Duration> {
+    let digits = text.split_once("pace:")?.1;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok().map(Duration::from_millis)
+}
+
+/// A stream of chunks, each in a write of its own.
+struct Chunks {
+    sent: usize,
+    pace: Option<(Duration, Option<Pin<Box<Sleep>>>)>,
+    /// Whether the next poll only yields, so that what was given is sent.
+    rests: bool,
+}
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let first = self.sent == 0;
+        match &mut self.pace {
+            Some((pace, waiting)) if !first => {
+                let sleep = waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(*pace)));
+                ready!(sleep.as_mut().poll(cx));
+                *waiting = None;
+            }
+            _ => {
+                self.rests = !self.rests;
+                if self.rests && !first {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+        }
+        let text = match self.sent {
+            sent if sent < CHUNKS => CHUNK,
+            CHUNKS => FINISH,
+            sent if sent == CHUNKS + 1 => USAGE,
+            sent if sent == CHUNKS + 2 => DONE,
+            _ => return Poll::Ready(None),
+        };
+        self.sent += 1;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
+    }
+}
