@@ -106,8 +106,8 @@ fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
 /// Its gateway comes from PyPI as part of the client, which starts it on a port that it chooses and prints.
 fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let python = tool("venv/bin/python")?;
-    let script = setting.folder.join("tensorzero.py");
-    fs::write(&script, include_str!("../../peers/gateway/tensorzero.py"))?;
+    let script = setting.folder.join("start_tensorzero.py");
+    fs::write(&script, include_str!("../../peers/gateway/start_tensorzero.py"))?;
     let said = setting.folder.join("tensorzero.port");
     let text = include_str!("../../peers/gateway/tensorzero.toml");
     let mut gateway = setting.start_with("TensorZero", text, "toml", None, |file| {
