@@ -55,7 +55,7 @@ async fn prompts_and_completions_leave_no_trace() {
     }
     // Requests that are refused before a provider hears of them.
     for body in
-        [format!("{{\"{MARKER}\""), format!("{MARKER}"), super::request(&json!({ "max_tokens": MARKER })).to_string()]
+        [format!("{{\"{MARKER}\""), MARKER.to_owned(), super::request(&json!({ "max_tokens": MARKER })).to_string()]
     {
         gateway.post(body).await.assert_status(400);
     }
