@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::{BRAND, secrets::tokens::TokenSecret};
+use common::{
+    BRAND,
+    secrets::tokens::{TokenHash, TokenSecret},
+};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
@@ -46,8 +49,8 @@ pub(crate) struct Connection {
 pub(crate) struct Logins {
     /// The address of the latest login.
     default_api: Option<Url>,
-    #[serde(default)]
-    logins: BTreeMap<String, Saved>,
+    #[serde(default, rename = "logins")]
+    by_api: BTreeMap<String, Saved>,
     /// The AI keys that svc made for itself, by API address and by whom they were made for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ai_keys: BTreeMap<String, String>,
@@ -134,7 +137,7 @@ impl Connection {
     /// What an AI key that was made here is kept under. Another token may be another person's.
     fn ai_key_name(&self) -> String {
         let token = self.token.as_deref().and_then(TokenSecret::parse).map(|secret| secret.hash());
-        let bytes = token.iter().flat_map(|hash| hash.as_bytes()).take(8);
+        let bytes = token.iter().flat_map(TokenHash::as_bytes).take(8);
         let whose: String = bytes.fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         format!("{} {whose}", key(&self.api))
     }
@@ -166,7 +169,7 @@ impl Logins {
 
     /// Remembers the login; its address becomes the default.
     pub(crate) fn insert(&mut self, api: &Url, saved: Saved) {
-        self.logins.insert(key(api), saved);
+        self.by_api.insert(key(api), saved);
         self.default_api = Some(api.clone());
     }
 
@@ -177,7 +180,7 @@ impl Logins {
         }
         let of_api = format!("{} ", key(api));
         self.ai_keys.retain(|name, _| !name.starts_with(&of_api));
-        self.logins.remove(&key(api))
+        self.by_api.remove(&key(api))
     }
 
     /// The AI key that svc made for itself here.
@@ -191,7 +194,7 @@ impl Logins {
     }
 
     fn at(&self, api: &Url) -> Option<&Saved> {
-        self.logins.get(&key(api))
+        self.by_api.get(&key(api))
     }
 }
 

@@ -18,6 +18,10 @@ use super::*;
 const EDGE: &str = "edge";
 const BUDGET: Budget = Budget { per_minute: 1_000, per_day: 1_000, per_month: 1_000_000 };
 
+fn spent(version: i64, day_tokens: u64) -> Spent {
+    Spent { version, day_tokens, month_cost: Microcents(day_tokens) }
+}
+
 struct Accountant {
     world: World,
     redis: Redis,
@@ -58,10 +62,6 @@ impl Accountant {
         (row, verdict)
     }
 
-    fn spent(&self, version: i64, day_tokens: u64) -> Spent {
-        Spent { version, day_tokens, month_cost: Microcents(day_tokens) }
-    }
-
     async fn confirm(&self, row: &UsageRow, spent: Spent) {
         let spent = DaySpent { account: row.account.clone(), day: row.day(), spent };
         self.redis.confirm(&spent, &[&row.id]).await.unwrap();
@@ -81,7 +81,7 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     let books = Accountant::start().await;
     let row = books.row(books.now, 0, 1);
     assert_eq!(books.admit(&row, None).await, Verdict::Unknown);
-    assert!(matches!(books.admit(&row, Some(books.spent(3, 100))).await, Verdict::Admitted(_)));
+    assert!(matches!(books.admit(&row, Some(spent(3, 100))).await, Verdict::Admitted(_)));
     assert!(matches!(books.admit(&row, None).await, Verdict::Admitted(_)), "asked twice");
     assert_eq!(books.tokens().await, 101, "and counted once");
     books.redis.release(&books.account, &[&row.id]).await.unwrap();
@@ -97,11 +97,11 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     books.redis.revalue(EDGE, &used).await.unwrap();
     assert_eq!(books.tokens().await, 920);
     for _ in 0..2 {
-        books.confirm(&used, books.spent(4, 110)).await;
+        books.confirm(&used, spent(4, 110)).await;
         assert_eq!(books.tokens().await, 920);
     }
     // A total that is late is older than what is there.
-    books.confirm(&used, books.spent(3, 100)).await;
+    books.confirm(&used, spent(3, 100)).await;
     assert_eq!(books.tokens().await, 920);
 }
 
@@ -109,36 +109,32 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
 async fn what_redis_forgot_is_built_again_and_never_from_what_is_too_old() {
     let books = Accountant::start().await;
     let row = books.row(books.now, 0, 50);
-    books.admit(&row, Some(books.spent(1, 100))).await;
+    books.admit(&row, Some(spent(1, 100))).await;
     books.world.redis_command("FLUSHALL").await;
 
     // The edge tells of it before anybody asks; whoever asks then counts it.
     books.redis.revalue(EDGE, &row).await.unwrap();
     let (other, verdict) = books.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
-    assert!(
-        matches!(books.admit(&other, Some(books.spent(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151)
-    );
+    assert!(matches!(books.admit(&other, Some(spent(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151));
 
     // Sums that were read before a row was written arrive after it was confirmed.
     books.world.redis_command("FLUSHALL").await;
     books.redis.revalue(EDGE, &row).await.unwrap();
-    books.confirm(&row, books.spent(2, 150)).await;
+    books.confirm(&row, spent(2, 150)).await;
     let (late, _) = books.admit_new(1).await;
-    assert_eq!(books.admit(&late, Some(books.spent(1, 100))).await, Verdict::Unknown);
-    assert!(
-        matches!(books.admit(&late, Some(books.spent(2, 150))).await, Verdict::Admitted(used) if used.tokens == 151)
-    );
+    assert_eq!(books.admit(&late, Some(spent(1, 100))).await, Verdict::Unknown);
+    assert!(matches!(books.admit(&late, Some(spent(2, 150))).await, Verdict::Admitted(used) if used.tokens == 151));
 }
 
 #[tokio::test]
 async fn a_new_day_begins_with_nothing_and_a_late_end_counts_for_the_day_before() {
     let books = Accountant::start().await;
     let today = books.row(books.now, 0, 900);
-    books.admit(&today, Some(books.spent(1, 50))).await;
+    books.admit(&today, Some(spent(1, 50))).await;
     let tomorrow = books.row(books.now + Duration::from_hours(24), 0, 600);
     assert!(matches!(books.admit(&tomorrow, None).await, Verdict::Admitted(used) if used.tokens == 600));
-    books.confirm(&today, books.spent(2, 950)).await;
+    books.confirm(&today, spent(2, 950)).await;
     let another = books.row(books.now + Duration::from_hours(24), 0, 300);
     assert!(matches!(books.admit(&another, None).await, Verdict::Admitted(used) if used.tokens == 900));
     let too_much = books.row(books.now + Duration::from_hours(24), 0, 101);
@@ -150,7 +146,7 @@ async fn what_a_dead_edge_left_is_settled_once_and_marked() {
     let books = Accountant::start().await;
     let row = books.row(books.now, 3, 400);
     books.redis.renew_lease(EDGE).await.unwrap();
-    books.admit(&row, Some(books.spent(0, 0))).await;
+    books.admit(&row, Some(spent(0, 0))).await;
     let filter = format!("id = '{}'", row.id);
     let rows = async || books.world.sql_number(&format!("SELECT count(*) FROM ai_usage WHERE {filter}")).await;
     for _ in 0..8 {

@@ -7,8 +7,7 @@ use futures_util::future::join_all;
 use super::*;
 
 fn seconds_to_midnight() -> i64 {
-    let now = time::OffsetDateTime::now_utc();
-    86_400 - (now.unix_timestamp() % 86_400)
+    86_400 - (common::domain::Clock::system().now().unix_seconds() % 86_400)
 }
 
 fn retry_after(answer: &Answer) -> i64 {

@@ -53,7 +53,7 @@ impl Wish {
     }
 
     pub fn request(&self) -> Value {
-        let wish = json!([self.prompt, self.completion, self.takes.as_millis() as u64]).to_string();
+        let wish = json!([self.prompt, self.completion, u64::try_from(self.takes.as_millis()).unwrap()]).to_string();
         json!({
             "model": self.model, "messages": [{ "role": "user", "content": wish }],
             "max_tokens": self.max_tokens, "stream": self.stream,

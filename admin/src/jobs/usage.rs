@@ -30,15 +30,10 @@ impl Job for Sweep {
         let mut gone: HashMap<String, bool> = HashMap::new();
         for account in app.redis.accounts_with_open().await? {
             for open in app.redis.open_of(&account).await? {
-                let is_gone = match gone.get(&open.edge) {
-                    Some(gone) => *gone,
-                    None => {
-                        let is_gone = app.redis.is_gone(&open.edge).await?;
-                        gone.insert(open.edge.clone(), is_gone);
-                        is_gone
-                    }
-                };
-                if is_gone || app.clock.now().since(open.row.at) > FORGOTTEN_AFTER {
+                if !gone.contains_key(&open.edge) {
+                    gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
+                }
+                if gone.get(&open.edge) == Some(&true) || app.clock.now().since(open.row.at) > FORGOTTEN_AFTER {
                     left.push(open);
                 }
             }

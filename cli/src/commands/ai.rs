@@ -51,7 +51,7 @@ enum Action {
     },
     /// Ask a model something; the prompt is what follows, or what is piped in
     Chat(Chat),
-    /// Make keys for programs that speak OpenAI's format
+    /// Make keys for other programs
     Key {
         #[command(subcommand)]
         action: KeyAction,
