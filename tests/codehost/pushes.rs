@@ -260,12 +260,8 @@ async fn an_unlinked_project_takes_no_push_that_is_under_way() {
         .await;
     mona.post("/projects/site/repo").json(&json!({ "repo": null })).await.ok();
     scene.host.fail(Fault::None);
-    eventually(Duration::from_secs(15), "the work has ended", async || {
-        let log = scene.world.admin.log();
-        log.contains("/tarball/")
-            || scene.world.sql_number("SELECT count(*) FROM deployments WHERE status = 'uploading'").await == 0
-    })
-    .await;
+    eventually(Duration::from_secs(15), "the work has ended", async || scene.world.admin.log().contains("overtaken"))
+        .await;
     assert_eq!(scene.world.sql_number("SELECT count(*) FROM projects WHERE active_deployment_id IS NOT NULL").await, 0);
 }
 

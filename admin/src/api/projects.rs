@@ -106,12 +106,12 @@ pub async fn show(
         deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
         domains: Vec::new(),
         access: Access { mode: project.access_mode },
-        repo: repo_links::find(&app.db, &project).await?.map(view_repo),
+        repo: repo_links::find(&app.db, &project).await?.as_ref().map(view_repo),
         project: view(&app.addresses, project.clone()),
     }))
 }
 
-fn view_repo(link: RepoLink) -> Repo {
+fn view_repo(link: &RepoLink) -> Repo {
     Repo { repo: link.repo.to_string(), branch: link.branch.to_string(), directory: link.directory.to_string() }
 }
 

@@ -21,12 +21,11 @@ use common::{
     },
 };
 
-use super::vcs;
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
     codehost::{
-        Repository,
+        CodeHostError, Repository,
         grants::{self, AccessError},
     },
     error::{ApiError, Code},
@@ -133,20 +132,26 @@ async fn look_up(
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
     for reader in readers {
-        let token = match grants::token(app, reader).await {
-            Ok(token) => token,
-            Err(error @ AccessError::SignInAgain) => {
+        let looking = async {
+            let token = grants::token(app, reader).await?;
+            let seen = host.installations(&token).await?.into_iter().find(|seen| seen.id == installation);
+            let found = host.find_through(&token, installation, wanted).await?;
+            Ok::<_, AccessError>(seen.zip(found))
+        };
+        match looking.await {
+            Ok(found) => {
+                return found.ok_or_else(|| {
+                    let message =
+                        format!("The installation does not reach {wanted}; grant it access at the code host.");
+                    ApiError::new(Code::NotFound, message)
+                });
+            }
+            // Somebody else may still be known there.
+            Err(error @ (AccessError::SignInAgain | AccessError::Host(CodeHostError::Unauthorized { .. }))) => {
                 refused.get_or_insert(ApiError::from(error));
-                continue;
             }
             Err(error) => return Err(error.into()),
-        };
-        let seen = vcs::find_own(app, reader, installation).await?;
-        let found = host.find_through(&token, installation, wanted).await?;
-        return found.map(|repository| (seen, repository)).ok_or_else(|| {
-            let message = format!("The installation does not reach {wanted}; grant it access at the code host.");
-            ApiError::new(Code::NotFound, message)
-        });
+        }
     }
     Err(refused.unwrap_or_else(|| ApiError::not_found("installation")))
 }

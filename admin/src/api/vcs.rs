@@ -1,6 +1,6 @@
 //! `GET /vcs`: the installations of our app that you may use.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use axum::extract::State;
 use common::{
@@ -15,10 +15,16 @@ use common::{
 use crate::{
     app::App,
     auth::CliUser,
-    codehost::grants::{self, AccessError},
+    codehost::{
+        CodeHostError,
+        grants::{self, AccessError},
+    },
     error::ApiError,
     extract::Json,
 };
+
+/// How long the code host may take to list the installations, page by page.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The code host's installations that are yours, or shared with an organization of yours; newest first.
 #[utoipa::path(
@@ -37,8 +43,14 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Instal
 /// The installations that a person may use at the code host, as it says now; none with a code host that has none.
 pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
     let Some(host) = app.code_host.repositories() else { return Ok(Vec::new()) };
-    let token = grants::token(app, user).await?;
-    Ok(host.installations(&token).await?)
+    let listing = async {
+        let token = grants::token(app, user).await?;
+        Ok(host.installations(&token).await?)
+    };
+    tokio::time::timeout(LIST_TIMEOUT, listing).await.unwrap_or_else(|_| {
+        let reason = format!("not within {} s", LIST_TIMEOUT.as_secs());
+        Err(CodeHostError::Answer { call: "GET /user/installations", reason }.into())
+    })
 }
 
 /// One of a person's own installations.
@@ -79,6 +91,6 @@ fn join(own: Vec<Seen>, shared: Vec<Shared>) -> Vec<Installation> {
         })
         .collect();
     joined.extend(shared.into_values().map(|shared| view(shared, false)));
-    joined.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+    joined.sort_by_key(|installation| Reverse((installation.created_at, installation.id)));
     joined
 }

@@ -116,7 +116,12 @@ fn read_name(text: &str) -> Result<String, InvalidRepo> {
 /// The rules of `git check-ref-format`.
 fn read_branch(text: &str) -> Result<String, InvalidRepo> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
-    let bad_segment = |s: &str| s.is_empty() || s.starts_with('.') || s.ends_with('.') || s.ends_with(".lock");
+    let bad_segment = |s: &str| {
+        s.is_empty()
+            || s.starts_with('.')
+            || s.ends_with('.')
+            || s.rsplit_once('.').is_some_and(|(_, end)| end == "lock")
+    };
     let bad = text.is_empty()
         || text.len() > BRANCH_BYTES
         || text == "@"

@@ -102,9 +102,8 @@ impl Repositories for Github {
                 object.sha.parse().map(Some).map_err(|_| odd())
             }
             Ok(_) => Err(CodeHostError::Answer { call: REFERENCE, reason: "a branch that is no commit".to_owned() }),
-            Err(CodeHostError::NotFound { .. }) => Ok(None),
-            // GitHub's answer for a repository without any commit.
-            Err(CodeHostError::Status { status: 409, .. }) => Ok(None),
+            // 409 is GitHub's answer for a repository without any commit.
+            Err(CodeHostError::NotFound { .. } | CodeHostError::Status { status: 409, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -9,7 +9,7 @@ use common::{
         deployments::{self, Origin, UploadError},
         repo_deploys::{self, Claim, Target},
     },
-    domain::{DeploymentId, repo::CommitSha},
+    domain::{DeploymentId, UserId, repo::CommitSha},
     store::{PublishError, Root},
 };
 use secrecy::SecretString;
@@ -73,11 +73,33 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
     publish(app, claim, &target, &sha, file).await
 }
 
-/// Finds out what is to be deployed, and fetches it.
+/// Finds out what is to be deployed, and fetches it: in the name of the first person who can.
 async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, File), Outcome> {
     let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
-    let token = reader(app, target).await?;
+    let mut refused = None;
+    for reader in &target.readers {
+        match fetch_as(app, host, reader, claim, target).await {
+            Err(Outcome::Failed(reason)) => drop(refused.get_or_insert(reason)),
+            settled => return settled,
+        }
+    }
+    Err(Outcome::Failed(refused.unwrap_or_else(|| sign_in_again(target))))
+}
+
+async fn fetch_as(
+    app: &App,
+    host: &dyn Repositories,
+    reader: &UserId,
+    claim: &Claim,
+    target: &Target,
+) -> Result<(CommitSha, File), Outcome> {
     let judge = |error| judge(error, target);
+    let token = match grants::token(app, reader).await {
+        Ok(token) => token,
+        Err(AccessError::SignInAgain) => return Err(Outcome::Failed(sign_in_again(target))),
+        Err(AccessError::Host(error)) => return Err(judge(error)),
+        Err(error) => return Err(Outcome::retry(error)),
+    };
     // By its name there may be another repository by now.
     let repository = host.find(&token, &target.repo).await.map_err(judge)?;
     if repository.id != target.repo_id {
@@ -86,19 +108,6 @@ async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, 
     let sha = head(host, &token, claim, target).await?;
     let file = host.tarball(&token, &repository.name, &sha, &app.spool_folder()).await.map_err(judge)?;
     Ok((sha, file))
-}
-
-/// A token of the first person in whose name the repository may be read.
-async fn reader(app: &App, target: &Target) -> Result<SecretString, Outcome> {
-    for reader in &target.readers {
-        match grants::token(app, reader).await {
-            Ok(token) => return Ok(token),
-            Err(AccessError::SignInAgain) => {}
-            Err(AccessError::Host(error)) => return Err(judge(error, target)),
-            Err(error) => return Err(Outcome::retry(error)),
-        }
-    }
-    Err(Outcome::Failed(sign_in_again(target)))
 }
 
 /// What the branch points at now.

@@ -60,7 +60,11 @@ async fn work(app: &App, claim: &Claim) {
     let noted = match outcome {
         Outcome::Done => Ok(()),
         Outcome::Nothing => drop_claim(app, claim).await,
-        Outcome::Overtaken | Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
+        Outcome::Overtaken => {
+            tracing::info!(%project, sha = %claim.sha, "a push was overtaken");
+            repo_deploys::give_back(&app.db, claim).await
+        }
+        Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
         Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
         Outcome::Failed(reason) => {
             tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
