@@ -58,7 +58,7 @@ async fn a_code_host_that_fails_is_told_apart() {
         assert_eq!(wait.as_deref(), (fault == Fault::RateLimited(30)).then_some("30"), "{fault:?}");
         answer.assert_error(502, "code_host_error");
     }
-    scene.host.fail(Fault::Stalls(Duration::from_secs(60)));
+    scene.host.fail(Fault::Stalls(Duration::from_mins(1)));
     let start = std::time::Instant::now();
     mona.get("/vcs").await.assert_error(502, "code_host_error");
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());

@@ -201,7 +201,7 @@ async fn a_code_host_that_stays_away_is_given_up() {
     let (scene, mona) = linked().await;
     scene.host.fail(Fault::Status(502));
     let sha = scene.push(&[("index.html", "never")]).await;
-    eventually(Duration::from_secs(60), "it is given up", async || {
+    eventually(Duration::from_mins(1), "it is given up", async || {
         scene.hurry().await;
         scene.world.sql_number("SELECT count(*) FROM repo_deploys").await == 0
     })

@@ -177,7 +177,10 @@ impl CodeHost {
 
     /// The repository is called so from now on.
     pub fn rename_repo(&self, id: i64, full_name: &str) {
-        self.hub(|hub| hub.repos.iter_mut().find(|repo| repo.id == id).unwrap().full_name = full_name.to_owned());
+        self.hub(|hub| {
+            let repo = hub.repos.iter_mut().find(|repo| repo.id == id).unwrap();
+            full_name.clone_into(&mut repo.full_name);
+        });
     }
 
     /// A commit whose archive is this; the branch points at it. Gives its id.

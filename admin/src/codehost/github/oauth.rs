@@ -78,7 +78,7 @@ mod tests {
         ] {
             let grant = grant(json).unwrap();
             assert_eq!(grant.expires_in, Some(Duration::from_hours(8)));
-            assert_eq!(grant.refresh_expires_in, Some(Duration::from_secs(15_811_200)));
+            assert_eq!(grant.refresh_expires_in, Some(Duration::from_hours(183 * 24)));
         }
         let classic = grant(r#"{"access_token":"a","scope":"user:email"}"#).unwrap();
         assert!(classic.expires_in.is_none() && classic.refresh_token.is_none());
