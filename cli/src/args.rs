@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::{
     commands::{
-        access, ai, audit, deploy, deployments, env, invites, login, members, orgs, projects, repo, share, shares, skill,
-        tokens, transfer, vcs,
+        access, ai, audit, deploy, deployments, env, invites, login, members, orgs, projects, repo, share, shares,
+        skill, tokens, transfer, vcs,
     },
     failure::Failure,
     project,

@@ -3,6 +3,7 @@
 //! With `--json`, stdout holds exactly one document, whether the command succeeded or not.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     time::Duration,
 };
@@ -43,6 +44,21 @@ impl Output {
     pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
         let text = if self.json { serde_json::to_string_pretty(value)? } else { human() };
         write_stdout(&text)
+    }
+
+    /// A list: `{"key": [items]}` for programs, a line each for people, or `nothing`.
+    pub(crate) fn list<T: Serialize>(
+        self,
+        key: &str,
+        items: &[T],
+        headings: &[&str],
+        nothing: &str,
+        line: impl FnMut(&T) -> Vec<String>,
+    ) -> anyhow::Result<()> {
+        self.result(&BTreeMap::from([(key, items)]), || {
+            let rows: Vec<Vec<String>> = items.iter().map(line).collect();
+            table(headings, &rows, nothing)
+        })
     }
 
     /// Commentary: what is happening, what was decided. A program finds the same in the document.

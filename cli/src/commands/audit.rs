@@ -4,14 +4,14 @@ use common::{
     api::audit::{AuditActor, AuditEntry, AuditLog},
     domain::{OrgName, audit::ActorKind},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::projects;
 use crate::{
     args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, table},
+    output::Output,
     project,
 };
 
@@ -41,21 +41,21 @@ pub(crate) async fn run(audit: Audit, client: &Client, output: Output) -> anyhow
         let entries = read(&format!("/projects/{name}/audit"), wanted, client).await;
         entries.map_err(|failure| projects::unknown(&name, failure))?
     };
-    output.result(&json!({"entries": entries}), || {
-        let rows: Vec<Vec<String>> = entries
-            .iter()
-            .map(|entry| {
-                vec![
-                    output.relative(entry.created_at),
-                    who(&entry.actor),
-                    entry.action.clone(),
-                    entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
-                    detail(&entry.detail),
-                ]
-            })
-            .collect();
-        table(&["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"], &rows, "Nothing was recorded yet.")
-    })
+    output.list(
+        "entries",
+        &entries,
+        &["WHEN", "WHO", "WHAT", "PROJECT", "DETAIL"],
+        "Nothing was recorded yet.",
+        |entry| {
+            vec![
+                output.relative(entry.created_at),
+                who(&entry.actor),
+                entry.action.clone(),
+                entry.project.as_ref().map(ToString::to_string).unwrap_or_default(),
+                detail(&entry.detail),
+            ]
+        },
+    )
 }
 
 fn no_org(org: &OrgName, failure: Failure) -> Failure {

@@ -27,7 +27,7 @@ use crate::{
     args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, table},
+    output::Output,
     project,
 };
 
@@ -138,16 +138,10 @@ async fn variables(name: &ProjectName, client: &Client) -> Result<Vec<EnvVar>, F
 
 async fn list(name: &ProjectName, values: bool, client: &Client, output: Output) -> anyhow::Result<()> {
     let env = variables(name, client).await?;
-    output.result(&json!({"env": env}), || {
-        let rows: Vec<Vec<String>> = env
-            .iter()
-            .map(|variable| {
-                // A value with line breaks would break the table.
-                let value = if values { quoted(variable.value.expose()) } else { "•••".to_owned() };
-                vec![variable.key.to_string(), variable.scope.as_str().to_owned(), value]
-            })
-            .collect();
-        table(&["KEY", "SCOPE", "VALUE"], &rows, "No variables yet. Set one: svc env set KEY")
+    output.list("env", &env, &["KEY", "SCOPE", "VALUE"], "No variables yet. Set one: svc env set KEY", |variable| {
+        // A value with line breaks would break the table.
+        let value = if values { quoted(variable.value.expose()) } else { "•••".to_owned() };
+        vec![variable.key.to_string(), variable.scope.as_str().to_owned(), value]
     })
 }
 

@@ -11,12 +11,11 @@ use common::{
     domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName},
 };
 use console::Term;
-use serde_json::json;
 
 use crate::{
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, count, table},
+    output::{Output, count},
 };
 
 /// List your organizations, or change one.
@@ -107,20 +106,16 @@ pub(super) async fn detail(org: &OrgName, client: &Client) -> Result<OrgDetail, 
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let orgs = client.list("/orgs", |page: OrgList| (page.orgs, page.next_cursor)).await?;
-    output.result(&json!({"orgs": orgs}), || {
-        let rows: Vec<Vec<String>> = orgs
-            .iter()
-            .map(|org| {
-                let shown = org.display_name.as_ref().map(ToString::to_string).unwrap_or_default();
-                vec![org.name.to_string(), shown, org.role.to_string(), output.relative(org.created_at)]
-            })
-            .collect();
-        table(
-            &["ORGANIZATION", "CALLED", "YOU ARE", "CREATED"],
-            &rows,
-            "No organizations yet. Share projects with others: svc orgs create NAME",
-        )
-    })
+    output.list(
+        "orgs",
+        &orgs,
+        &["ORGANIZATION", "CALLED", "YOU ARE", "CREATED"],
+        "No organizations yet. Share projects with others: svc orgs create NAME",
+        |org| {
+            let shown = org.display_name.as_ref().map(ToString::to_string).unwrap_or_default();
+            vec![org.name.to_string(), shown, org.role.to_string(), output.relative(org.created_at)]
+        },
+    )
 }
 
 async fn create(

@@ -15,7 +15,7 @@ use super::browser;
 use crate::{
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, table},
+    output::Output,
     project,
 };
 
@@ -114,25 +114,16 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
     let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
-    output.result(&json!({"projects": projects}), || {
-        let rows: Vec<Vec<String>> = projects
-            .iter()
-            .map(|project| {
-                let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
-                vec![
-                    project.name.to_string(),
-                    state.to_owned(),
-                    output.relative(project.created_at),
-                    project.url.clone(),
-                ]
-            })
-            .collect();
-        table(
-            &["NAME", "STATE", "CREATED", "ADDRESS"],
-            &rows,
-            "No projects yet. Publish a folder: svc deploy DIR --project NAME",
-        )
-    })
+    output.list(
+        "projects",
+        &projects,
+        &["NAME", "STATE", "CREATED", "ADDRESS"],
+        "No projects yet. Publish a folder: svc deploy DIR --project NAME",
+        |project| {
+            let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
+            vec![project.name.to_string(), state.to_owned(), output.relative(project.created_at), project.url.clone()]
+        },
+    )
 }
 
 async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {

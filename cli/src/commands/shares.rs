@@ -5,12 +5,11 @@ use common::{
     api::{Done, shares::ShareList},
     domain::{ProjectName, ShareName},
 };
-use serde_json::json;
 
 use crate::{
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, count, size, table},
+    output::{Output, count, size},
     project::first_label,
 };
 
@@ -44,26 +43,22 @@ pub(crate) async fn run(shares: Shares, client: &Client, output: Output) -> anyh
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let shares = client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await?;
-    output.result(&json!({"shares": shares}), || {
-        let rows: Vec<Vec<String>> = shares
-            .iter()
-            .map(|share| {
-                vec![
-                    share.name.to_string(),
-                    output.relative(share.expires_at),
-                    count(share.files.into(), "file"),
-                    size(share.bytes),
-                    if share.protected { "password" } else { "open" }.to_owned(),
-                    share.url.clone(),
-                ]
-            })
-            .collect();
-        table(
-            &["NAME", "EXPIRES", "FILES", "SIZE", "ACCESS", "ADDRESS"],
-            &rows,
-            "No live shares. Publish a page: svc share FILE",
-        )
-    })
+    output.list(
+        "shares",
+        &shares,
+        &["NAME", "EXPIRES", "FILES", "SIZE", "ACCESS", "ADDRESS"],
+        "No live shares. Publish a page: svc share FILE",
+        |share| {
+            vec![
+                share.name.to_string(),
+                output.relative(share.expires_at),
+                count(share.files.into(), "file"),
+                size(share.bytes),
+                if share.protected { "password" } else { "open" }.to_owned(),
+                share.url.clone(),
+            ]
+        },
+    )
 }
 
 async fn remove(share: &str, client: &Client, output: Output) -> anyhow::Result<()> {

@@ -75,22 +75,15 @@ pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyh
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let tokens = client.list("/tokens", |page: TokenList| (page.tokens, page.next_cursor)).await?;
-    output.result(&json!({"tokens": tokens}), || {
-        let rows: Vec<Vec<String>> = tokens
-            .iter()
-            .map(|token| {
-                let state =
-                    token.revoked_at.map_or("active".to_owned(), |at| format!("revoked {}", output.relative(at)));
-                vec![
-                    token.id.to_string(),
-                    token.kind.as_str().to_owned(),
-                    token.label.clone().unwrap_or_default(),
-                    output.relative(token.created_at),
-                    state,
-                ]
-            })
-            .collect();
-        table(&["TOKEN", "KIND", "LABEL", "CREATED", "STATE"], &rows, "No tokens.")
+    output.list("tokens", &tokens, &["TOKEN", "KIND", "LABEL", "CREATED", "STATE"], "No tokens.", |token| {
+        let state = token.revoked_at.map_or("active".to_owned(), |at| format!("revoked {}", output.relative(at)));
+        vec![
+            token.id.to_string(),
+            token.kind.as_str().to_owned(),
+            token.label.clone().unwrap_or_default(),
+            output.relative(token.created_at),
+            state,
+        ]
     })
 }
 

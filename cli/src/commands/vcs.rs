@@ -8,12 +8,11 @@ use common::{
     },
     domain::OrgName,
 };
-use serde_json::json;
 
 use crate::{
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, table},
+    output::Output,
 };
 
 /// List the code host's installations that you may use, or share them.
@@ -66,29 +65,25 @@ pub(super) async fn installations(client: &Client) -> Result<Vec<Installation>, 
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let installations = installations(client).await?;
-    output.result(&json!({"installations": installations}), || {
-        let rows: Vec<Vec<String>> = installations
-            .iter()
-            .map(|installation| {
-                let shared = match (&installation.org, &installation.shared_by) {
-                    (Some(org), Some(by)) => format!("{org}, by {by}"),
-                    _ => "-".to_owned(),
-                };
-                vec![
-                    installation.id.to_string(),
-                    installation.account.clone(),
-                    installation.account_type.to_lowercase(),
-                    if installation.mine { "yes" } else { "no" }.to_owned(),
-                    shared,
-                ]
-            })
-            .collect();
-        table(
-            &["ID", "ACCOUNT", "KIND", "MINE", "SHARED WITH"],
-            &rows,
-            "No installations. Install the app at the code host, on the account whose repositories you want to deploy.",
-        )
-    })
+    output.list(
+        "installations",
+        &installations,
+        &["ID", "ACCOUNT", "KIND", "MINE", "SHARED WITH"],
+        "No installations. Install the app at the code host, on the account whose repositories you want to deploy.",
+        |installation| {
+            let shared = match (&installation.org, &installation.shared_by) {
+                (Some(org), Some(by)) => format!("{org}, by {by}"),
+                _ => "-".to_owned(),
+            };
+            vec![
+                installation.id.to_string(),
+                installation.account.clone(),
+                installation.account_type.to_lowercase(),
+                if installation.mine { "yes" } else { "no" }.to_owned(),
+                shared,
+            ]
+        },
+    )
 }
 
 async fn share(id: i64, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
