@@ -101,6 +101,8 @@ fn detail(detail: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,42 +1,23 @@
 //! A pack, from upload to removal: what was uploaded can be read back, in every form it is stored in.
 
-#![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
-
 use std::io::{Read as _, Write as _};
 
 use common::{
-    config,
-    domain::{Clock, DeploymentId, Timestamp},
-    store::{Encoding, FileEntry, Manifest, PackStore, Published, Span, StoreError},
+    domain::DeploymentId,
+    store::{Encoding, FileEntry, Manifest, Published, Span, StoreError},
 };
 use corpus::Tarball;
 
-struct World {
-    _folder: tempfile::TempDir,
-    store: PackStore,
-    now: Timestamp,
+use crate::World;
+
+async fn publish(world: &World, tarball: Tarball) -> (DeploymentId, Manifest, Published) {
+    let (id, published) = world.publish(&tarball.end()).await;
+    let manifest = world.store.manifest(&id).await.expect("a manifest");
+    (id, manifest, published.expect("published"))
 }
 
-impl World {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let url = url::Url::from_directory_path(folder.path()).expect("an absolute path");
-        let store = PackStore::open(&config::Store { url, ..config::Store::default() }).expect("a store");
-        Self { _folder: folder, store, now: Clock::system().now() }
-    }
-
-    async fn publish(&self, tarball: Tarball) -> (DeploymentId, Manifest, Published) {
-        let mut spooled = tempfile::tempfile().expect("a file");
-        spooled.write_all(&tarball.end()).expect("written");
-        let id = DeploymentId::new(self.now);
-        let published = self.store.publish(&id, spooled, self.now).await.expect("published");
-        let manifest = self.store.manifest(&id).await.expect("a manifest");
-        (id, manifest, published)
-    }
-
-    async fn read(&self, id: &DeploymentId, span: Span) -> Vec<u8> {
-        self.store.read(id, span.offset, span.len).await.expect("read").to_vec()
-    }
+async fn read(world: &World, id: &DeploymentId, span: Span) -> Vec<u8> {
+    world.store.read(id, span.offset, span.len).await.expect("read").to_vec()
 }
 
 fn decoded(encoding: Encoding, bytes: &[u8]) -> Vec<u8> {
@@ -64,17 +45,17 @@ async fn every_form_of_every_file_can_be_read_back() {
         })
         .collect();
     let tarball = bodies.iter().fold(Tarball::new(), |tarball, (path, body)| tarball.file(path, body));
-    let (id, manifest, published) = world.publish(tarball).await;
+    let (id, manifest, published) = publish(&world, tarball).await;
     assert_eq!((published.files, manifest.files.len()), (60, 60));
     for (path, body) in &bodies {
         let file = &manifest.files[path];
-        assert_eq!(&world.read(&id, file.identity).await, body, "{path}");
+        assert_eq!(&read(&world, &id, file.identity).await, body, "{path}");
         if body.len() >= 256 {
             assert_eq!(encodings(file), [Encoding::Zstd, Encoding::Br, Encoding::Gzip], "{path}");
         }
         for &(encoding, span) in &file.variants {
             assert!(span.len < file.identity.len);
-            assert_eq!(&decoded(encoding, &world.read(&id, span).await), body, "{path} as {encoding:?}");
+            assert_eq!(&decoded(encoding, &read(&world, &id, span).await), body, "{path} as {encoding:?}");
         }
     }
 }
@@ -84,17 +65,17 @@ async fn a_content_is_stored_once_and_only_what_shrinks_is_compressed() {
     let world = World::new();
     let page = b"<p>the same</p>\n".repeat(100);
     let noise: Vec<u8> = (0..40_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
-    let (_, manifest, published) = world
-        .publish(
-            Tarball::new()
-                .file("a.html", &page)
-                .file("b/c.html", &page)
-                .file("same.bin", &page)
-                .file("photo.jpg", &page[1..])
-                .file("small.html", b"<p>small</p>")
-                .file("noise.txt", &noise),
-        )
-        .await;
+    let (_, manifest, published) = publish(
+        &world,
+        Tarball::new()
+            .file("a.html", &page)
+            .file("b/c.html", &page)
+            .file("same.bin", &page)
+            .file("photo.jpg", &page[1..])
+            .file("small.html", b"<p>small</p>")
+            .file("noise.txt", &noise),
+    )
+    .await;
     let files = &manifest.files;
     assert_eq!(files["a.html"].identity, files["b/c.html"].identity);
     assert_eq!(files["a.html"].identity, files["same.bin"].identity);
@@ -110,14 +91,14 @@ async fn a_content_is_stored_once_and_only_what_shrinks_is_compressed() {
 #[tokio::test]
 async fn rules_are_compiled_and_never_served() {
     let world = World::new();
-    let (_, manifest, published) = world
-        .publish(
-            Tarball::new()
-                .file("_headers", b"/*\n  X-A: b\n  nonsense\n")
-                .file("_redirects", b"/old /new 301\n/bad\n")
-                .file("sub/_headers", b"a file like any other"),
-        )
-        .await;
+    let (_, manifest, published) = publish(
+        &world,
+        Tarball::new()
+            .file("_headers", b"/*\n  X-A: b\n  nonsense\n")
+            .file("_redirects", b"/old /new 301\n/bad\n")
+            .file("sub/_headers", b"a file like any other"),
+    )
+    .await;
     assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["sub/_headers"]);
     assert_eq!((manifest.headers.len(), manifest.redirects.len()), (1, 1));
     assert_eq!(published.files, 3);
@@ -133,7 +114,7 @@ async fn rules_are_compiled_and_never_served() {
 #[tokio::test]
 async fn packs_are_listed_removed_and_never_overwritten() {
     let world = World::new();
-    let (id, manifest, _) = world.publish(Tarball::new().file("a", b"1")).await;
+    let (id, manifest, _) = publish(&world, Tarball::new().file("a", b"1")).await;
     let listed = world.store.list().await.expect("listed");
     assert_eq!(listed.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id]);
 
@@ -152,7 +133,7 @@ async fn packs_are_listed_removed_and_never_overwritten() {
 #[tokio::test]
 async fn a_read_past_the_end_is_an_error() {
     let world = World::new();
-    let (id, ..) = world.publish(Tarball::new().file("a", b"12345")).await;
+    let (id, ..) = publish(&world, Tarball::new().file("a", b"12345")).await;
     assert_eq!(world.store.read(&id, 1, 3).await.expect("read"), "234");
     assert!(matches!(world.store.read(&id, 3, 3).await, Err(StoreError::Damaged(_))));
 }
