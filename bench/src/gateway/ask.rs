@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use crate::{figures::quantile, wire::Trust};
 
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What to ask, of whom, and how.
 #[derive(Args, Clone, Debug)]

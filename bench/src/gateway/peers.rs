@@ -15,8 +15,8 @@ use super::ask::Asking;
 use crate::world::{Program, free_port};
 
 /// For a gateway to accept connections; the one in Python takes longest.
-const START: Duration = Duration::from_secs(60);
-/// Where `bench/run` installs what comes from PyPI and npm.
+const START: Duration = Duration::from_mins(1);
+/// Where `bench/run` installs what comes from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
 
 /// A running gateway, and how to ask it.
@@ -103,7 +103,7 @@ fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     Ok(gateway)
 }
 
-/// Its gateway comes from PyPI as part of the client, which starts it on a port that it chooses and prints.
+/// Its gateway comes from `PyPI` as part of the client, which starts it on a port that it chooses and prints.
 fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let python = tool("venv/bin/python")?;
     let script = setting.folder.join("start_tensorzero.py");
@@ -122,8 +122,8 @@ fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
         }
         sleep(Duration::from_millis(100));
     }
-    gateway.asking.path = "/openai/v1/chat/completions".to_owned();
-    gateway.asking.model = "tensorzero::model_name::bench".to_owned();
+    gateway.asking.path = String::from("/openai/v1/chat/completions");
+    gateway.asking.model = String::from("tensorzero::model_name::bench");
     Ok(gateway)
 }
 

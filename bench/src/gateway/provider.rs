@@ -42,7 +42,7 @@ pub(crate) fn run(port: u16) -> anyhow::Result<()> {
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes>, Chunks>>, Infallible> {
-    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     let streams = text.contains("\"stream\":true") || text.contains("\"stream\": true");
     let (body, kind) = if streams {
