@@ -159,7 +159,7 @@ async fn pending_invites_are_listed_and_revoked() {
         org.owner.delete(&org.path(&format!("/invites/{unknown}"))).await.assert_error(404, "not_found");
     }
     let long = "A".repeat(44);
-    for odd in ["nonsense", "%00", &long, &made[3]["id"].as_str().unwrap()[..]] {
+    for odd in ["nonsense", "%00", &long, made[3]["id"].as_str().unwrap()] {
         world.nobody().get(&format!("/invites/{odd}")).await.assert_error(404, "not_found");
         accept(&eve, odd).await.assert_error(404, "not_found");
     }
@@ -300,10 +300,10 @@ async fn a_mail_server_that_does_not_take_the_letter_is_told_of() {
 }
 
 /// A browser's request to the console, with a session if there is one.
-fn browse(world: &World, method: reqwest::Method, path: &str, cookie: Option<&str>) -> Request {
+fn browse(world: &World, method: &reqwest::Method, path: &str, cookie: Option<&str>) -> Request {
     let port = world.public_port();
     let url = format!("https://app.svc.localhost{path}");
-    let request = if method == reqwest::Method::POST { world.edge().post(&url) } else { world.edge().get(&url) };
+    let request = if *method == reqwest::Method::POST { world.edge().post(&url) } else { world.edge().get(&url) };
     let request = request.header("origin", format!("https://app.svc.localhost:{port}"));
     match cookie {
         Some(cookie) => request.header("cookie", cookie),
@@ -314,7 +314,7 @@ fn browse(world: &World, method: reqwest::Method, path: &str, cookie: Option<&st
 /// Signs in on the console: the cookie of the session.
 async fn sign_in(world: &World, login: &str) -> String {
     let form = [("login", login), ("secret", OPERATOR_SECRET), ("return_to", "/")];
-    let answer = browse(world, reqwest::Method::POST, "/sign-in", None).form(&form).await.assert_status(303);
+    let answer = browse(world, &reqwest::Method::POST, "/sign-in", None).form(&form).await.assert_status(303);
     let session = answer.headers.get_all("set-cookie").iter().find_map(|cookie| {
         let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
         cookie.contains("session").then(|| cookie.to_owned())
@@ -334,16 +334,16 @@ async fn org_and_link(world: &World) -> (Org, String) {
 async fn the_link_leads_to_a_page_that_joins() {
     let world = World::start().await;
     let (org, link) = org_and_link(&world).await;
-    let page = browse(&world, reqwest::Method::GET, &link, None).await.assert_status(200);
+    let page = browse(&world, &reqwest::Method::GET, &link, None).await.assert_status(200);
     assert_eq!(page.header("cache-control"), "no-store");
     let text = page.text();
     assert!(text.contains("&lt;b&gt;Acme&lt;/b&gt;") && text.contains("Sign in to join"), "{text}");
     assert!(text.contains("svc invites accept"), "{text}");
     // Pressing a button that is not there leads to the sign-in page, and joins nobody.
-    browse(&world, reqwest::Method::POST, &link, None).await.assert_status(303);
+    browse(&world, &reqwest::Method::POST, &link, None).await.assert_status(303);
 
     let eve = sign_in(&world, "eve").await;
-    let text = browse(&world, reqwest::Method::GET, &link, Some(&eve)).await.assert_status(200).text();
+    let text = browse(&world, &reqwest::Method::GET, &link, Some(&eve)).await.assert_status(200).text();
     assert!(text.contains("signed in as <strong>eve</strong>") && text.contains("Join acme"), "{text}");
     assert_eq!(org.roles().await.len(), 1, "looking joins nobody");
     // Another site's form carries the cookie, and changes nothing.
@@ -352,11 +352,11 @@ async fn the_link_leads_to_a_page_that_joins() {
     assert_eq!(forged.status, 403, "{}", forged.text());
     assert_eq!(org.roles().await.len(), 1);
 
-    let welcome = browse(&world, reqwest::Method::POST, &link, Some(&eve)).await.assert_status(200);
+    let welcome = browse(&world, &reqwest::Method::POST, &link, Some(&eve)).await.assert_status(200);
     assert!(welcome.text().contains("a member of"), "{}", welcome.text());
     assert!(org.roles().await.contains(&("eve".to_owned(), "member".to_owned())));
     for method in [reqwest::Method::GET, reqwest::Method::POST] {
-        let over = browse(&world, method, &link, Some(&eve)).await.assert_status(404);
+        let over = browse(&world, &method, &link, Some(&eve)).await.assert_status(404);
         assert!(over.text().contains("over"), "{}", over.text());
     }
 }

@@ -136,7 +136,9 @@ async fn your_orgs_are_listed_newest_first_and_paged() {
     let pairs = |list: &Value| -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let orgs = list["orgs"].as_array().unwrap();
-        orgs.iter().for_each(|org| keys(org, "name display_name icon_url role created_at"));
+        for org in orgs {
+            keys(org, "name display_name icon_url role created_at");
+        }
         orgs.iter().map(|org| (text(&org["name"]), text(&org["role"]))).collect()
     };
     let all = [("theirs", "admin"), ("third", "owner"), ("second", "owner"), ("first", "owner")];
