@@ -33,19 +33,23 @@ pub(crate) struct Server {
     pub(crate) program: Program,
 }
 
-/// Starts all three.
+/// What a good operator adds to nginx as Debian ships it; without it every request opens its file.
+const NGINX_FILE_CACHE: &str = "open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s;";
+
+/// Starts all of them.
 pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
     // As root these would serve as nobody or www-data, who may not read a temporary folder.
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let (nginx_user, h2o_user) = if root { ("user root;", "user: root") } else { ("", "") };
+    let nginx = |name, cache| {
+        let template = include_str!("../peers/nginx.conf").replace("{cache}", cache);
+        setting.start(name, &template, nginx_user, &["nginx", "-c"])
+    };
+    let caddy = ["caddy", "run", "--adapter", "caddyfile", "--config"];
     Ok(vec![
-        setting.start("nginx", include_str!("../peers/nginx.conf"), nginx_user, &["nginx", "-c"])?,
-        setting.start(
-            "Caddy",
-            include_str!("../peers/Caddyfile"),
-            "",
-            &["caddy", "run", "--adapter", "caddyfile", "--config"],
-        )?,
+        nginx("nginx", NGINX_FILE_CACHE)?,
+        nginx("nginx without file cache", "")?,
+        setting.start("Caddy", include_str!("../peers/Caddyfile"), "", &caddy)?,
         setting.start("h2o", include_str!("../peers/h2o.conf"), h2o_user, &["h2o", "-c"])?,
     ])
 }

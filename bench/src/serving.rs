@@ -1,4 +1,4 @@
-//! The same files over TLS by four servers: requests per server CPU second, wall clock and p99.
+//! The same files over TLS by every server: requests per server CPU second, wall clock and p99.
 
 use std::{
     fmt::Write as _,
@@ -130,8 +130,8 @@ fn report(scenarios: &[Scenario], effort: Effort) -> String {
     let mut text = format!(
         "One server core, one load core, TLS 1.3, the same ECDSA P-256 certificate, bodies of random bytes. {} rounds of {} s, \
          interleaved; medians.\nVersions: {}.\n\nPer CPU second of the server (user and system time of all its \
-         processes):\n\n| | svc | nginx | Caddy | h2o | svc ÷ nginx | svc ÷ Caddy | svc ÷ h2o |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+         processes):\n\n| | svc | nginx | nginx without file cache | Caddy | h2o | svc ÷ nginx | svc ÷ the other nginx | \
+         svc ÷ Caddy | svc ÷ h2o |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         effort.rounds,
         effort.seconds,
         peers::versions().join(", ")
@@ -142,7 +142,8 @@ fn report(scenarios: &[Scenario], effort: Effort) -> String {
     }
     text.push_str("\nWall clock, per second, and 99th percentile of latency in ms:\n\n");
     text.push_str(
-        "| | svc | nginx | Caddy | h2o | p99 svc | nginx | Caddy | h2o |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| | svc | nginx | nginx without file cache | Caddy | h2o | p99 svc | nginx | the other nginx | Caddy | h2o |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for scenario in scenarios {
         let wall = scenario.medians(|round| round.per_second);
