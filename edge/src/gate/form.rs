@@ -5,14 +5,11 @@ use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQu
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
 
-use super::FORM_PATH;
+use super::{FORM_PATH, RESERVED};
 use crate::{
     limits::GATE_FORM_BYTES,
     sites::{SiteBody, pages},
 };
-
-/// Paths that are ours on every site's host: nobody is led there.
-const RESERVED: &str = "/.svc/";
 
 /// What the form's page says beside asking.
 #[derive(Clone, Copy, PartialEq, Eq)]

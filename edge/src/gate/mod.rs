@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use common::{
     domain::Clock,
-    routes::{Gate, Site},
+    routes::{Gate, Site, gate::ENTER_PATH},
     secrets::{MasterKey, Purpose, passwords},
 };
 use http::{
@@ -41,6 +41,8 @@ use crate::{
 
 pub use self::org::Members;
 
+/// Paths that are ours on every site's host: nobody is led there.
+pub(crate) const RESERVED: &str = "/.svc/";
 /// Where the password form goes, on the site's own host.
 pub const FORM_PATH: &str = "/.svc/gate";
 
@@ -93,14 +95,14 @@ impl Gatekeeper {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if site.gate == Gate::Public {
-            return None;
+            return past_gate(head);
         }
         // Passwords and cookies do not travel in the clear.
         if !visit.tls {
             return Some(to_https(head, visit));
         }
         let hash = match &site.gate {
-            Gate::Public => return None,
+            Gate::Public => return past_gate(head),
             Gate::Password(hash) => hash,
             Gate::Org(org) => return self.org.turned_away(head, visit, site, org).await,
         };
@@ -198,6 +200,15 @@ fn navigates(head: &Parts) -> bool {
     match head.headers.get(SEC_FETCH_MODE) {
         Some(mode) => mode == "navigate",
         None => accepts_html(&head.headers),
+    }
+}
+
+/// The gate was taken away while somebody was on their way through it: they go on to where they wanted.
+fn past_gate(head: &Parts) -> Option<Response<SiteBody>> {
+    match head.uri.path() {
+        ENTER_PATH => Some(see_other(&org::return_of(head))),
+        FORM_PATH => Some(see_other("/")),
+        _ => None,
     }
 }
 

@@ -147,7 +147,7 @@ fn parameter(head: &Parts, name: &str) -> Option<String> {
 }
 
 /// Where on this site the visitor was going.
-fn return_of(head: &Parts) -> String {
+pub(super) fn return_of(head: &Parts) -> String {
     parameter(head, RETURN).map_or_else(|| "/".to_owned(), |path| checked_return(&path).to_owned())
 }
 

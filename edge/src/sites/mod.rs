@@ -35,7 +35,7 @@ pub(crate) use negotiate::accepts_html;
 pub use packs::{PackError, Packs, RecentDeployments};
 
 use self::{answer::Asked, memory::Memory};
-use crate::gate::Gatekeeper;
+use crate::gate::{self, Gatekeeper};
 
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
@@ -101,7 +101,7 @@ impl Sites {
             return pages::suspended();
         }
         // The gate stands before everything that the site holds, the lack of it included.
-        if site.gate != Gate::Public
+        if (site.gate != Gate::Public || head.uri.path().starts_with(gate::RESERVED))
             && let Some(turned_away) = Box::pin(self.gatekeeper.turned_away(head, body, visit, site)).await
         {
             return turned_away;

@@ -209,3 +209,16 @@ async fn whom_nobody_can_ask_about_does_not_pass() {
     let plain = world.send(Request::get("/x").header("cookie", &badge)).await;
     assert_eq!((plain.status.as_u16(), plain.header("location")), (308, "https://site.svc.test:8443/x"));
 }
+
+#[tokio::test]
+async fn a_gate_that_was_taken_away_lets_those_on_their_way_go_on() {
+    let (mut world, _, user) = gated();
+    let visitor = pair(&world.navigate("/x").await);
+    let (secret, _) = issue(&world, &user, &visitor);
+    world.site.gate = Gate::Public;
+    let entered = world.send(enter(&secret, "/x", &visitor)).await;
+    assert_eq!((entered.status.as_u16(), entered.header("location")), (303, "/x"));
+    let elsewhere = world.send(enter(&secret, "https://evil.test/", &visitor)).await;
+    assert_eq!((elsewhere.status.as_u16(), elsewhere.header("location")), (303, "/"));
+    assert_eq!(world.send(Request::post("/.svc/gate")).await.header("location"), "/");
+}
