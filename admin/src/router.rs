@@ -163,6 +163,7 @@ mod tests {
         let all = public()
             .merge(device_start())
             .merge(device_poll())
+            .merge(limited_public())
             .merge(control_plane())
             .merge(organizations())
             .merge(uploads())
@@ -235,6 +236,35 @@ mod tests {
             "get /orgs/{name}/installations",
             "post /orgs/{name}/installations",
             "delete /orgs/{name}/installations/{id}",
+            "post /projects/{name}/transfer",
+            "get /projects/{name}/env",
+            "put /projects/{name}/env/{key}",
+            "delete /projects/{name}/env/{key}",
+            "post /projects/{name}/repo",
+            "get /orgs",
+            "post /orgs",
+            "get /orgs/{name}",
+            "patch /orgs/{name}",
+            "delete /orgs/{name}",
+            "get /orgs/{name}/invites",
+            "post /orgs/{name}/invites",
+            "delete /orgs/{name}/invites/{id}",
+            "get /invites/{token}",
+            "post /invites/{token}/accept",
+            "put /orgs/{name}/members/{login}",
+            "delete /orgs/{name}/members/{login}",
+            "get /orgs/{name}/icon",
+            "put /orgs/{name}/icon",
+            "delete /orgs/{name}/icon",
+            "get /orgs/{name}/tokens",
+            "post /orgs/{name}/tokens",
+            "delete /orgs/{name}/tokens/{id}",
+            "get /orgs/{name}/installations",
+            "post /orgs/{name}/installations",
+            "delete /orgs/{name}/installations/{id}",
+            "get /vcs",
+            "get /usage/ai",
+            "get /orgs/{name}/usage/ai",
             "get /shares",
             "post /shares",
             "delete /shares/{name}",
