@@ -5,71 +5,26 @@
 //! The watch parses nothing that is answered: it can only have a request refused. After a request in chunks it watches no
 //! longer, so such a request must be its connection's last.
 
-use std::{
-    io::{self, IoSlice},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, ready},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use memchr::memchr;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
 
 /// Bytes of a line that matter, of one that arrives in parts.
 const LINE_BYTES: usize = 128;
 
-/// The stream to give to hyper.
-pub(super) struct Heads<S> {
-    inner: S,
-    watch: Watch,
-    ambiguous: Arc<AtomicBool>,
-}
-
-impl<S> Heads<S> {
-    /// Sets `ambiguous` once a request in chunks has said a length as well.
-    pub(super) fn new(inner: S, ambiguous: Arc<AtomicBool>) -> Self {
-        Self { inner, watch: Watch::default(), ambiguous }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        if self.watch.is_ambiguous_after(&buf.filled()[before..]) {
-            self.ambiguous.store(true, Ordering::Relaxed);
+/// The stream to give to hyper. Sets `ambiguous` once a request in chunks has said a length as well, or may have.
+pub(super) fn watched<S: AsyncRead>(stream: S, ambiguous: Arc<AtomicBool>) -> InspectReader<S, impl FnMut(&[u8])> {
+    let mut watch = Watch::default();
+    InspectReader::new(stream, move |bytes| {
+        if watch.is_ambiguous_after(bytes) {
+            ambiguous.store(true, Ordering::Relaxed);
         }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
+    })
 }
 
 #[derive(Default)]
@@ -101,7 +56,8 @@ enum Length {
 }
 
 impl Watch {
-    /// Looks at the next bytes. Says whether any request so far was in chunks and said a length as well.
+    /// Looks at the next bytes. Says whether any request so far was in chunks and said a length as well, or may have been:
+    /// after a length that we cannot read, though hyper perhaps can, nothing is known of the requests that follow.
     fn is_ambiguous_after(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.at {
@@ -131,7 +87,11 @@ impl Watch {
                 },
             }
         }
-        self.in_chunks && self.length.is_some()
+        match self.length {
+            Some(Length::Bytes(_)) => self.in_chunks,
+            Some(Length::Unreadable) => true,
+            None => false,
+        }
     }
 
     fn keep(&mut self, part: &[u8]) {
@@ -157,8 +117,10 @@ impl Watch {
         self.at = match self.length.take() {
             None | Some(Length::Bytes(0)) => At::Start,
             Some(Length::Bytes(length)) => At::Body(length),
-            // hyper refuses it.
-            Some(Length::Unreadable) => At::Lost,
+            Some(Length::Unreadable) => {
+                self.length = Some(Length::Unreadable);
+                At::Lost
+            }
         };
     }
 
@@ -173,7 +135,8 @@ impl Watch {
             self.in_chunks = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
             let digits = std::str::from_utf8(value).ok().map(str::trim).filter(|text| !text.starts_with('+'));
-            let length = digits.and_then(|text| text.parse().ok());
+            // A line that arrived in parts may have been cut there.
+            let length = digits.filter(|_| line.len() < LINE_BYTES).and_then(|text| text.parse().ok());
             self.length = Some(length.map_or(Length::Unreadable, Length::Bytes));
         }
     }
@@ -208,6 +171,21 @@ mod tests {
                     let seen = request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part));
                     assert_eq!(seen, expected, "{request:?} in steps of {step}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_read_is_no_length_to_go_on_by() {
+        let padded = format!("content-length:{}5", " ".repeat(LINE_BYTES));
+        for line in [padded.as_str(), "content-length: five", "content-length: +5", "content-length: 5, 5"] {
+            let request = format!("POST / HTTP/1.1\r\n{line}\r\n\r\nhello");
+            for step in [1, 7, request.len()] {
+                let mut watch = Watch::default();
+                assert!(
+                    request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part)),
+                    "{line:?} by {step}"
+                );
             }
         }
     }

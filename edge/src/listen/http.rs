@@ -25,7 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    heads::Heads,
+    heads,
     linger::Linger,
     multiplexed::{Begun, Multiplexed},
     patience::HeadTimer,
@@ -96,7 +96,7 @@ pub(crate) async fn serve<S>(
     });
     match protocol {
         Protocol::Http1 => {
-            let stream = Heads::new(Linger::new(stream, shared.had_body.clone()), shared.ambiguous.clone());
+            let stream = heads::watched(Linger::new(stream, shared.had_body.clone()), shared.ambiguous.clone());
             let connection = http1_builder().serve_connection(TokioIo::new(stream), service);
             run(connection, http1::Connection::graceful_shutdown, grown_old(stop)).await;
         }
