@@ -92,43 +92,20 @@ async fn real_clients_find_what_they_know_before_an_upstream_that_is_not_ours() 
 #[tokio::test]
 async fn curl_gets_json_and_a_stream() {
     let gateway = Gateway::start_with(at_localhost).await;
-    let curl = |fields: Value| {
+    let curl = async |version: &str, fields: Value| {
         let mut command = Command::new("curl");
-        command
-            .args(["--silent", "--show-error", "--fail-with-body", "--no-buffer", "--cacert"])
-            .arg(gateway.world.ca());
+        let flags = ["--silent", "--show-error", "--fail-with-body", "--no-buffer", version];
+        command.args(flags).arg("--cacert").arg(gateway.world.ca());
         let url = format!("https://localhost:{}/v1/chat/completions", gateway.world.public_port());
         command.args(["--header", &format!("Authorization: Bearer {}", gateway.key), &url]);
         command.args(["--header", "Content-Type: application/json", "--data"]);
         command.arg(super::request(&fields).to_string());
-        command
+        run(command, &gateway.world, &gateway.key, &[]).await.stdout
     };
     for version in ["--http1.1", "--http2"] {
-        let mut command = curl(json!({}));
-        let output = run(
-            {
-                command.arg(version);
-                command
-            },
-            &gateway.world,
-            &gateway.key,
-            &[],
-        )
-        .await;
-        let completion: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let completion: Value = serde_json::from_slice(&curl(version, json!({})).await).unwrap();
         assert_eq!(completion["choices"][0]["message"]["content"], "Hello!");
-        let mut command = curl(json!({ "stream": true }));
-        let output = run(
-            {
-                command.arg(version);
-                command
-            },
-            &gateway.world,
-            &gateway.key,
-            &[],
-        )
-        .await;
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = String::from_utf8(curl(version, json!({ "stream": true })).await).unwrap();
         assert_eq!(super::frames_of(&text).len(), usual_events(5).len(), "{text}");
     }
 }
