@@ -48,7 +48,12 @@ async fn every_change_of_a_project_is_recorded() {
     ada.delete("/projects/engine/password").await.ok();
     ada.put("/projects/engine/env/API_KEY").json(&json!({ "value": "s3cret-value", "scope": "both" })).await.ok();
     ada.delete("/projects/engine/env/API_KEY").await.ok();
+    for _ in 0..2 {
+        ada.post("/projects/engine/domains").json(&json!({ "domain": "WWW.Example.com" })).await.created();
+    }
+    ada.delete("/projects/engine/domains/www.example.com").await.ok();
     // What is refused, or changes nothing, is not recorded.
+    ada.delete("/projects/engine/domains/www.example.com").await.assert_error(404, "not_found");
     ada.delete(&format!("/projects/engine/deployments/{}", first.id)).await.assert_error(409, "deployment_live");
     ada.put("/projects/engine/access").json(&json!({ "mode": "org" })).await.assert_error(400, "invalid_request");
     ada.delete("/projects/engine/env/API_KEY").await.assert_error(404, "not_found");
@@ -66,6 +71,8 @@ async fn every_change_of_a_project_is_recorded() {
         ("project.password_remove", json!({})),
         ("env.set", json!({ "key": "API_KEY", "scope": "both" })),
         ("env.remove", json!({ "key": "API_KEY" })),
+        ("domain.attach", json!({ "domain": "www.example.com" })),
+        ("domain.detach", json!({ "domain": "www.example.com" })),
     ];
     assert_eq!(said(&log), wanted.map(|(action, detail)| (action.to_owned(), detail)));
     for entry in &log {

@@ -22,6 +22,7 @@ mod codehost;
 mod contributing;
 mod deployments;
 mod device;
+mod domains;
 mod env;
 mod errors;
 mod gate;

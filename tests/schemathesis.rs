@@ -25,6 +25,7 @@ async fn the_api_does_what_its_description_says() {
         ids.push(ada.deploy("engine", &Site::page(site)).await.id.into());
     }
     ada.put("/projects/engine/env/A_KEY").json(&json!({ "value": "x" })).await.ok();
+    ada.post("/projects/engine/domains").json(&json!({ "domain": "www.example.com" })).await.created();
     ada.share(&Site::page("share"), 1).await;
     ada.post("/orgs").json(&json!({ "name": "guild" })).await.created();
     ada.post("/projects").json(&json!({ "name": "workshop", "org": "guild" })).await.created();

@@ -37,6 +37,8 @@ pub enum Code {
     MethodNotAllowed,
     /// The name is somebody's.
     NameTaken,
+    /// The domain is attached to another project.
+    DomainTaken,
     /// The installation belongs to another organization.
     SharedElsewhere,
     /// Only live and superseded deployments can be activated.
@@ -79,6 +81,7 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::NameTaken
+            | Self::DomainTaken
             | Self::SharedElsewhere
             | Self::NotActivatable
             | Self::DeploymentLive
@@ -109,6 +112,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::NameTaken => "name_taken",
+            Self::DomainTaken => "domain_taken",
             Self::SharedElsewhere => "shared_elsewhere",
             Self::NotActivatable => "not_activatable",
             Self::DeploymentLive => "deployment_live",

@@ -59,6 +59,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
         .routes(routes!(api::transfer::transfer))
+        .routes(routes!(api::domains::attach))
+        .routes(routes!(api::domains::detach))
         .routes(routes!(api::env::list))
         .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
@@ -222,6 +224,8 @@ mod tests {
             "post /projects/{name}/deployments",
             "post /projects/{name}/deployments/{id}/activate",
             "delete /projects/{name}/deployments/{id}",
+            "post /projects/{name}/domains",
+            "delete /projects/{name}/domains/{domain}",
             "put /projects/{name}/access",
             "put /projects/{name}/password",
             "delete /projects/{name}/password",

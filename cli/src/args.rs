@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::{
     commands::{
-        access, ai, audit, deploy, deployments, env, invites, login, members, orgs, projects, repo, share, shares,
-        skill, tokens, transfer, vcs,
+        access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share,
+        shares, skill, tokens, transfer, vcs,
     },
     failure::Failure,
     project,
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Rollback(deployments::Rollback),
     /// Say who may see a site
     Access(access::Access),
+    /// List and attach a project's custom domains
+    Domains(domains::Domains),
     /// List and change a project's environment variables
     Env(env::Env),
     /// Move a project into an organization, or out of one

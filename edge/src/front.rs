@@ -208,7 +208,7 @@ async fn leave_nothing_of(body: &mut Incoming) {
 fn absent(key: &HostKey) -> Response<SiteBody> {
     match key {
         HostKey::Share(_) => pages::gone(),
-        HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
+        HostKey::Project(_) | HostKey::Deployment(..) | HostKey::Domain(_) => pages::unknown_host(),
     }
 }
 

@@ -85,6 +85,15 @@ impl<'w> Fixtures<'w> {
                     owner.put(&format!("/projects/{project}/env/KEY")).json(&json!({ "value": "0" })).await.ok();
                     values.insert("{key}", "KEY".to_owned());
                 }
+                if path.contains("{domain}") {
+                    let domain = format!("www.{project}.example");
+                    owner
+                        .post(&format!("/projects/{project}/domains"))
+                        .json(&json!({ "domain": domain }))
+                        .await
+                        .created();
+                    values.insert("{domain}", domain);
+                }
                 values.insert("{name}", project);
             }
             "orgs" => {

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod deployments;
 pub mod device;
 pub mod docs;
+pub mod domains;
 pub mod env;
 pub mod health;
 pub mod invites;

@@ -10,7 +10,7 @@ use common::{
     db::{
         self,
         audit::{self, Entry},
-        deployments, orgs,
+        deployments, domains, orgs,
         projects::{self, Administer, CreateError, Deploy, Party},
         repo_links::{self, RepoLink},
         route_changes,
@@ -21,7 +21,7 @@ use common::{
 use serde::Deserialize;
 
 use crate::{
-    api::deployments::view as deployment_view,
+    api::{deployments::view as deployment_view, domains::view as domain_view},
     app::App,
     auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
@@ -102,9 +102,10 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Deploy>,
 ) -> Result<Json<ProjectDetail>, ApiError> {
     let deployments = deployments::page(&app.db, &project, None, DETAIL_DEPLOYMENTS).await?;
+    let domains = domains::list(&app.db, &project, app.clock.now()).await?;
     Ok(Json(ProjectDetail {
         deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
-        domains: Vec::new(),
+        domains: domains.into_iter().map(|domain| domain_view(&app.addresses, domain)).collect(),
         access: Access { mode: project.access_mode },
         repo: repo_links::find(&app.db, &project).await?.as_ref().map(view_repo),
         project: view(&app.addresses, project.clone()),

@@ -12,10 +12,10 @@ use common::{
 };
 
 use crate::{
-    api::projects::view,
+    api::{domains::most_domains, projects::view},
     app::App,
     auth::{CliUser, ProjectAccess},
-    error::ApiError,
+    error::{ApiError, Code},
     extract::Json,
 };
 
@@ -26,7 +26,7 @@ use crate::{
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "The project, where it is now", body = Project),
-        (status = 403, description = "`forbidden`: only admins of the org may let it go", body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`forbidden`: only admins of the org may let it go; `plan_limit_reached`: the new owner's plan has no room for its domains", body = common::api::error::ErrorEnvelope),
     ),
 )]
 pub async fn transfer(
@@ -59,7 +59,8 @@ pub async fn transfer(
         audit::record(&mut tx, &came.with("from", from), now).await?;
     }
     // It is there already: nothing is committed, not even that somebody tried.
-    let Some((moved, change)) = projects::transfer(&mut tx, &project, destination, now).await? else {
+    let Some((moved, change)) = projects::transfer(&mut tx, &project, destination, most_domains(&app), now).await?
+    else {
         return Ok((None, Json(view(&app.addresses, project.clone()))));
     };
     tx.commit().await?;
@@ -75,6 +76,10 @@ impl From<TransferError> for ApiError {
             TransferError::OrgGated => Self::invalid(
                 "`org` cannot be null while only the organization's members may see the site; \
                  set its access to public or password first.",
+            ),
+            TransferError::DomainLimit => Self::new(
+                Code::PlanLimitReached,
+                "The new owner's plan has no room for this project's custom domains; detach some first.",
             ),
             TransferError::Db(error) => error.into(),
         }

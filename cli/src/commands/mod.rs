@@ -6,6 +6,7 @@ pub(crate) mod audit;
 mod browser;
 pub(crate) mod deploy;
 pub(crate) mod deployments;
+pub(crate) mod domains;
 pub(crate) mod env;
 pub(crate) mod invites;
 pub(crate) mod login;
@@ -46,6 +47,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Deployments(deployments) => deployments::list(deployments, &client()?, output).await,
         Command::Rollback(rollback) => deployments::rollback(rollback, &client()?, output).await,
         Command::Access(access) => access::run(access, &client()?, output).await,
+        Command::Domains(domains) => domains::run(domains, &client()?, output).await,
         Command::Env(env) => env::run(env, &client()?, output).await,
         Command::Transfer(transfer) => transfer::run(transfer, &client()?, output).await,
         Command::Audit(audit) => audit::run(audit, &client()?, output).await,

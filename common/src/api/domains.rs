@@ -3,13 +3,22 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::domain::Hostname;
+
 /// A custom domain.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Domain {
-    /// The hostname.
-    pub domain: String,
-    /// Whether a certificate for it is being served.
+    /// The hostname, in lower case, with internationalized labels as `xn--…`.
+    pub domain: Hostname,
+    /// Whether there is a certificate that covers it and is valid now.
     pub tls_ready: bool,
     /// Where its CNAME must point.
     pub dns_target: String,
+}
+
+/// Attaches a domain.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AttachDomain {
+    /// A hostname with at least two labels, not one of the platform's.
+    pub domain: Hostname,
 }

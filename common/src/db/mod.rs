@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod code_host_grants;
 pub mod deployments;
 pub mod device_grants;
+pub mod domains;
 pub mod env;
 pub mod gate_tickets;
 pub mod idempotency;

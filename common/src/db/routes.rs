@@ -32,13 +32,14 @@ struct Row {
 
 /// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
 ///
-/// One query for every kind of host: a project is found by the name that is not null, and is there only if the
+/// One query for every kind of host: a project is found by the one of its names that is not null, and is there only if the
 /// deployment that is asked for is. A project behind a share answers at its share's address only.
 pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sqlx::Error> {
-    let (project, share, deployment, kind) = match key {
-        HostKey::Project(name) => (Some(name.as_str()), None, None, SiteKind::Live),
-        HostKey::Deployment(id, name) => (Some(name.as_str()), None, Some(id.as_str()), SiteKind::Deployment),
-        HostKey::Share(name) => (None, Some(name.as_str()), None, SiteKind::Share),
+    let (project, share, deployment, domain, kind) = match key {
+        HostKey::Project(name) => (Some(name.as_str()), None, None, None, SiteKind::Live),
+        HostKey::Deployment(id, name) => (Some(name.as_str()), None, Some(id.as_str()), None, SiteKind::Deployment),
+        HostKey::Share(name) => (None, Some(name.as_str()), None, None, SiteKind::Share),
+        HostKey::Domain(name) => (None, None, None, Some(name.as_str()), SiteKind::Live),
     };
     let row = sqlx::query_as!(
         Row,
@@ -50,11 +51,13 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
            FROM route_counter c
            LEFT JOIN (projects p LEFT JOIN deployments d
                       ON d.id = $3 AND d.project_id = p.id AND d.status IN ('live', 'superseded'))
-             ON (p.share_name = $2 OR (p.name = $1 AND p.share_name IS NULL))
+             ON (p.share_name = $2 OR (p.name = $1 AND p.share_name IS NULL)
+                 OR p.id = (SELECT project_id FROM custom_domains WHERE domain = $4))
                 AND ($3::text IS NULL OR d.id IS NOT NULL)"#,
         project,
         share,
         deployment,
+        domain,
     )
     .fetch_one(pool)
     .await?;

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod deployment;
 pub mod email;
 pub mod env;
+pub mod hostname;
 pub mod ids;
 pub mod limits;
 pub mod models;
@@ -27,6 +28,7 @@ pub mod usage;
 pub use account::Account;
 pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
+pub use hostname::Hostname;
 pub use ids::{
     AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, SessionId, TokenId,
     UserId,

@@ -2,10 +2,10 @@
 
 use crate::{
     config::Site as SiteConfig,
-    domain::{DeploymentId, ProjectName, ShareName, ids},
+    domain::{DeploymentId, Hostname, ProjectName, ShareName, ids},
 };
 
-/// A host under one of our domains, reduced to what it names. The edge's memory and the database are keyed by it.
+/// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's memory and the database are keyed by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostKey {
     /// `<name>.{site_domain}`.
@@ -14,6 +14,8 @@ pub enum HostKey {
     Deployment(DeploymentId, ProjectName),
     /// `<three-words>.{share_domain}`.
     Share(ShareName),
+    /// A hostname of somebody's own, whether or not anybody has attached it.
+    Domain(Hostname),
 }
 
 impl HostKey {
@@ -23,6 +25,7 @@ impl HostKey {
             Self::Project(name) => name.to_string(),
             Self::Deployment(id, name) => format!("{}--{name}", id.body()),
             Self::Share(name) => format!("share/{name}"),
+            Self::Domain(name) => format!("domain/{name}"),
         }
     }
 }
@@ -38,7 +41,7 @@ pub enum HostKind {
     Console,
     /// The AI gateway.
     Gateway,
-    /// Under one of our domains, but nothing can ever be there; or a foreign host.
+    /// Nothing can ever be there: neither a site of ours nor a hostname that could be somebody's custom domain.
     Unknown,
 }
 
@@ -50,6 +53,7 @@ pub struct Addresses {
     api_host: String,
     console_host: String,
     ai_host: String,
+    dns_target: String,
     /// `:8443`, or nothing when the platform is on the scheme's own port.
     port_suffix: String,
 }
@@ -64,6 +68,7 @@ impl Addresses {
             api_host: host(&site.base_url),
             console_host: host(&site.console_url),
             ai_host: host(&site.ai_url),
+            dns_target: site.dns_target.trim_end_matches('.').to_ascii_lowercase(),
             port_suffix: site.base_url.port().map(|port| format!(":{port}")).unwrap_or_default(),
         }
     }
@@ -83,6 +88,18 @@ impl Addresses {
         format!("https://{name}.{}{}", self.share_domain, self.port_suffix)
     }
 
+    /// What a custom domain's CNAME must point at.
+    pub fn dns_target(&self) -> &str {
+        &self.dns_target
+    }
+
+    /// Whether `name` is the platform's: one of its hosts or domains, or under one of them. Nobody may attach it.
+    pub fn is_own(&self, name: &Hostname) -> bool {
+        [&self.site_domain, &self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
+            .into_iter()
+            .any(|own| name.is_within(own))
+    }
+
     /// What `host` names: no port, lower case, no trailing dot (see edge's host parsing).
     pub fn classify(&self, host: &str) -> HostKind {
         if host == self.api_host {
@@ -98,7 +115,9 @@ impl Addresses {
             return label.parse().map_or(HostKind::Unknown, |name| HostKind::Site(HostKey::Share(name)));
         }
         let Some(label) = subdomain_label(host, &self.site_domain) else {
-            return HostKind::Unknown;
+            return Hostname::from_canonical(host)
+                .filter(|name| !self.is_own(name))
+                .map_or(HostKind::Unknown, |name| HostKind::Site(HostKey::Domain(name)));
         };
         let key = match label.split_once("--") {
             Some((body, name)) if ids::is_body(body) => DeploymentId::from_body(body)
@@ -113,4 +132,66 @@ impl Addresses {
 
 fn subdomain_label<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
     host.strip_suffix(domain)?.strip_suffix('.').filter(|label| !label.is_empty() && !label.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_lead_to_what_they_name() {
+        let site = SiteConfig { dns_target: "Edge.Platform.Example.".into(), ..SiteConfig::default() };
+        let addresses = Addresses::new(&site);
+        assert_eq!(addresses.dns_target(), "edge.platform.example");
+        let id = DeploymentId::from_body("0123456789abcdefghij").unwrap();
+        let domain = |name: &str| HostKey::Domain(name.parse().unwrap());
+        for (host, key) in [
+            ("blog.svc.localhost", HostKey::Project("blog".parse().unwrap())),
+            ("0123456789abcdefghij--blog.svc.localhost", HostKey::Deployment(id, "blog".parse().unwrap())),
+            ("amber-quiet-otter.share.localhost", HostKey::Share("amber-quiet-otter".parse().unwrap())),
+            ("www.example.com", domain("www.example.com")),
+            ("svc.localhost.example.com", domain("svc.localhost.example.com")),
+            ("notsvc.localhost", domain("notsvc.localhost")),
+        ] {
+            assert_eq!(addresses.classify(host), HostKind::Site(key), "{host}");
+        }
+        for (host, kind) in [
+            ("api.svc.localhost", HostKind::Api),
+            ("app.svc.localhost", HostKind::Console),
+            ("ai.svc.localhost", HostKind::Gateway),
+        ] {
+            assert_eq!(addresses.classify(host), kind, "{host}");
+        }
+        for host in [
+            "svc.localhost",
+            "share.localhost",
+            "a.b.svc.localhost",
+            "a.share.localhost",
+            "x.api.svc.localhost",
+            "edge.platform.example",
+            "x.edge.platform.example",
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "a_b.example.com",
+            "",
+        ] {
+            assert_eq!(addresses.classify(host), HostKind::Unknown, "{host}");
+        }
+    }
+
+    #[test]
+    fn no_two_keys_share_a_label() {
+        let name: ProjectName = "a-b-c".parse().unwrap();
+        let id = DeploymentId::from_body("0123456789abcdefghij").unwrap();
+        let keys = [
+            HostKey::Project(name.clone()),
+            HostKey::Deployment(id, name),
+            HostKey::Share("a-b-c".parse().unwrap()),
+            HostKey::Domain("a-b-c.example".parse().unwrap()),
+            HostKey::Domain("share.a-b-c".parse().unwrap()),
+        ];
+        let labels: std::collections::BTreeSet<String> = keys.iter().map(HostKey::label).collect();
+        assert_eq!(labels.len(), keys.len());
+    }
 }

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgExecutor};
 pub(super) use self::permit::permit_linked;
 pub use self::permit::{Administer, AtLeast, Deploy, Edit, Level, Party, Permit, PermitError, permit};
 
-use super::{orgs::Membership, pack_removals, repo_links, route_changes};
+use super::{domains, orgs::Membership, pack_removals, repo_links, route_changes};
 use crate::{
     domain::{
         DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
@@ -219,16 +219,21 @@ pub enum TransferError {
     /// Only the org's members may see the site, and a personal project has none: it would have to become public.
     #[error("the site is open to the organization's members only")]
     OrgGated,
+    /// The plan of who is to own it has no room for its domains.
+    #[error("the new owner's plan does not allow the project's domains")]
+    DomainLimit,
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Moves the project. None when it is there already. Every move ends the visits that a gate has let in.
+/// Moves the project, whose custom domains go with it; its new owner may have `most_domains` in all. None when it is
+/// there already. Every move ends the visits that a gate has let in.
 pub async fn transfer(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Administer>>,
     to: Destination<'_>,
+    most_domains: u32,
     now: Timestamp,
 ) -> Result<Option<(Project, RouteChange)>, TransferError> {
     if project.share_name.is_some() {
@@ -253,6 +258,13 @@ pub async fn transfer(
     }
     if org.is_none() && stored.access_mode == AccessMode::Org {
         return Err(TransferError::OrgGated);
+    }
+    let owner = match to {
+        Destination::Personal(user) => Party::User(user.clone()),
+        Destination::Org(membership) => Party::Org(membership.org().clone()),
+    };
+    if !domains::fit(conn, &project.id, &owner, most_domains).await? {
+        return Err(TransferError::DomainLimit);
     }
     let moved = sqlx::query!(
         "UPDATE projects SET user_id = $2, org_id = $3, access_version = access_version + 1 WHERE id = $1",
@@ -311,6 +323,8 @@ pub(super) async fn remove(
         return Ok(None);
     }
     pack_removals::queue_project(conn, id, now).await?;
+    let mut hosts = domains::end(conn, id).await?;
+    hosts.push(host.clone());
     sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
-    route_changes::record(conn, id, std::slice::from_ref(host), now).await.map(Some)
+    route_changes::record(conn, id, &hosts, now).await.map(Some)
 }

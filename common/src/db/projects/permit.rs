@@ -19,7 +19,7 @@ pub enum Party {
 }
 
 impl Party {
-    pub(super) fn columns(&self) -> (Option<&str>, Option<&str>) {
+    pub(in crate::db) fn columns(&self) -> (Option<&str>, Option<&str>) {
         match self {
             Self::User(user) => (Some(user.as_str()), None),
             Self::Org(org) => (None, Some(org.as_str())),

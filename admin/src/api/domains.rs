@@ -1,0 +1,134 @@
+//! `/projects/:name/domains`: hostnames of people's own that lead to a project.
+
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use common::{
+    api::{
+        Done,
+        domains::{AttachDomain, Domain},
+        error::ErrorEnvelope,
+    },
+    db::{
+        audit::{self, Entry},
+        domains::{self, AttachError, Attached, CustomDomain},
+        projects::Edit,
+        route_changes,
+    },
+    domain::{Hostname, audit::Action},
+    routes::{Addresses, HostKey},
+};
+use serde::Deserialize;
+
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path},
+};
+
+/// The domain of the path. The project of the path is in [`ProjectAccess`].
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    domain: String,
+}
+
+/// Attaches a domain: the project is served there too, once a CNAME leads from it to `dns_target`. Attaching the
+/// project's own domain again changes nothing, and answers what is true now.
+#[utoipa::path(
+    post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
+    params(("name" = String, Path, description = "The project's name")),
+    responses(
+        (status = 201, description = "Attached, on every edge", body = Domain),
+        (status = 403, description = "`plan_limit_reached`: the project's owner has as many domains as the plan allows", body = ErrorEnvelope),
+        (status = 409, description = "`domain_taken`: the domain is attached to another project", body = ErrorEnvelope),
+    ),
+)]
+pub async fn attach(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Json(AttachDomain { domain }): Json<AttachDomain>,
+) -> Result<impl IntoResponse, ApiError> {
+    if app.addresses.is_own(&domain) {
+        return Err(ApiError::invalid(
+            "domain is the platform's own, or under one of its domains; attach one that is yours.",
+        ));
+    }
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    let attached = domains::attach(&mut tx, &project, &domain, most_domains(&app), now).await?;
+    let tls_ready = domains::tls_ready(&mut *tx, &domain, now).await?;
+    let change = match attached {
+        Attached::Before => None,
+        Attached::Now => {
+            let entry = Entry::of_project(caller.actor(), Action::DomainAttach, &project);
+            audit::record(&mut tx, &entry.with("domain", domain.as_str()), now).await?;
+            Some(route_changes::record(&mut tx, &project.id, &[HostKey::Domain(domain.clone())], now).await?)
+        }
+    };
+    tx.commit().await?;
+    let propagation = match change {
+        Some(change) => Some(app.edges.apply(change).await),
+        None => None,
+    };
+    // 201 both times: who repeats a request that was cut off gets the answer that it would have got.
+    Ok((StatusCode::CREATED, propagation, Json(view(&app.addresses, CustomDomain { domain, tls_ready }))))
+}
+
+/// Detaches a domain: nothing is served there any more.
+#[utoipa::path(
+    delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("domain" = String, Path, description = "The domain"),
+    ),
+    responses((status = 200, description = "Detached, on every edge", body = Done)),
+)]
+pub async fn detach(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Edit>,
+    Path(named): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let no_domain = || ApiError::not_found("domain");
+    // What cannot be a hostname names nothing.
+    let domain: Hostname = named.domain.parse().map_err(|_| no_domain())?;
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    if !domains::detach(&mut tx, &project, &domain).await? {
+        return Err(no_domain());
+    }
+    let entry = Entry::of_project(caller.actor(), Action::DomainDetach, &project);
+    audit::record(&mut tx, &entry.with("domain", domain.as_str()), now).await?;
+    let change = route_changes::record(&mut tx, &project.id, &[HostKey::Domain(domain)], now).await?;
+    tx.commit().await?;
+    Ok((app.edges.apply(change).await, Json(Done::OK)))
+}
+
+/// A domain as the API shows it.
+pub fn view(addresses: &Addresses, domain: CustomDomain) -> Domain {
+    Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target: addresses.dns_target().to_owned() }
+}
+
+/// How many domains the owner of a project may have. Plans come with billing; until then everybody is on the cheapest.
+pub fn most_domains(app: &App) -> u32 {
+    app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.domains)
+}
+
+impl From<AttachError> for ApiError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Gone => Self::not_found("project"),
+            AttachError::Share => {
+                Self::invalid("A share cannot have a domain of its own; publish it as a project instead.")
+            }
+            AttachError::Taken => {
+                Self::new(Code::DomainTaken, "This domain is attached to another project; detach it there first.")
+            }
+            AttachError::PlanLimit => Self::new(
+                Code::PlanLimitReached,
+                "The project's owner has as many custom domains as the plan allows; detach one first.",
+            ),
+            AttachError::Db(error) => error.into(),
+        }
+    }
+}
