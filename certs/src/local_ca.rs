@@ -20,8 +20,9 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use sqlx::PgPool;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use crate::private_file;
+use crate::{chain::dns_name, private_file};
 
 const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca.key";
@@ -48,6 +49,22 @@ pub enum LocalCaError {
     /// The domains were changed since the authority was made.
     #[error("the authority in {0} is not good for {1}; remove its ca.pem and ca.key, and trust the new one")]
     OtherDomains(PathBuf, String),
+    /// No hostname.
+    #[error("{0:?} is not a hostname; give names such as www.shop.localhost, without https:// and without a port")]
+    NoHostname(String),
+    /// Asked for by hand, and beyond what the authority may sign.
+    #[error(
+        "the authority in {folder} signs names under {permitted} only, so that whoever steals its key can forge no \
+         others. Choose a name under one of them, or bring a certificate for {name} with `certs import`"
+    )]
+    OutOfReach {
+        /// The authority's folder.
+        folder: PathBuf,
+        /// The name.
+        name: String,
+        /// What it may sign.
+        permitted: String,
+    },
     /// Making or reading a certificate failed.
     #[error("certificate: {0}")]
     Certificate(#[from] rcgen::Error),
@@ -91,6 +108,11 @@ pub fn names(site: &config::Site) -> Vec<String> {
     names
 }
 
+/// Hostnames given by hand, in the form in which they are looked up.
+pub fn hostnames(given: &[String]) -> Result<Vec<String>, LocalCaError> {
+    given.iter().map(|name| dns_name(name).ok_or_else(|| LocalCaError::NoHostname(name.clone()))).collect()
+}
+
 /// Sees to it that a leaf for `names` is stored that has at least a third of its life before it.
 pub async fn renew(
     db: &PgPool,
@@ -99,7 +121,7 @@ pub async fn renew(
     names: &[String],
     now: Timestamp,
 ) -> Result<Outcome, LocalCaError> {
-    if let Some(stored) = certificates::covering(db, names).await? {
+    if let Some(stored) = certificates::covering(db, names, now).await? {
         let mut covered = stored.names.clone();
         covered.sort();
         let left = stored.not_after.since(now);
@@ -134,20 +156,34 @@ pub struct Leaf {
 }
 
 impl LocalCa {
-    /// The authority kept in `folder`; a new one, good for `names`' domains only, when there is none.
-    pub fn open_or_create(folder: &Path, names: &[String], now: Timestamp) -> Result<Self, LocalCaError> {
+    /// The authority kept in `folder`; a new one, good for the domains of `names` and `extra` only, when there is none.
+    pub fn open_or_create(
+        folder: &Path,
+        names: &[String],
+        extra: &[String],
+        now: Timestamp,
+    ) -> Result<Self, LocalCaError> {
         let (certificate, key) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
         match (certificate.exists(), key.exists()) {
             (true, true) => {
                 let certificate_pem = std::fs::read_to_string(&certificate).map_err(at(&certificate))?;
                 let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(at(&key))?)?;
-                match domains(names).find(|domain| !permits(&certificate_pem, domain)) {
-                    Some(domain) => Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned())),
-                    None => Ok(Self { certificate_pem, key }),
+                let ca = Self { certificate_pem, key };
+                let permitted = ca.permitted();
+                if let Some(domain) = domains(names).find(|domain| !permitted.iter().any(|own| own == domain)) {
+                    return Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned()));
+                }
+                match domains(extra).find(|name| !permitted.iter().any(|domain| is_within(name, domain))) {
+                    Some(name) => Err(LocalCaError::OutOfReach {
+                        folder: folder.to_path_buf(),
+                        name: name.to_owned(),
+                        permitted: permitted.join(", "),
+                    }),
+                    None => Ok(ca),
                 }
             }
             (false, false) => {
-                let ca = Self::generate(names, now)?;
+                let ca = Self::generate(&[names, extra].concat(), now)?;
                 std::fs::create_dir_all(folder).map_err(at(folder))?;
                 private_file::create(&key, &ca.key.serialize_pem()).map_err(at(&key))?;
                 std::fs::write(&certificate, &ca.certificate_pem).map_err(at(&certificate))?;
@@ -198,6 +234,19 @@ impl LocalCa {
         })
     }
 
+    /// The domains in its name constraints.
+    fn permitted(&self) -> Vec<String> {
+        let Ok(der) = CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()) else { return Vec::new() };
+        let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return Vec::new() };
+        let constraints = certificate.name_constraints().ok().flatten();
+        let subtrees = constraints.and_then(|extension| extension.value.permitted_subtrees.as_ref());
+        let domain = |base: &GeneralName<'_>| match base {
+            GeneralName::DNSName(domain) => Some((*domain).to_owned()),
+            _ => None,
+        };
+        subtrees.into_iter().flatten().filter_map(|subtree| domain(&subtree.base)).collect()
+    }
+
     /// The root, for those who are to trust it.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
@@ -209,10 +258,8 @@ fn domains(names: &[String]) -> impl Iterator<Item = &str> {
     names.iter().map(|name| name.trim_start_matches("*."))
 }
 
-/// Whether `domain` stands in the authority's name constraints, which hold names as they are written.
-fn permits(certificate_pem: &str, domain: &str) -> bool {
-    let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes());
-    der.is_ok_and(|der| der.windows(domain.len()).any(|part| part == domain.as_bytes()))
+fn is_within(name: &str, domain: &str) -> bool {
+    name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn distinguished_name(common_name: &str) -> DistinguishedName {
@@ -237,19 +284,34 @@ mod tests {
     }
 
     #[test]
+    fn names_given_by_hand_are_hostnames() {
+        let given = |name: &str| hostnames(&[name.to_owned()]);
+        assert_eq!(given("WWW.Shop.localhost").unwrap(), ["www.shop.localhost"]);
+        for bad in ["https://shop.localhost", "shop.localhost:8443", "", "a b", "a..b", "-a.localhost"] {
+            assert!(matches!(given(bad), Err(LocalCaError::NoHostname(_))), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_folder_keeps_its_authority() {
         let folder = tempfile::tempdir().unwrap();
         let names = ["a.localhost".to_owned()];
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
-        let first = LocalCa::open_or_create(folder.path(), &names, now).unwrap();
-        let again = LocalCa::open_or_create(folder.path(), &names, now).unwrap();
+        let first = LocalCa::open_or_create(folder.path(), &names, &[], now).unwrap();
+        let again = LocalCa::open_or_create(folder.path(), &names, &[], now).unwrap();
         assert_eq!(first.certificate_pem(), again.certificate_pem());
         let leaf = again.issue(&names, now).unwrap();
         assert!(leaf.chain_pem.ends_with(first.certificate_pem()));
         assert!(leaf.not_after.since(leaf.not_before) <= LEAF_LIFE);
-        let other = LocalCa::open_or_create(folder.path(), &["b.example".to_owned()], now);
+        let other = LocalCa::open_or_create(folder.path(), &["b.example".to_owned()], &[], now);
         assert!(matches!(other, Err(LocalCaError::OtherDomains(..))));
+        let extra = |name: &str| LocalCa::open_or_create(folder.path(), &names, &[name.to_owned()], now);
+        assert!(extra("www.a.localhost").is_ok());
+        for beyond in ["b.localhost", "xa.localhost", "localhost", "www.example.test"] {
+            let message = extra(beyond).err().unwrap().to_string();
+            assert!(message.contains("names under a.localhost only") && message.contains(beyond), "{message}");
+        }
         std::fs::remove_file(folder.path().join(KEY_FILE)).unwrap();
-        assert!(matches!(LocalCa::open_or_create(folder.path(), &names, now), Err(LocalCaError::Half(_))));
+        assert!(matches!(LocalCa::open_or_create(folder.path(), &names, &[], now), Err(LocalCaError::Half(_))));
     }
 }

@@ -1,13 +1,17 @@
 //! The operator's tool for keys and certificates.
 
 use std::{
-    io::{self, Write as _},
+    fs::File,
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use certs::{
+    chain::Chain,
+    import::{self, Imported},
+    listing,
     local_ca::{self, LocalCa, Outcome},
     private_file, rotation,
 };
@@ -18,6 +22,11 @@ use common::{
     domain::Clock,
     secrets::{MasterKey, master_key::Key},
 };
+use sqlx::PgPool;
+
+/// Far more than a chain and its key have.
+const PEM_BYTES: u64 = 1024 * 1024;
+const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
 
 /// Makes and keeps the keys and certificates of an installation.
 #[derive(Parser)]
@@ -48,7 +57,21 @@ enum Command {
         /// The authority's folder: ca.pem, which visitors must trust, and ca.key.
         #[arg(long)]
         dir: PathBuf,
+        /// A hostname beside them, to try a custom domain on this machine: it gets a certificate of its own. Repeatable.
+        #[arg(long = "name", value_name = "HOST")]
+        names: Vec<String>,
     },
+    /// Stores a certificate of yours, which edges then present for the names in it. May be run after every renewal.
+    Import {
+        /// PEM: the leaf, then its intermediates (fullchain.pem).
+        #[arg(long, value_name = "FILE")]
+        chain: PathBuf,
+        /// PEM: its private key, without a passphrase (privkey.pem).
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+    },
+    /// Lists the stored certificates; those that end first come first.
+    List,
 }
 
 /// How far a rotation goes.
@@ -91,7 +114,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<String> {
             let config = Config::load(arguments.config.as_deref())?;
             let file = &config.secrets.master_key_file;
             let rotate = async {
-                let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
+                let db = database(&config)?;
                 Ok(match how {
                     Rotation { prepare: true, .. } => rotation::prepare(file)?.to_string(),
                     Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
@@ -100,9 +123,17 @@ fn run(arguments: &Arguments) -> anyhow::Result<String> {
             };
             runtime()?.block_on(rotate)
         }
-        Command::LocalCa { dir } => {
+        Command::LocalCa { dir, names } => {
             let config = Config::load(arguments.config.as_deref())?;
-            runtime()?.block_on(renew_local(&config, dir))
+            runtime()?.block_on(renew_local(&config, dir, names))
+        }
+        Command::Import { chain, key } => {
+            let config = Config::load(arguments.config.as_deref())?;
+            runtime()?.block_on(bring(&config, chain, key))
+        }
+        Command::List => {
+            let config = Config::load(arguments.config.as_deref())?;
+            runtime()?.block_on(list(&config))
         }
     }
 }
@@ -111,17 +142,60 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-async fn renew_local(config: &Config, dir: &Path) -> anyhow::Result<String> {
+async fn renew_local(config: &Config, dir: &Path, extra: &[String]) -> anyhow::Result<String> {
     let now = Clock::system().now();
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
-    let names = local_ca::names(&config.site);
-    let ca = LocalCa::open_or_create(dir, &names, now)?;
-    let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-    let shown = names.join(", ");
-    Ok(match local_ca::renew(&db, &master_key, &ca, &names, now).await? {
-        Outcome::Kept => format!("the certificate for {shown} is good for longer; kept it"),
-        Outcome::Issued => {
-            format!("stored a new certificate for {shown}; visitors must trust {}/ca.pem", dir.display())
-        }
-    })
+    let (names, extra) = (local_ca::names(&config.site), local_ca::hostnames(extra)?);
+    let ca = LocalCa::open_or_create(dir, &names, &extra, now)?;
+    let db = database(config)?;
+    let mut said = Vec::new();
+    // One for each of the extra names: their visitors need not read in it which others there are.
+    for names in std::iter::once(names.as_slice()).chain(extra.chunks(1)) {
+        let shown = names.join(", ");
+        said.push(match local_ca::renew(&db, &master_key, &ca, names, now).await? {
+            Outcome::Kept => format!("the certificate for {shown} is good for longer; kept it"),
+            Outcome::Issued => {
+                format!("stored a new certificate for {shown}; visitors must trust {}/ca.pem", dir.display())
+            }
+        });
+    }
+    Ok(said.join("\n"))
+}
+
+async fn bring(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<String> {
+    let now = Clock::system().now();
+    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+    let judged = Chain::judge(&read(chain)?, &read(key)?, now).context("this certificate cannot be used")?;
+    let db = database(config)?;
+    let names = judged.names.join(", ");
+    let mut said = match import::import(&db, &master_key, &judged, now).await.context(NO_DATABASE)? {
+        Imported::Before => format!("the certificate for {names} was imported before; nothing has changed"),
+        Imported::Now => format!(
+            "stored the certificate for {names}, issued by {} and valid until {}; edges present it within half a minute",
+            judged.issuer, judged.not_after
+        ),
+    };
+    for note in &judged.notes {
+        said.push_str(&format!("\nnote: {note}"));
+    }
+    Ok(said)
+}
+
+async fn list(config: &Config) -> anyhow::Result<String> {
+    let mut table = Vec::new();
+    listing::write(&database(config)?, Clock::system().now(), &mut table).await.context(NO_DATABASE)?;
+    Ok(String::from_utf8(table)?.trim_end().to_owned())
+}
+
+fn database(config: &Config) -> anyhow::Result<PgPool> {
+    db::connect(&config.postgres, &config.postgres.url).context("postgres.url")
+}
+
+/// The whole of a file, if it is as small as such files are.
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).and_then(|opened| opened.take(PEM_BYTES + 1).read_to_end(&mut bytes));
+    opened.with_context(|| format!("cannot read {}", file.display()))?;
+    anyhow::ensure!(bytes.len() as u64 <= PEM_BYTES, "{} is too large to be a certificate or a key", file.display());
+    Ok(bytes)
 }

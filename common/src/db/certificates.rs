@@ -74,17 +74,47 @@ pub async fn store(
     Ok(())
 }
 
-/// The newest certificate that covers any of `names`, one that covers the first of them before others.
-pub async fn covering(pool: &PgPool, names: &[String]) -> Result<Option<Certificate>, sqlx::Error> {
+/// The newest certificate that covers any of `names`: one that is valid now before others, and then one that covers the
+/// first of them.
+pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
     sqlx::query_as!(
         Certificate,
         r#"SELECT id AS "id: CertificateId", names, chain_pem, sealed_key, not_before AS "not_before: Timestamp",
                   not_after AS "not_after: Timestamp", created_at AS "created_at: Timestamp"
            FROM certificates WHERE names && $1
-           ORDER BY $1[1] = ANY (names) DESC, created_at DESC LIMIT 1"#,
-        names
+           ORDER BY not_before <= $2 AND not_after > $2 DESC, $1[1] = ANY (names) DESC, created_at DESC LIMIT 1"#,
+        names,
+        now.as_datetime(),
     )
     .fetch_optional(pool)
+    .await
+}
+
+/// What an operator is told of a certificate.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The row.
+    pub id: CertificateId,
+    /// DNS names it covers.
+    pub names: Vec<String>,
+    /// Leaf first, PEM.
+    pub chain_pem: String,
+    /// Valid until.
+    pub not_after: Timestamp,
+}
+
+/// The certificates, those that end first first: at most `limit`, after `after`.
+pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
+    sqlx::query_as!(
+        Listed,
+        r#"SELECT id AS "id: CertificateId", names, chain_pem, not_after AS "not_after: Timestamp"
+           FROM certificates WHERE $1::timestamptz IS NULL OR (not_after, id) > ($1, $2)
+           ORDER BY not_after, id LIMIT $3"#,
+        after.map(|last| last.not_after.as_datetime()),
+        after.map(|last| last.id.as_str()),
+        limit,
+    )
+    .fetch_all(pool)
     .await
 }
 

@@ -1,0 +1,305 @@
+//! A certificate chain and its key as an operator hands them over: read, and judged by what the edge and the visitors'
+//! browsers will want of them. No IO.
+//!
+//! What is stored is written anew from what was understood, so a file that holds more (a key beside the certificates)
+//! does not bring it along.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::domain::Timestamp;
+use rustls::{Error as TlsError, InconsistentKeys, crypto::aws_lc_rs, sign::CertifiedKey};
+use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject as _};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};
+
+/// Certificates of a chain: more than any authority hands out.
+const CHAIN_LENGTH: usize = 10;
+/// Names of a certificate: ten times what public authorities allow.
+const NAMES: usize = 1_000;
+/// Fewer days than this are worth a word.
+const SOON_DAYS: u64 = 14;
+const PEM_LINE: usize = 64;
+
+/// A chain whose every part was looked at.
+#[derive(Clone)]
+pub struct Chain {
+    /// DNS names it covers, wildcards as `*.name`: lower case, sorted.
+    pub names: Vec<String>,
+    /// Leaf first, PEM.
+    pub chain_pem: String,
+    /// The private key, PEM.
+    pub key_pem: String,
+    /// Who issued the leaf.
+    pub issuer: String,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
+    /// What the operator should know.
+    pub notes: Vec<Note>,
+}
+
+/// Why a chain is of no use. The text is for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Useless {
+    /// The chain's file.
+    #[error(
+        "there is no certificate in the chain's file; it must be PEM, with -----BEGIN CERTIFICATE----- lines \
+         (openssl x509 -inform der turns DER into it)"
+    )]
+    NoCertificate,
+    /// A broken line somewhere.
+    #[error("the PEM of the {0} is damaged; copy the file again")]
+    Pem(&'static str),
+    /// Beyond the bound.
+    #[error("the chain has more than {CHAIN_LENGTH} certificates; only the leaf and its intermediates belong into it")]
+    TooLong,
+    /// Not an X.509 certificate.
+    #[error("certificate {0} of the chain cannot be read")]
+    Unreadable(usize),
+    /// The key's file.
+    #[error("there is no private key in the key's file; it must be PEM, with a -----BEGIN PRIVATE KEY----- line")]
+    NoKey,
+    /// The key asks for a passphrase.
+    #[error("the key is protected by a passphrase, which nobody could type at every start; openssl pkey takes it off")]
+    EncryptedKey,
+    /// A kind or size of key that TLS servers of ours do not take.
+    #[error("edges cannot use this kind of key; RSA of 2048 to 8192 bits, ECDSA (P-256, P-384, P-521) and Ed25519 work")]
+    UnusableKey,
+    /// The key is of another certificate.
+    #[error("the key does not belong to the first certificate of the chain{}", elsewhere(*.0))]
+    OtherKey(Option<usize>),
+    /// The chain is not one.
+    #[error(
+        "certificate {0} of the chain was not issued by certificate {next}; the order is the leaf, then who issued it, \
+         and so on (authorities call that file fullchain.pem)", next = .0 + 1
+    )]
+    Order(usize),
+    /// Over.
+    #[error("the certificate was valid until {0}; renew it and import the new one")]
+    Expired(Timestamp),
+    /// Too early.
+    #[error("the certificate is valid from {0} on; import it then (or see whether this machine's clock is right)")]
+    NotYet(Timestamp),
+    /// An authority's own certificate.
+    #[error(
+        "the first certificate is an authority's (CA:TRUE), which visitors do not accept for a website; the leaf comes \
+         first (for a self-signed one: openssl req -x509 -addext basicConstraints=critical,CA:FALSE)"
+    )]
+    Authority,
+    /// For mail, code, clients.
+    #[error("the certificate is not meant for servers (its extended key usage lacks serverAuth)")]
+    NotForServers,
+    /// Names only in the subject, or none.
+    #[error("the certificate names no hostname among its subject alternative names, and visitors look at no others")]
+    NoNames,
+    /// Beyond the bound.
+    #[error("the certificate has more than {NAMES} names")]
+    TooManyNames,
+}
+
+fn elsewhere(position: Option<usize>) -> String {
+    position.map_or_else(String::new, |at| format!(", but to certificate {at}; the chain must begin with that one"))
+}
+
+/// Something that is no reason to refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The certificate is its own issuer.
+    SelfSigned,
+    /// A chain of one.
+    NoIntermediate,
+    /// Few days left.
+    EndsSoon(u64),
+    /// A name that is no hostname.
+    LeftOut(String),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SelfSigned => f.write_str("it is signed by itself: visitors are warned unless they trust it by hand"),
+            Self::NoIntermediate => {
+                f.write_str("the chain is the leaf alone; with a public authority import its fullchain.pem instead")
+            }
+            Self::EndsSoon(days) => write!(f, "it ends in {days} days"),
+            Self::LeftOut(name) => write!(f, "its name {name:?} is no hostname, and was left out"),
+        }
+    }
+}
+
+impl Chain {
+    /// Reads and judges the PEM of a chain and of its key.
+    pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, Useless> {
+        let chain = certificates(chain)?;
+        let parsed: Vec<_> = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(Useless::Unreadable(at))).collect();
+        let parsed = parsed.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let leaf = parsed.first().ok_or(Useless::NoCertificate)?;
+        let key = private_key(key)?;
+        // First: whose key it is tells which certificate was meant to come first.
+        matching(&chain, &key)?;
+        in_order(&parsed)?;
+        let (not_before, not_after) = (leaf.validity().not_before, leaf.validity().not_after);
+        let (not_before, not_after) = (Timestamp::from(not_before.to_datetime()), not_after.to_datetime().into());
+        if not_after <= now {
+            return Err(Useless::Expired(not_after));
+        }
+        if not_before > now {
+            return Err(Useless::NotYet(not_before));
+        }
+        if leaf.is_ca() {
+            return Err(Useless::Authority);
+        }
+        if !is_for_servers(leaf) {
+            return Err(Useless::NotForServers);
+        }
+        let (names, mut notes) = names(leaf)?;
+        if leaf.issuer() == leaf.subject() {
+            notes.push(Note::SelfSigned);
+        } else if parsed.len() == 1 {
+            notes.push(Note::NoIntermediate);
+        }
+        let days = days_left(not_after, now);
+        if days < SOON_DAYS {
+            notes.push(Note::EndsSoon(days));
+        }
+        Ok(Self {
+            names,
+            chain_pem: chain.iter().map(|der| pem("CERTIFICATE", der)).collect(),
+            key_pem: key_pem(&key),
+            issuer: called(leaf.issuer()),
+            not_before,
+            not_after,
+            notes,
+        })
+    }
+}
+
+/// Whole days until `end`.
+pub fn days_left(end: Timestamp, now: Timestamp) -> u64 {
+    end.since(now).as_secs() / (24 * 60 * 60)
+}
+
+/// Who issued the leaf of a stored chain; none when it cannot be read.
+pub fn issuer_of(chain_pem: &str) -> Option<String> {
+    let der = CertificateDer::from_pem_slice(chain_pem.as_bytes()).ok()?;
+    parse(&der).map(|leaf| called(leaf.issuer()))
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Useless> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .take(CHAIN_LENGTH + 1)
+        .collect::<Result<_, _>>()
+        .map_err(|_| Useless::Pem("chain"))?;
+    match chain.len() {
+        0 => Err(Useless::NoCertificate),
+        1..=CHAIN_LENGTH => Ok(chain),
+        _ => Err(Useless::TooLong),
+    }
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Useless> {
+    let text = String::from_utf8_lossy(pem);
+    match PrivateKeyDer::from_pem_slice(pem) {
+        _ if text.contains("ENCRYPTED") => Err(Useless::EncryptedKey),
+        Ok(key) => Ok(key),
+        Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(Useless::NoKey),
+        Err(_) => Err(Useless::Pem("key")),
+    }
+}
+
+fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
+    let (rest, certificate) = X509Certificate::from_der(der).ok()?;
+    rest.is_empty().then_some(certificate)
+}
+
+/// As the edge will take them.
+fn matching(chain: &[CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Result<(), Useless> {
+    let provider = aws_lc_rs::default_provider();
+    let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|_| Useless::UnusableKey)?;
+    let is_of = |certificate: &CertificateDer<'static>| {
+        CertifiedKey::new(vec![certificate.clone()], signing.clone()).keys_match()
+    };
+    let mut certificates = chain.iter();
+    match certificates.next().map(is_of) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch))) => {
+            let other = certificates.position(|certificate| is_of(certificate).is_ok());
+            Err(Useless::OtherKey(other.map(|after_first| after_first + 2)))
+        }
+        Some(Err(_)) => Err(Useless::Unreadable(1)),
+        None => Err(Useless::NoCertificate),
+    }
+}
+
+fn in_order(chain: &[X509Certificate<'_>]) -> Result<(), Useless> {
+    let mut pairs = (1..).zip(chain.windows(2));
+    let broken = pairs.find(|(_, pair)| {
+        pair[0].issuer() != pair[1].subject() || pair[0].verify_signature(Some(pair[1].public_key())).is_err()
+    });
+    broken.map_or(Ok(()), |(at, _)| Err(Useless::Order(at)))
+}
+
+fn is_for_servers(leaf: &X509Certificate<'_>) -> bool {
+    // Without the extension it is for everything.
+    leaf.extended_key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.any || usage.value.server_auth))
+}
+
+fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), Useless> {
+    let alternative = leaf.subject_alternative_name().map_err(|_| Useless::Unreadable(1))?;
+    let (mut names, mut notes) = (Vec::new(), Vec::new());
+    for name in alternative.iter().flat_map(|extension| &extension.value.general_names) {
+        if let GeneralName::DNSName(name) = name {
+            match dns_name(name) {
+                Some(name) => names.push(name),
+                None => notes.push(Note::LeftOut((*name).to_owned())),
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    match names.len() {
+        0 => Err(Useless::NoNames),
+        1..=NAMES => Ok((names, notes)),
+        _ => Err(Useless::TooManyNames),
+    }
+}
+
+/// The form in which the edge looks a name up; none when no visitor can ask for it.
+pub(crate) fn dns_name(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    let host = name.strip_prefix("*.").unwrap_or(&name);
+    DnsName::try_from(host).is_ok().then_some(name)
+}
+
+/// What people call an authority: its certificate's name, and who keeps it.
+fn called(name: &X509Name<'_>) -> String {
+    let mut common = name.iter_common_name().filter_map(|part| part.as_str().ok());
+    let mut organization = name.iter_organization().filter_map(|part| part.as_str().ok());
+    let called = match (common.next(), organization.next()) {
+        (Some(common), Some(organization)) => format!("{common} ({organization})"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => name.to_string(),
+    };
+    // A stranger wrote it, and it goes to a terminal.
+    called.chars().filter(|character| !character.is_control()).collect()
+}
+
+fn key_pem(key: &PrivateKeyDer<'_>) -> String {
+    let label = match key {
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        _ => "PRIVATE KEY",
+    };
+    pem(label, key.secret_der())
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let encoded = STANDARD.encode(der);
+    let lines = (0..encoded.len()).step_by(PEM_LINE).map(|at| &encoded[at..encoded.len().min(at + PEM_LINE)]);
+    let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
+    format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")
+}
+
+#[cfg(test)]
+mod tests;

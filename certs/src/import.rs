@@ -1,0 +1,44 @@
+//! Storing a certificate that an operator brings along.
+
+use common::{
+    db::certificates::{self, NewCertificate},
+    domain::Timestamp,
+    secrets::MasterKey,
+};
+use sqlx::PgPool;
+
+use crate::chain::Chain;
+
+/// What [`import`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Imported {
+    /// It is what is presented already.
+    Before,
+    /// It was stored: edges present it from now on.
+    Now,
+}
+
+/// Stores `chain`, its key sealed. Importing the same again changes nothing, so that a renewal's hook may do it at every run.
+pub async fn import(
+    db: &PgPool,
+    master_key: &MasterKey,
+    chain: &Chain,
+    now: Timestamp,
+) -> Result<Imported, sqlx::Error> {
+    if let Some(stored) = certificates::covering(db, &chain.names, now).await? {
+        let opens = stored.open_key(master_key).is_ok_and(|key| key == chain.key_pem.as_bytes());
+        if stored.chain_pem == chain.chain_pem && opens {
+            return Ok(Imported::Before);
+        }
+    }
+    let certificate = NewCertificate {
+        names: &chain.names,
+        chain_pem: &chain.chain_pem,
+        key_pem: &chain.key_pem,
+        not_before: chain.not_before,
+        not_after: chain.not_after,
+    };
+    let mut conn = db.acquire().await?;
+    certificates::store(&mut conn, master_key, &certificate, now).await?;
+    Ok(Imported::Now)
+}
