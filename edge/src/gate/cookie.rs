@@ -31,12 +31,16 @@ pub(super) fn keyed(key: &[u8; 32], purpose: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// The MAC bound to a site as it is protected now.
-pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site) -> Hmac<Sha256> {
+/// The MAC bound to a site as it is protected now, and to the host it is visited at. Whoever keeps a custom domain can
+/// point it elsewhere and collect what its visitors' browsers send there: that opens none of the site's other addresses,
+/// and nothing at all once the domain is detached.
+pub(super) fn bound(mac: &Hmac<Sha256>, site: &Site, host: &str) -> Hmac<Sha256> {
     let mut mac = mac.clone();
-    // Ids have one length, so that no two inputs run together.
+    // Ids have one length, and a host has no zero byte, so that no two inputs run together.
     mac.update(site.project.as_str().as_bytes());
     mac.update(&site.access_version.to_be_bytes());
+    mac.update(host.as_bytes());
+    mac.update(b"\0");
     mac
 }
 
@@ -60,23 +64,23 @@ impl Cookies {
     }
 
     /// `Set-Cookie` for a visitor who gave the password.
-    pub(super) fn issue(&self, site: &Site, now: Timestamp) -> HeaderValue {
+    pub(super) fn issue(&self, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
         let expiry = (now + GATE_COOKIE_LIFE).unix_seconds().to_be_bytes();
-        let mut mac = bound(&self.mac, site);
+        let mut mac = bound(&self.mac, site, host);
         mac.update(&expiry);
         let value = URL_SAFE_NO_PAD.encode([expiry.as_slice(), &mac.finalize().into_bytes()].concat());
         set_cookie(NAME, &value, GATE_COOKIE_LIFE)
     }
 
-    /// Whether the request carries a cookie that is good for `site` now.
-    pub(super) fn admit(&self, headers: &HeaderMap, site: &Site, now: Timestamp) -> bool {
-        sent(headers, NAME).is_some_and(|value| self.is_good(value, site, now))
+    /// Whether the request carries a cookie that is good for `site` at `host` now.
+    pub(super) fn admit(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> bool {
+        sent(headers, NAME).is_some_and(|value| self.is_good(value, site, host, now))
     }
 
-    fn is_good(&self, value: &str, site: &Site, now: Timestamp) -> bool {
+    fn is_good(&self, value: &str, site: &Site, host: &str, now: Timestamp) -> bool {
         let Ok(bytes) = URL_SAFE_NO_PAD.decode(value) else { return false };
         let Some((expiry, tag)) = bytes.split_first_chunk::<EXPIRY_LEN>() else { return false };
-        let mut mac = bound(&self.mac, site);
+        let mut mac = bound(&self.mac, site, host);
         mac.update(expiry);
         mac.verify_slice(tag).is_ok() && i64::from_be_bytes(*expiry) > now.unix_seconds()
     }
@@ -111,25 +115,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_good_for_its_site_its_version_and_its_time() {
+    fn a_cookie_is_good_for_its_site_its_host_its_version_and_its_time() {
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
         let cookies = Cookies::new(&[7; 32]);
         let (one, other) = (ProjectId::new(now), ProjectId::new(now));
-        let set_cookie = cookies.issue(&site(&one, 3), now);
+        let set_cookie = cookies.issue(&site(&one, 3), "a.test", now);
         let text = set_cookie.to_str().unwrap();
         assert!(text.starts_with("__Host-svc-gate=") && text.ends_with("; Secure; HttpOnly; SameSite=Lax"), "{text}");
         assert!(text.contains("; Path=/;") && !text.contains("Domain"), "{text}");
         let headers = sent(&set_cookie);
-        assert!(cookies.admit(&headers, &site(&one, 3), now));
-        assert!(cookies.admit(&headers, &site(&one, 3), now + GATE_COOKIE_LIFE - Duration::from_secs(1)));
-        assert!(!cookies.admit(&headers, &site(&one, 3), now + GATE_COOKIE_LIFE));
-        assert!(!cookies.admit(&headers, &site(&one, 4), now));
-        assert!(!cookies.admit(&headers, &site(&other, 3), now));
-        assert!(!Cookies::new(&[8; 32]).admit(&headers, &site(&one, 3), now));
-        assert!(!cookies.admit(&HeaderMap::new(), &site(&one, 3), now));
+        assert!(cookies.admit(&headers, &site(&one, 3), "a.test", now));
+        assert!(cookies.admit(&headers, &site(&one, 3), "a.test", now + GATE_COOKIE_LIFE - Duration::from_secs(1)));
+        assert!(!cookies.admit(&headers, &site(&one, 3), "a.test", now + GATE_COOKIE_LIFE));
+        assert!(!cookies.admit(&headers, &site(&one, 4), "a.test", now));
+        assert!(!cookies.admit(&headers, &site(&other, 3), "a.test", now));
+        assert!(!cookies.admit(&headers, &site(&one, 3), "b.test", now));
+        assert!(!Cookies::new(&[8; 32]).admit(&headers, &site(&one, 3), "a.test", now));
+        assert!(!cookies.admit(&HeaderMap::new(), &site(&one, 3), "a.test", now));
         for forged in ["", "AAAA", "%%%", "AAAAAAAAAAAAAAA", &"f".repeat(5000)] {
             let forged = HeaderValue::try_from(format!("__Host-svc-gate={forged}")).unwrap();
-            assert!(!cookies.admit(&sent(&forged), &site(&one, 3), now));
+            assert!(!cookies.admit(&sent(&forged), &site(&one, 3), "a.test", now));
         }
     }
 }

@@ -43,17 +43,17 @@ impl Verified {
     }
 
     /// Whether this password was right for the site as it is protected now.
-    pub(super) fn knows(&self, site: &Site, password: &str) -> bool {
-        self.known.contains_key(&self.digest(site, password))
+    pub(super) fn knows(&self, site: &Site, host: &str, password: &str) -> bool {
+        self.known.contains_key(&self.digest(site, host, password))
     }
 
     /// It is.
-    pub(super) fn remember(&self, site: &Site, password: &str) {
-        self.known.insert(self.digest(site, password), ());
+    pub(super) fn remember(&self, site: &Site, host: &str, password: &str) {
+        self.known.insert(self.digest(site, host, password), ());
     }
 
-    fn digest(&self, site: &Site, password: &str) -> [u8; 32] {
-        let mut mac = bound(&self.mac, site);
+    fn digest(&self, site: &Site, host: &str, password: &str) -> [u8; 32] {
+        let mut mac = bound(&self.mac, site, host);
         mac.update(password.as_bytes());
         mac.finalize().into_bytes().into()
     }

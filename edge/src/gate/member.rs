@@ -36,20 +36,20 @@ impl Badges {
     }
 
     /// `Set-Cookie` for a member who was let in.
-    pub(super) fn issue(&self, badge: &Badge, site: &Site, now: Timestamp) -> HeaderValue {
+    pub(super) fn issue(&self, badge: &Badge, site: &Site, host: &str, now: Timestamp) -> HeaderValue {
         let expiry = (now + MEMBER_COOKIE_LIFE).unix_seconds().to_be_bytes();
         let said = [&expiry[..], &badge.gate_version.to_be_bytes(), badge.user.body().as_bytes()].concat();
-        let mut mac = bound(&self.mac, site);
+        let mut mac = bound(&self.mac, site, host);
         mac.update(&said);
         let value = URL_SAFE_NO_PAD.encode([said, mac.finalize().into_bytes().to_vec()].concat());
         set_cookie(NAME, &value, MEMBER_COOKIE_LIFE)
     }
 
-    /// What a cookie of the request says that is good for `site` now.
-    pub(super) fn read(&self, headers: &HeaderMap, site: &Site, now: Timestamp) -> Option<Badge> {
+    /// What a cookie of the request says that is good for `site` at `host` now.
+    pub(super) fn read(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> Option<Badge> {
         let bytes = URL_SAFE_NO_PAD.decode(sent(headers, NAME)?).ok()?;
         let (said, tag) = bytes.split_first_chunk::<SAID_LEN>()?;
-        let mut mac = bound(&self.mac, site);
+        let mut mac = bound(&self.mac, site, host);
         mac.update(said);
         mac.verify_slice(tag).ok()?;
         let (expiry, rest) = said.split_first_chunk::<NUMBER_LEN>()?;
@@ -74,6 +74,8 @@ mod tests {
 
     use super::{super::cookie::Cookies, *};
 
+    const HOST: &str = "a.test";
+
     fn site(project: &ProjectId, access_version: i64) -> Site {
         Site {
             project: project.clone(),
@@ -92,25 +94,26 @@ mod tests {
     }
 
     #[test]
-    fn a_badge_is_good_for_its_site_its_version_and_its_time() {
+    fn a_badge_is_good_for_its_site_its_host_its_version_and_its_time() {
         let now = Timestamp::from_unix_millis(1_800_000_000_000);
         let badges = Badges::new(&[7; 32]);
         let (one, other) = (ProjectId::new(now), ProjectId::new(now));
         let badge = Badge { user: UserId::new(now), gate_version: 3 };
-        let set_cookie = badges.issue(&badge, &site(&one, 1), now);
+        let set_cookie = badges.issue(&badge, &site(&one, 1), HOST, now);
         assert!(set_cookie.to_str().unwrap().ends_with("; Secure; HttpOnly; SameSite=Lax"));
         let headers = carrying(&set_cookie);
-        assert_eq!(badges.read(&headers, &site(&one, 1), now).as_ref(), Some(&badge));
+        assert_eq!(badges.read(&headers, &site(&one, 1), HOST, now).as_ref(), Some(&badge));
         let last = now + MEMBER_COOKIE_LIFE - Duration::from_secs(1);
-        assert_eq!(badges.read(&headers, &site(&one, 1), last).as_ref(), Some(&badge));
-        assert_eq!(badges.read(&headers, &site(&one, 1), now + MEMBER_COOKIE_LIFE), None);
-        assert_eq!(badges.read(&headers, &site(&one, 2), now), None);
-        assert_eq!(badges.read(&headers, &site(&other, 1), now), None);
-        assert_eq!(Badges::new(&[8; 32]).read(&headers, &site(&one, 1), now), None);
+        assert_eq!(badges.read(&headers, &site(&one, 1), HOST, last).as_ref(), Some(&badge));
+        assert_eq!(badges.read(&headers, &site(&one, 1), HOST, now + MEMBER_COOKIE_LIFE), None);
+        assert_eq!(badges.read(&headers, &site(&one, 2), HOST, now), None);
+        assert_eq!(badges.read(&headers, &site(&other, 1), HOST, now), None);
+        assert_eq!(badges.read(&headers, &site(&one, 1), "b.test", now), None);
+        assert_eq!(Badges::new(&[8; 32]).read(&headers, &site(&one, 1), HOST, now), None);
         // The password's cookie is another thing under the same name.
-        let password = carrying(&Cookies::new(&[7; 32]).issue(&site(&one, 1), now));
-        assert_eq!(badges.read(&password, &site(&one, 1), now), None);
-        assert!(!Cookies::new(&[7; 32]).admit(&headers, &site(&one, 1), now));
+        let password = carrying(&Cookies::new(&[7; 32]).issue(&site(&one, 1), HOST, now));
+        assert_eq!(badges.read(&password, &site(&one, 1), HOST, now), None);
+        assert!(!Cookies::new(&[7; 32]).admit(&headers, &site(&one, 1), HOST, now));
     }
 
     #[test]
@@ -119,14 +122,14 @@ mod tests {
         let badges = Badges::new(&[7; 32]);
         let site = site(&ProjectId::new(now), 1);
         let badge = Badge { user: UserId::new(now), gate_version: 3 };
-        let set_cookie = badges.issue(&badge, &site, now);
+        let set_cookie = badges.issue(&badge, &site, HOST, now);
         let value = set_cookie.to_str().unwrap().split(';').next().unwrap().split_once('=').unwrap().1.to_owned();
         let bytes = URL_SAFE_NO_PAD.decode(&value).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut forged = bytes.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
             let line = HeaderValue::try_from(format!("{NAME}={}", URL_SAFE_NO_PAD.encode(forged))).unwrap();
-            assert_eq!(badges.read(&carrying(&line), &site, now), None, "bit {bit}");
+            assert_eq!(badges.read(&carrying(&line), &site, HOST, now), None, "bit {bit}");
         }
     }
 }

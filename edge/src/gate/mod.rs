@@ -110,7 +110,7 @@ impl Gatekeeper {
         if is_form && head.method == Method::POST {
             return Some(self.form_answer(head, body, visit, site, hash).await);
         }
-        if self.cookies.admit(&head.headers, site, self.clock.now()) {
+        if self.cookies.admit(&head.headers, site, &visit.host, self.clock.now()) {
             return is_form.then(|| see_other("/"));
         }
         self.judge_credentials(head, visit, site, hash).await
@@ -135,7 +135,7 @@ impl Gatekeeper {
         match self.guess(visit, site, hash, password).await {
             Guess::Right => {
                 let now = self.clock.now();
-                pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, now))
+                pages::with(see_other(&return_to), SET_COOKIE, self.cookies.issue(site, &visit.host, now))
             }
             Guess::Wrong => form::page(StatusCode::UNAUTHORIZED, &return_to, Note::Wrong),
             Guess::TooMany(seconds) => too_many(seconds),
@@ -157,12 +157,12 @@ impl Gatekeeper {
             return Some(if navigates(head) { page } else { challenging(page) });
         };
         let Some(password) = credentials::basic_password(authorization) else { return Some(challenge()) };
-        if self.verified.knows(site, &password) {
+        if self.verified.knows(site, &visit.host, &password) {
             return None;
         }
         match self.guess(visit, site, hash, password.clone()).await {
             Guess::Right => {
-                self.verified.remember(site, &password);
+                self.verified.remember(site, &visit.host, &password);
                 None
             }
             Guess::Wrong => Some(challenge()),

@@ -76,7 +76,7 @@ impl OrgGate {
         org: &OrgId,
     ) -> Option<Response<SiteBody>> {
         let enters = head.uri.path() == ENTER_PATH && head.method == Method::GET;
-        let answer = match self.is_members(head, site, org).await {
+        let answer = match self.is_members(head, visit, site, org).await {
             Ok(true) if enters => Ok(see_other(&return_of(head))),
             Ok(true) => return None,
             Ok(false) if enters => self.enter(head, visit, site).await,
@@ -91,8 +91,9 @@ impl OrgGate {
     }
 
     /// Whether the request carries the badge of somebody who is a member now.
-    async fn is_members(&self, head: &Parts, site: &Site, org: &OrgId) -> Result<bool, RouteError> {
-        let Some(badge) = self.badges.read(&head.headers, site, self.clock.now()) else { return Ok(false) };
+    async fn is_members(&self, head: &Parts, visit: &Visit, site: &Site, org: &OrgId) -> Result<bool, RouteError> {
+        let badge = self.badges.read(&head.headers, site, &visit.host, self.clock.now());
+        let Some(badge) = badge else { return Ok(false) };
         let place = self.members.membership(org, &badge.user).await?;
         Ok(place.is_some_and(|place| place.gate_version == badge.gate_version))
     }
@@ -132,7 +133,7 @@ impl OrgGate {
         }
         let badge = Badge { user: ticket.user, gate_version: ticket.gate_version };
         let mut answer = without_referrer(see_other(&return_of(head)));
-        answer.headers_mut().append(SET_COOKIE, self.badges.issue(&badge, site, now));
+        answer.headers_mut().append(SET_COOKIE, self.badges.issue(&badge, site, &visit.host, now));
         Ok(answer)
     }
 }
