@@ -104,9 +104,10 @@ pub(crate) const STALE: Duration = Duration::from_hours(24);
 pub(crate) const REMEMBERED_CERTIFICATES: u64 = 100_000;
 /// Names remembered to have none.
 pub(crate) const REMEMBERED_NO_CERTIFICATES: u64 = 20_000;
-/// How long they are.
-pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(30);
-/// Certificates read from Postgres at once; a handshake beyond it is refused.
+/// How long they are: a certificate that was stored a moment ago is asked for by then. Short, because what it saves is the
+/// repetition of one name; names made up one after the other are read at [`CERTIFICATE_READS`] anyway.
+pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(3);
+/// Certificates read from Postgres at once; handshakes beyond it wait for their turn, as long as [`HANDSHAKE`].
 pub(crate) const CERTIFICATE_READS: usize = 8;
 /// How often replaced certificates are looked for.
 pub(crate) const CERTIFICATES_EVERY: Duration = Duration::from_secs(30);

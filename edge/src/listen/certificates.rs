@@ -117,12 +117,12 @@ impl Certificates {
     async fn read(&self, name: &str) -> Result<Option<Arc<ServerConfig>>, Unusable> {
         let wildcard = wildcard_of(name).map(|parent| format!("*{parent}"));
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
-        let Some(certificate) = certificates::covering(&self.db, &names).await? else { return Ok(None) };
+        let Some(certificate) = certificates::covering(&self.db, &names, self.clock.now()).await? else { return Ok(None) };
         let config = Arc::new(self.usable(&certificate)?);
-        for covered in &certificate.names {
-            let key = covered.strip_prefix('*').unwrap_or(covered);
-            self.known.insert(key.into(), config.clone());
-        }
+        // Under the name that was asked for, not under all that it covers: for those another one may be newer.
+        let is_exact = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
+        let key = if is_exact { name } else { wildcard_of(name).unwrap_or(name) };
+        self.known.insert(key.into(), config.clone());
         tracing::info!(name, id = certificate.id.as_str(), until = %certificate.not_after, "certificate loaded");
         Ok(Some(config))
     }
@@ -154,13 +154,20 @@ impl Certificates {
     }
 
     async fn replace(&self, names: &[String]) {
-        if !names.is_empty() {
-            self.none.invalidate_all();
-        }
-        for name in names.iter().filter(|name| self.known.contains_key(name.strip_prefix('*').unwrap_or(name))) {
+        for name in names.iter().filter(|name| self.presents_at(name)) {
             if let Err(error) = self.read(name).await {
                 tracing::error!(name, %error, "the new certificate cannot be used; keeping the old");
             }
+        }
+    }
+}
+
+impl Certificates {
+    /// Whether some certificate is in memory for a covered name: its own, or one of all its siblings.
+    fn presents_at(&self, name: &str) -> bool {
+        match name.strip_prefix('*') {
+            Some(parent) => self.known.contains_key(parent),
+            None => self.remembered(name).is_some(),
         }
     }
 }
