@@ -64,7 +64,9 @@ pub enum Useless {
     #[error("the key is protected by a passphrase, which nobody could type at every start; openssl pkey takes it off")]
     EncryptedKey,
     /// A kind or size of key that TLS servers of ours do not take.
-    #[error("edges cannot use this kind of key; RSA of 2048 to 8192 bits, ECDSA (P-256, P-384, P-521) and Ed25519 work")]
+    #[error(
+        "edges cannot use this kind of key; RSA of 2048 to 8192 bits, ECDSA (P-256, P-384, P-521) and Ed25519 work"
+    )]
     UnusableKey,
     /// The key is of another certificate.
     #[error("the key does not belong to the first certificate of the chain{}", elsewhere(*.0))]
@@ -132,8 +134,8 @@ impl Chain {
     /// Reads and judges the PEM of a chain and of its key.
     pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, Useless> {
         let chain = certificates(chain)?;
-        let parsed: Vec<_> = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(Useless::Unreadable(at))).collect();
-        let parsed = parsed.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let parsed = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(Useless::Unreadable(at)));
+        let parsed: Vec<_> = parsed.collect::<Result<_, _>>()?;
         let leaf = parsed.first().ok_or(Useless::NoCertificate)?;
         let key = private_key(key)?;
         // First: whose key it is tells which certificate was meant to come first.
@@ -200,8 +202,9 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Useless> {
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Useless> {
     let text = String::from_utf8_lossy(pem);
+    let is_encrypted = ["ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"].iter().any(|mark| text.contains(mark));
     match PrivateKeyDer::from_pem_slice(pem) {
-        _ if text.contains("ENCRYPTED") => Err(Useless::EncryptedKey),
+        _ if is_encrypted => Err(Useless::EncryptedKey),
         Ok(key) => Ok(key),
         Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(Useless::NoKey),
         Err(_) => Err(Useless::Pem("key")),

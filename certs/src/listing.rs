@@ -35,11 +35,7 @@ pub async fn write(db: &PgPool, now: Timestamp, out: &mut impl io::Write) -> any
 const HEAD: &str = "VALID UNTIL           DAYS LEFT  ISSUED BY                 NAMES";
 
 fn line(listed: &Listed, now: Timestamp) -> String {
-    let days = if listed.not_after <= now {
-        "ended".to_owned()
-    } else {
-        days_left(listed.not_after, now).to_string()
-    };
+    let days = if listed.not_after <= now { "ended".to_owned() } else { days_left(listed.not_after, now).to_string() };
     let issuer = issuer_of(&listed.chain_pem).unwrap_or_else(|| "unreadable".to_owned());
     let mut line = format!("{:<20}  {days:>9}  {issuer:<24}  ", seconds(listed.not_after));
     let _ = writeln!(line, "{}", listed.names.join(" "));

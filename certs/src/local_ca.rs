@@ -11,7 +11,7 @@ use std::{
 use common::{
     config,
     db::certificates::{self, NewCertificate},
-    domain::Timestamp,
+    domain::{Timestamp, hostname},
     secrets::MasterKey,
 };
 use rcgen::{
@@ -173,7 +173,7 @@ impl LocalCa {
                 if let Some(domain) = domains(names).find(|domain| !permitted.iter().any(|own| own == domain)) {
                     return Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned()));
                 }
-                match domains(extra).find(|name| !permitted.iter().any(|domain| is_within(name, domain))) {
+                match domains(extra).find(|name| !permitted.iter().any(|domain| hostname::is_within(name, domain))) {
                     Some(name) => Err(LocalCaError::OutOfReach {
                         folder: folder.to_path_buf(),
                         name: name.to_owned(),
@@ -256,10 +256,6 @@ impl LocalCa {
 /// What the names are in, or are.
 fn domains(names: &[String]) -> impl Iterator<Item = &str> {
     names.iter().map(|name| name.trim_start_matches("*."))
-}
-
-fn is_within(name: &str, domain: &str) -> bool {
-    name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn distinguished_name(common_name: &str) -> DistinguishedName {

@@ -9,7 +9,10 @@ use std::{net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use common::{
     config::{Config, HttpMode},
-    domain::networks::{InvalidNetwork, Networks},
+    domain::{
+        Hostname,
+        networks::{InvalidNetwork, Networks},
+    },
     routes::{Addresses, HostKey, Site, addresses::HostKind},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -22,7 +25,7 @@ use crate::{
     gateway::Gateway,
     limits,
     platform::Platform,
-    route::{Recollection, Routes},
+    route::{Recollection, RouteError, Routes},
     sites::{SiteBody, Sites, Visit, pages},
 };
 
@@ -30,6 +33,9 @@ use crate::{
 pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(common::BRAND);
 /// A year, as is customary.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+/// A month at custom domains: the name is its owner's, who may take it to a place without TLS one day, and browsers that
+/// were here hold them to this until then. `_headers` of the site may say something else.
+const HSTS_ELSEWHERE: HeaderValue = HeaderValue::from_static("max-age=2592000");
 
 /// Chooses who answers a request.
 pub struct Front {
@@ -55,20 +61,24 @@ pub struct Connection {
     pub application: Option<Application>,
 }
 
-/// The two kinds of hosts. One connection is for one of them: a certificate for `*.{site_domain}` lets browsers send
+/// The kinds of hosts. One connection is for one of them: a certificate for `*.{site_domain}` lets browsers send
 /// the console's requests over a site's connection and the other way round, and the two shall not share a fate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Application {
-    /// Sites and everything unknown.
+    /// Sites under our own domains, and everything unknown.
     Sites,
     /// The control plane and the console.
     Platform,
+    /// One custom domain and nothing else. Whoever watches the network sees the name of a connection, and shall not be
+    /// told of one domain while another one is visited; and a certificate of several names moves no visit from its domain.
+    Domain(Hostname),
 }
 
 impl Application {
-    fn of(kind: &HostKind) -> Self {
+    fn of(kind: HostKind) -> Self {
         match kind {
             HostKind::Api | HostKind::Console => Self::Platform,
+            HostKind::Site(HostKey::Domain(name)) => Self::Domain(name),
             HostKind::Site(_) | HostKind::Gateway | HostKind::Unknown => Self::Sites,
         }
     }
@@ -95,9 +105,13 @@ impl Front {
         })
     }
 
-    /// The application behind the name that a visitor gave in the TLS handshake.
-    pub fn application(&self, server_name: &str) -> Application {
-        Application::of(&self.addresses.classify(server_name))
+    /// The application behind the name that `peer` gave in the TLS handshake. A proxy that is trusted sends the requests
+    /// of all its visitors over few connections, whatever name it gave: it is held to none.
+    pub fn application(&self, peer: IpAddr, server_name: &str) -> Option<Application> {
+        if self.trusted.contains(peer) {
+            return None;
+        }
+        Some(Application::of(self.addresses.classify(&server_name.to_ascii_lowercase())))
     }
 
     /// Answers a request.
@@ -106,16 +120,23 @@ impl Front {
         let mut response = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
                 let host = host.into_owned();
-                self.answer_for(host, request, connection, visitor).await
+                let is_own = self.addresses.is_own_host(&host);
+                let mut response = self.answer_for(host, request, connection, visitor).await;
+                if is_own {
+                    self.insist_on_tls(&mut response, visitor, HSTS);
+                }
+                response
             }
             _ => malformed(),
         };
-        let headers = response.headers_mut();
-        headers.insert(header::SERVER, SERVER);
-        if visitor.tls && self.http_mode == HttpMode::Redirect {
-            headers.entry(header::STRICT_TRANSPORT_SECURITY).or_insert(HSTS);
-        }
+        response.headers_mut().insert(header::SERVER, SERVER);
         response
+    }
+
+    fn insist_on_tls(&self, response: &mut Response<Body>, visitor: Visitor, policy: HeaderValue) {
+        if visitor.tls && self.http_mode == HttpMode::Redirect {
+            response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(policy);
+        }
     }
 
     async fn answer_for(
@@ -126,16 +147,19 @@ impl Front {
         visitor: Visitor,
     ) -> Response<Body> {
         if self.http_mode == HttpMode::Redirect && !visitor.tls {
-            return self.redirect(&host, &request);
+            return Box::pin(self.redirect(&host, &request)).await;
         }
         if let Recollection::Site(site) = self.routes.remembered(&host) {
-            return match connection.application {
-                Some(Application::Platform) => misdirected(),
-                _ => self.visit(&site, host, request, visitor).await,
+            let is_for_here = match &connection.application {
+                None => true,
+                Some(Application::Platform) => false,
+                Some(Application::Sites) => self.addresses.is_own_host(&host),
+                Some(Application::Domain(name)) => name.as_str() == host,
             };
+            return if is_for_here { self.visit(&site, host, request, visitor).await } else { misdirected() };
         }
         let kind = self.addresses.classify(&host);
-        if connection.application.is_some_and(|application| application != Application::of(&kind)) {
+        if connection.application.as_ref().is_some_and(|application| *application != Application::of(kind.clone())) {
             return misdirected();
         }
         match kind {
@@ -146,28 +170,35 @@ impl Front {
             HostKind::Site(key) => match Box::pin(self.routes.site(&host, &key)).await {
                 Ok(Some(site)) => Box::pin(self.visit(&site, host, request, visitor)).await,
                 Ok(None) => page(request.method(), absent(&key)),
-                Err(error) => {
-                    tracing::warn!(host, %error, "the route is not known");
-                    page(request.method(), pages::unavailable())
-                }
+                Err(error) => unread(&host, request.method(), &error),
             },
         }
     }
 
     async fn visit(&self, site: &Site, host: String, request: Request<Incoming>, visitor: Visitor) -> Response<Body> {
+        let is_own = self.addresses.is_own_host(&host);
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
-        if matches!(*request.method(), Method::GET | Method::HEAD) {
-            return self.sites.respond(request, &visit, site).await.map(Body::Site);
+        let mut response = match *request.method() {
+            Method::GET | Method::HEAD => self.sites.respond(request, &visit, site).await.map(Body::Site),
+            _ => Box::pin(self.visit_with_body(site, &visit, request)).await,
+        };
+        // Elsewhere only where a site is: a domain that was detached is left alone.
+        if !is_own {
+            self.insist_on_tls(&mut response, visitor, HSTS_ELSEWHERE);
         }
+        response
+    }
+
+    async fn visit_with_body(&self, site: &Site, visit: &Visit, request: Request<Incoming>) -> Response<Body> {
         let (head, mut body) = request.into_parts();
-        let answer = Box::pin(async {
+        let answer = async {
             let awaits_answer = head.headers.contains_key(header::EXPECT);
-            let response = self.sites.respond(Request::from_parts(head, &mut body), &visit, site).await;
+            let response = self.sites.respond(Request::from_parts(head, &mut body), visit, site).await;
             if !awaits_answer {
                 leave_nothing_of(&mut body).await;
             }
             response
-        });
+        };
         if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
             return response.map(Body::Site);
         }
@@ -176,10 +207,17 @@ impl Front {
         closing(response)
     }
 
-    /// 308 to the same address over HTTPS, for hosts that can be ours.
-    fn redirect(&self, host: &str, request: &Request<Incoming>) -> Response<Body> {
-        if self.addresses.classify(host) == HostKind::Unknown {
-            return page(request.method(), pages::unknown_host());
+    /// 308 to the same address over HTTPS, for hosts under our domains, and for custom domains that lead to a site: whoever
+    /// makes up a host is not sent there by us.
+    async fn redirect(&self, host: &str, request: &Request<Incoming>) -> Response<Body> {
+        match self.addresses.classify(host) {
+            HostKind::Unknown => return page(request.method(), pages::unknown_host()),
+            HostKind::Site(key @ HostKey::Domain(_)) => match self.routes.site(host, &key).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return page(request.method(), absent(&key)),
+                Err(error) => return unread(host, request.method(), &error),
+            },
+            HostKind::Site(_) | HostKind::Api | HostKind::Console | HostKind::Gateway => {}
         }
         let port = self.public_port.map(|port| format!(":{port}")).unwrap_or_default();
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -208,8 +246,14 @@ async fn leave_nothing_of(body: &mut Incoming) {
 fn absent(key: &HostKey) -> Response<SiteBody> {
     match key {
         HostKey::Share(_) => pages::gone(),
-        HostKey::Project(_) | HostKey::Deployment(..) | HostKey::Domain(_) => pages::unknown_host(),
+        HostKey::Domain(_) => pages::unattached_domain(),
+        HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
     }
+}
+
+fn unread(host: &str, method: &Method, error: &RouteError) -> Response<Body> {
+    tracing::warn!(host, %error, "the route is not known");
+    page(method, pages::unavailable())
 }
 
 fn page(method: &Method, response: Response<SiteBody>) -> Response<Body> {

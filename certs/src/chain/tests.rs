@@ -43,7 +43,12 @@ fn made_with(key: &KeyPair, names: &[&str], change: impl FnOnce(&mut Certificate
     params.not_after = (now() + DAY * 89).as_datetime();
     change(&mut params);
     let leaf = params.signed_by(key, &Issuer::from_params(&intermediate, &intermediate_key)).unwrap().pem();
-    Made { leaf, intermediate: intermediate_pem, root: root.self_signed(&root_key).unwrap().pem(), key: key.serialize_pem() }
+    Made {
+        leaf,
+        intermediate: intermediate_pem,
+        root: root.self_signed(&root_key).unwrap().pem(),
+        key: key.serialize_pem(),
+    }
 }
 
 fn judge(chain: &[&str], key: &str) -> Result<Chain, Useless> {

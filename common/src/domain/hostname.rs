@@ -68,9 +68,14 @@ impl Hostname {
 
     /// Whether it is `domain`, or lies under it.
     pub fn is_within(&self, domain: &str) -> bool {
-        let rest = self.0.strip_suffix(domain);
-        !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        is_within(&self.0, domain)
     }
+}
+
+/// Whether `host` is `domain`, or lies under it; both in lower case.
+pub fn is_within(host: &str, domain: &str) -> bool {
+    let rest = host.strip_suffix(domain);
+    !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_label(label: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::{
     config::Site as SiteConfig,
-    domain::{DeploymentId, Hostname, ProjectName, ShareName, ids},
+    domain::{DeploymentId, Hostname, ProjectName, ShareName, hostname, ids},
 };
 
 /// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's memory and the database are keyed by it.
@@ -95,9 +95,14 @@ impl Addresses {
 
     /// Whether `name` is the platform's: one of its hosts or domains, or under one of them. Nobody may attach it.
     pub fn is_own(&self, name: &Hostname) -> bool {
+        self.is_own_host(name.as_str())
+    }
+
+    /// The same of any host: lower case, no port.
+    pub fn is_own_host(&self, host: &str) -> bool {
         [&self.site_domain, &self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
             .into_iter()
-            .any(|own| name.is_within(own))
+            .any(|own| hostname::is_within(host, own))
     }
 
     /// What `host` names: no port, lower case, no trailing dot (see edge's host parsing).

@@ -117,7 +117,9 @@ impl Certificates {
     async fn read(&self, name: &str) -> Result<Option<Arc<ServerConfig>>, Unusable> {
         let wildcard = wildcard_of(name).map(|parent| format!("*{parent}"));
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
-        let Some(certificate) = certificates::covering(&self.db, &names, self.clock.now()).await? else { return Ok(None) };
+        let Some(certificate) = certificates::covering(&self.db, &names, self.clock.now()).await? else {
+            return Ok(None);
+        };
         let config = Arc::new(self.usable(&certificate)?);
         // Under the name that was asked for, not under all that it covers: for those another one may be newer.
         let is_exact = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);

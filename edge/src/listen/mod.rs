@@ -254,7 +254,8 @@ impl Acceptor {
         };
         let (_, session) = stream.get_ref();
         connection.tls = true;
-        connection.application = session.server_name().map(|name| self.front.application(name));
+        connection.application =
+            session.server_name().and_then(|name| self.front.application(peer.ip().to_canonical(), name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
         http::serve(stream, protocol, connection, self.front, self.stop).await;
     }

@@ -90,6 +90,13 @@ pub fn unknown_host() -> Response<SiteBody> {
     page(StatusCode::NOT_FOUND, "No site here", "Nothing is published at this address. Check its spelling.", "")
 }
 
+/// 404: a hostname of somebody's leads here, and no project has it.
+pub fn unattached_domain() -> Response<SiteBody> {
+    let text = "Nothing is published at this address. If the domain is yours, <code>svc domains add</code> attaches it \
+                to a project.";
+    page(StatusCode::NOT_FOUND, "No site here", text, "")
+}
+
 /// 404: the site has no such page, and no 404.html of its own.
 pub fn not_found() -> Response<SiteBody> {
     page(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.", "")
