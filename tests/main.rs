@@ -20,6 +20,7 @@ mod cli;
 mod cli_orgs;
 mod codehost;
 mod contributing;
+mod custom_domains;
 mod deployments;
 mod device;
 mod domains;

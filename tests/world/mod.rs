@@ -7,6 +7,7 @@ pub mod actor;
 pub mod answer;
 pub mod browser;
 pub mod bucket;
+pub mod domain;
 pub mod edge;
 pub mod form;
 pub mod frames;

@@ -1,6 +1,9 @@
 //! The gates and the sign-in in a real browser, which has rules of its own: what cookies it keeps and sends, where a form
 //! may lead, what a page may read.
 
+mod custom_domain;
+mod invite;
+
 use serde_json::json;
 
 use crate::{

@@ -1,0 +1,167 @@
+//! The certificates of custom domains: brought by an operator, presented by edges, listed.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{
+    ClientConfig,
+    version::{TLS12, TLS13},
+};
+use rustls_pki_types::CertificateDer;
+
+use super::DOMAIN;
+use crate::{
+    BACKGROUND,
+    world::{
+        Site, World, eventually,
+        socket::{connect_tls, tls},
+    },
+};
+
+/// An authority of somebody's, whose root is in a file.
+struct Authority {
+    params: CertificateParams,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new(root: &Path) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "Somebody's CA");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(root, params.self_signed(&key).unwrap().pem()).unwrap();
+        Self { params, key }
+    }
+
+    /// A leaf for `names`, for so many days, as `<stem>.pem` and `<stem>.key`.
+    fn issue(&self, stem: &Path, names: &[&str], days: u64) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+        let now = common::domain::Clock::system().now();
+        params.not_before = (now - Duration::from_hours(1)).as_datetime();
+        params.not_after = (now + Duration::from_hours(24 * days + 1)).as_datetime();
+        let key = KeyPair::generate().unwrap();
+        let leaf = params.signed_by(&key, &Issuer::from_params(&self.params, &self.key)).unwrap();
+        std::fs::write(stem.with_extension("pem"), leaf.pem()).unwrap();
+        std::fs::write(stem.with_extension("key"), key.serialize_pem()).unwrap();
+        leaf.der().clone()
+    }
+}
+
+/// Runs `certs import`, and gives what it says; an error with its status.
+async fn import(world: &World, chain: &Path, key: &Path) -> Result<String, String> {
+    let (chain, key) = (chain.display().to_string(), key.display().to_string());
+    let output = world.certs(&["import", "--chain", &chain, "--key", &key]).await;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// The leaf that the edge presents for `name`; none when it refuses, or when nobody who trusts `config` would go on.
+async fn presented(world: &World, name: &str, config: &Arc<ClientConfig>) -> Option<CertificateDer<'static>> {
+    let stream = connect_tls(world.public_port(), name, config.clone()).await.ok()?;
+    stream.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.clone().into_owned())
+}
+
+#[tokio::test]
+async fn an_operators_certificate_is_presented_soon_and_so_is_the_next() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    let attached = ada.attach("engine", DOMAIN).await;
+    assert_eq!(attached.created()["tls_ready"], false);
+    let folder = world.folder();
+    let root = folder.join("root.pem");
+    let authority = Authority::new(&root);
+    let config = Arc::new(tls(&root, &[&TLS12, &TLS13], &[]));
+    for _ in 0..10 {
+        assert_eq!(presented(&world, DOMAIN, &config).await, None, "there is no certificate yet");
+    }
+
+    let first = authority.issue(&folder.join("first"), &[DOMAIN, "shop.localhost"], 5);
+    let (chain, key) = (folder.join("first.pem"), folder.join("first.key"));
+    let said = import(&world, &chain, &key).await.unwrap();
+    for part in [DOMAIN, "shop.localhost", "Somebody's CA", "fullchain.pem", "ends in 5 days"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    eventually(Duration::from_secs(10), "it is presented, although it was asked for before", async || {
+        presented(&world, DOMAIN, &config).await.as_ref() == Some(&first)
+    })
+    .await;
+    assert_eq!(presented(&world, "shop.localhost", &config).await.as_ref(), Some(&first));
+    assert_eq!(presented(&world, "x.shop.localhost", &config).await, None);
+    assert_eq!(ada.attach("engine", DOMAIN).await.created()["tls_ready"], true);
+    assert!(import(&world, &chain, &key).await.unwrap().contains("nothing has changed"));
+    assert_eq!(world.sql_number("SELECT count(*) FROM certificates").await, 2);
+
+    // The next one takes its place where it is better, and the key is nowhere in the clear.
+    let next = authority.issue(&folder.join("next"), &[DOMAIN], 60);
+    import(&world, &folder.join("next.pem"), &folder.join("next.key")).await.unwrap();
+    eventually(BACKGROUND * 2, "edges that know the old one learn of the next", async || {
+        presented(&world, DOMAIN, &config).await.as_ref() == Some(&next)
+    })
+    .await;
+    assert_eq!(presented(&world, "shop.localhost", &config).await.as_ref(), Some(&first));
+    assert_eq!(presented(&world, DOMAIN, &config).await.as_ref(), Some(&next), "the older one has more names");
+    let in_clear = "SELECT count(*) FROM certificates c WHERE c::text ~ 'PRIVATE' \
+                    OR position('PRIVATE'::bytea IN c.sealed_key) > 0";
+    assert_eq!(world.sql_number(in_clear).await, 0);
+
+    let listed = world.certs(&["list"]).await;
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let lines: Vec<_> = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(lines[0].starts_with("VALID UNTIL DAYS LEFT ISSUED BY NAMES"), "{listed}");
+    assert!(lines[1].contains(&format!("5 Somebody's CA shop.localhost {DOMAIN}")), "{listed}");
+    assert!(lines[2].contains(&format!("60 Somebody's CA {DOMAIN}")), "{listed}");
+    assert!(lines[3].contains("svc local CA *.share.localhost *.svc.localhost localhost"), "{listed}");
+    assert_eq!(lines.len(), 4);
+}
+
+#[tokio::test]
+async fn what_edges_could_not_present_is_refused_with_the_reason() {
+    let world = World::start().await;
+    let folder = world.folder();
+    let authority = Authority::new(&folder.join("root.pem"));
+    authority.issue(&folder.join("good"), &[DOMAIN], 60);
+    authority.issue(&folder.join("other"), &[DOMAIN], 60);
+    authority.issue(&folder.join("over"), &[DOMAIN], 0);
+    std::fs::write(folder.join("empty"), "").unwrap();
+    std::fs::write(folder.join("huge"), vec![b'x'; 2 * 1024 * 1024]).unwrap();
+    let file = |name: &str| folder.join(name);
+    for (chain, key, said) in [
+        ("good.pem", "other.key", "does not belong to the first certificate"),
+        ("good.key", "good.key", "no certificate"),
+        ("good.pem", "good.pem", "no private key"),
+        ("empty", "good.key", "no certificate"),
+        ("huge", "good.key", "too large"),
+        ("nothing", "good.key", "cannot read"),
+        ("root.pem", "good.key", "does not belong"),
+    ] {
+        let error = import(&world, &file(chain), &file(key)).await.unwrap_err();
+        assert!(error.starts_with("certs: ") && error.contains(said), "{chain}, {key}: {error}");
+        assert!(!error.contains("panicked"));
+    }
+    assert_eq!(world.sql_number("SELECT count(*) FROM certificates").await, 1);
+    // Names beyond the local authority's reach.
+    let ca = world.ca().parent().unwrap().display().to_string();
+    let output = world.certs(&["local-ca", "--dir", &ca, "--name", "www.example.test"]).await;
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("certs import") && error.contains("localhost"), "{error}");
+}
+
+#[tokio::test]
+async fn names_that_are_made_up_take_no_memory_and_keep_nobody_waiting() {
+    let world = World::start().await;
+    world.certify(&[DOMAIN]).await;
+    let config = Arc::new(tls(world.ca(), &[&TLS13], &[]));
+    let ask = async |from: u32, to: u32| {
+        for number in from..to {
+            assert_eq!(presented(&world, &format!("{number}.made-up.example"), &config).await, None);
+        }
+    };
+    ask(0, 200).await;
+    let before = world.edge().process.memory("VmRSS");
+    ask(200, 2_200).await;
+    let grown = world.edge().process.memory("VmRSS").saturating_sub(before);
+    assert!(grown < 4 * 1024 * 1024, "{grown} bytes for 2000 names");
+    assert!(presented(&world, DOMAIN, &config).await.is_some());
+}
