@@ -178,7 +178,7 @@ fn leaf(world: &World, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stored = runtime.block_on(async {
         let db = common::db::connect(&config.postgres, &config.postgres.url)?;
-        common::db::certificates::covering(&db, &names).await
+        common::db::certificates::covering(&db, &names, common::domain::Clock::system().now()).await
     })?;
     let stored = stored.context("no certificate for the sites is stored")?;
     let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
