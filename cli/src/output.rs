@@ -55,10 +55,7 @@ impl Output {
         nothing: &str,
         line: impl FnMut(&T) -> Vec<String>,
     ) -> anyhow::Result<()> {
-        self.result(&BTreeMap::from([(key, items)]), || {
-            let rows: Vec<Vec<String>> = items.iter().map(line).collect();
-            table(headings, &rows, nothing)
-        })
+        self.result(&BTreeMap::from([(key, items)]), || lines(items, headings, nothing, line))
     }
 
     /// Commentary: what is happening, what was decided. A program finds the same in the document.
@@ -149,6 +146,12 @@ pub(crate) fn warning(text: &str) {
 pub(crate) fn tell(text: &str) {
     // Commentary that nobody can read is no reason to fail.
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// A line each, as [`Output::list`] shows them; for a list within something else.
+pub(crate) fn lines<T>(items: &[T], headings: &[&str], nothing: &str, line: impl FnMut(&T) -> Vec<String>) -> String {
+    let rows: Vec<Vec<String>> = items.iter().map(line).collect();
+    table(headings, &rows, nothing)
 }
 
 /// Columns, aligned; an empty table says `nothing` instead.

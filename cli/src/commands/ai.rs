@@ -139,21 +139,9 @@ async fn at_gateway<T>(
 
 async fn models(way: Way, connection: Connection, output: Output) -> anyhow::Result<()> {
     let models = at_gateway(way, connection, async |gateway| gateway.models().await).await?;
-    output.result(&json!({"models": models}), || {
-        let price = |price: f64, model: &Model| format!("{} {}", euros(price), model.pricing.currency);
-        let rows: Vec<Vec<String>> = models
-            .iter()
-            .map(|model| {
-                let pricing = &model.pricing;
-                vec![
-                    model.id.clone(),
-                    model.owned_by.clone(),
-                    price(pricing.input, model),
-                    price(pricing.output, model),
-                ]
-            })
-            .collect();
-        table(&["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], &rows, "No models.")
+    output.list("models", &models, &["MODEL", "SERVED BY", "INPUT / 1M", "OUTPUT / 1M"], "No models.", |model| {
+        let price = |price: f64| format!("{} {}", euros(price), model.pricing.currency);
+        vec![model.id.clone(), model.owned_by.clone(), price(model.pricing.input), price(model.pricing.output)]
     })
 }
 

@@ -11,7 +11,7 @@ use crate::{
     args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, count, size, table},
+    output::{Output, count, size},
     project,
 };
 
@@ -41,12 +41,14 @@ pub(crate) struct Rollback {
 pub(crate) async fn list(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = project::named_or_remembered(args.project.project, None)?;
     let answer = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit={}", args.limit)).await;
-    let list = answer.map_err(|failure| projects::unknown(&name, failure))?.body;
-    output.result(&list, || {
-        let rows: Vec<Vec<String>> = list.deployments.iter().map(|deployment| row(deployment, output)).collect();
-        let headings = ["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY", ""];
-        table(&headings, &rows, "Nothing was deployed yet. Publish a folder: svc deploy DIR")
-    })
+    let deployments = answer.map_err(|failure| projects::unknown(&name, failure))?.body.deployments;
+    output.list(
+        "deployments",
+        &deployments,
+        &["", "DEPLOYMENT", "STATUS", "CREATED", "FILES", "SIZE", "COMMIT", "BY", ""],
+        "Nothing was deployed yet. Publish a folder: svc deploy DIR",
+        |deployment| line(deployment, output),
+    )
 }
 
 pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -88,7 +90,7 @@ fn previous(name: &ProjectName, newest_first: &[Deployment]) -> Result<Deploymen
         })
 }
 
-fn row(deployment: &Deployment, output: Output) -> Vec<String> {
+fn line(deployment: &Deployment, output: Output) -> Vec<String> {
     let marker = if deployment.active { "●" } else { "" };
     let status = match deployment.status {
         DeploymentStatus::Uploading => "uploading",

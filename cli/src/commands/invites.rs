@@ -17,7 +17,7 @@ use crate::{
     args::OrgOption,
     client::Client,
     failure::{Failure, Kind},
-    output::{self, Output, table},
+    output::{self, Output},
 };
 
 /// Invite people to an organization, or accept an invite.
@@ -85,24 +85,15 @@ async fn list(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<
     let path = format!("/orgs/{org}/invites");
     let invites = client.list(&path, |page: InviteList| (page.invites, page.next_cursor)).await;
     let invites = invites.map_err(|failure| orgs::unknown(org, failure))?;
-    output.result(&json!({"invites": invites}), || {
-        let rows: Vec<Vec<String>> = invites
-            .iter()
-            .map(|invite| {
-                vec![
-                    invite.id.to_string(),
-                    invite.email.to_string(),
-                    role_word(invite.role).to_owned(),
-                    invite.invited_by.clone().unwrap_or_default(),
-                    output.relative(invite.expires_at),
-                ]
-            })
-            .collect();
-        table(
-            &["INVITE", "FOR", "AS", "BY", "EXPIRES"],
-            &rows,
-            &format!("Nobody is invited. Invite somebody: svc invites create EMAIL --org {org}"),
-        )
+    let nothing = format!("Nobody is invited. Invite somebody: svc invites create EMAIL --org {org}");
+    output.list("invites", &invites, &["INVITE", "FOR", "AS", "BY", "EXPIRES"], &nothing, |invite| {
+        vec![
+            invite.id.to_string(),
+            invite.email.to_string(),
+            role_word(invite.role).to_owned(),
+            invite.invited_by.clone().unwrap_or_default(),
+            output.relative(invite.expires_at),
+        ]
     })
 }
 

@@ -9,14 +9,13 @@ use common::{
     },
     domain::{OrgName, role},
 };
-use serde_json::json;
 
 use super::orgs;
 use crate::{
     args::OrgOption,
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, table},
+    output::{self, Output},
 };
 
 /// List an organization's members, or change who belongs to it.
@@ -84,18 +83,21 @@ pub(crate) async fn run(members: Members, client: &Client, output: Output) -> an
     }
 }
 
-/// Members as a table.
+const HEADINGS: [&str; 3] = ["LOGIN", "ROLE", "JOINED"];
+const NOBODY: &str = "No members.";
+
+fn line(member: &Member, output: Output) -> Vec<String> {
+    vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)]
+}
+
+/// Members, within what is told of their organization.
 pub(super) fn listed(members: &[Member], output: Output) -> String {
-    let rows: Vec<Vec<String>> = members
-        .iter()
-        .map(|member| vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)])
-        .collect();
-    table(&["LOGIN", "ROLE", "JOINED"], &rows, "No members.")
+    output::lines(members, &HEADINGS, NOBODY, |member| line(member, output))
 }
 
 async fn list(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
     let members = orgs::detail(org, client).await?.members;
-    output.result(&json!({"members": members}), || listed(&members, output))
+    output.list("members", &members, &HEADINGS, NOBODY, |member| line(member, output))
 }
 
 async fn set_role(org: &OrgName, login: &str, role: role::Role, client: &Client, output: Output) -> anyhow::Result<()> {

@@ -11,13 +11,12 @@ use common::{
     },
     domain::{OrgName, TokenId, limits},
 };
-use serde_json::json;
 
 use super::orgs;
 use crate::{
     client::Client,
     failure::{Failure, Kind as FailureKind},
-    output::{Output, table},
+    output::Output,
 };
 
 /// List your API tokens, or an organization's, or change them.
@@ -91,21 +90,15 @@ async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::
     let path = format!("/orgs/{org}/tokens");
     let tokens = client.list(&path, |page: OrgTokenList| (page.tokens, page.next_cursor)).await;
     let tokens = tokens.map_err(|failure| orgs::unknown(org, failure))?;
-    output.result(&json!({"tokens": tokens}), || {
-        let rows: Vec<Vec<String>> = tokens
-            .iter()
-            .map(|token| {
-                vec![
-                    token.record.id.to_string(),
-                    token.record.kind.as_str().to_owned(),
-                    token.record.label.clone().unwrap_or_default(),
-                    output.relative(token.record.created_at),
-                    token.created_by.clone().unwrap_or_default(),
-                ]
-            })
-            .collect();
-        let nothing = format!("No tokens. Make one for CI: svc tokens create --org {org}");
-        table(&["TOKEN", "KIND", "LABEL", "CREATED", "BY"], &rows, &nothing)
+    let nothing = format!("No tokens. Make one for CI: svc tokens create --org {org}");
+    output.list("tokens", &tokens, &["TOKEN", "KIND", "LABEL", "CREATED", "BY"], &nothing, |token| {
+        vec![
+            token.record.id.to_string(),
+            token.record.kind.as_str().to_owned(),
+            token.record.label.clone().unwrap_or_default(),
+            output.relative(token.record.created_at),
+            token.created_by.clone().unwrap_or_default(),
+        ]
     })
 }
 
