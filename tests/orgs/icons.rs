@@ -100,6 +100,57 @@ async fn what_is_no_icon_is_refused() {
     }
 }
 
+/// Two frames, and a comment: most GIFs move.
+fn animated_gif() -> Vec<u8> {
+    let mut image =
+        b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xff\x0bNETSCAPE2.0\x03\x01\0\0\0!\xfe\x02hi\0".to_vec();
+    for _ in 0..2 {
+        image.extend(b"!\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0");
+    }
+    image.push(b';');
+    image
+}
+
+#[tokio::test]
+async fn an_icon_is_whole_and_can_be_shown() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    let put = |body: Vec<u8>| org.owner.put("/orgs/acme/icon").body(body);
+    for image in [png(1, 1), jpeg(), webp(), gif(), animated_gif()] {
+        // Cut off anywhere, it is none.
+        for cut in [image.len() - 1, image.len() / 2, 12] {
+            put(image[..cut].to_vec()).await.assert_error(415, "unsupported_media_type");
+        }
+        put(image.clone()).await.ok();
+        world.nobody().get("/orgs/acme/icon").await.assert_body(200, &image);
+    }
+    put(png(4_096, 4_096)).await.ok();
+    let kept = world.nobody().get("/orgs/acme/icon").await.assert_status(200).body;
+    // A few bytes that would become gigabytes in the browser of whoever sees them.
+    for (width, height) in [(4_097, 1), (1, 4_097), (0x7fff_ffff, 0x7fff_ffff)] {
+        let message = put(png(width, height)).await.assert_error(413, "payload_too_large");
+        assert!(message.contains("4096"), "{message}");
+    }
+    // What there was stays, and HEAD tells of it without it.
+    let shown = world.nobody().get("/orgs/acme/icon").await.assert_body(200, &kept);
+    let head = world.nobody().request(reqwest::Method::HEAD, "/orgs/acme/icon").await.assert_status(200);
+    assert!(head.body.is_empty());
+    for header in ["etag", "content-type", "content-length", "cache-control"] {
+        assert_eq!(head.header(header), shown.header(header), "{header}");
+    }
+    let etag = shown.header("etag").to_owned();
+    let known = world.nobody().request(reqwest::Method::HEAD, "/orgs/acme/icon").header("if-none-match", &etag);
+    known.await.assert_status(304);
+    // The same image again is the same version; another one is another.
+    let version = |stored: &Value| stored["icon_url"].as_str().unwrap().to_owned();
+    let (first, again) = (version(&put(gif()).await.ok()), version(&put(gif()).await.ok()));
+    assert_eq!(first, again);
+    assert_ne!(version(&put(animated_gif()).await.ok()), first);
+    // The address of the first still leads to the icon, but for no longer than a moment.
+    let old = world.nobody().get(&first).await.assert_body(200, &animated_gif());
+    assert_eq!(old.header("cache-control"), "public, max-age=60");
+}
+
 #[tokio::test]
 async fn without_an_icon_a_picture_of_the_code_host_stands_in() {
     let world = World::start().await;

@@ -1,0 +1,178 @@
+//! What an uploaded icon's bytes are. Nothing is decoded here: an image is walked by the lengths that it says of itself, so
+//! that one which was cut off is not stored as if it could be seen, and one that would fill a browser's memory is not shown.
+
+use common::domain::orgs::IconFormat;
+use imagesize::ImageType;
+
+/// Pixels of a side, at most. Decoded, this many by this many are 64 MB.
+const SIDE: usize = 4_096;
+
+/// Why bytes are no icon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoIcon {
+    /// None of the four kinds.
+    Kind,
+    /// One of them, but cut off or damaged.
+    Incomplete,
+    /// More than [`SIDE`] pixels wide or high.
+    Dimensions,
+}
+
+/// The icon's kind.
+pub(super) fn judge(image: &[u8]) -> Result<IconFormat, NoIcon> {
+    let kind = imagesize::image_type(image).map_err(|_| NoIcon::Kind)?;
+    let (format, is_whole) = match kind {
+        ImageType::Png => (IconFormat::Png, is_whole_png(image)),
+        ImageType::Jpeg => (IconFormat::Jpeg, is_whole_jpeg(image)),
+        ImageType::Webp => (IconFormat::Webp, is_whole_webp(image)),
+        ImageType::Gif => (IconFormat::Gif, is_whole_gif(image)),
+        _ => return Err(NoIcon::Kind),
+    };
+    let size = imagesize::blob_size(image).map_err(|_| NoIcon::Incomplete)?;
+    if size.width > SIDE || size.height > SIDE {
+        return Err(NoIcon::Dimensions);
+    }
+    let is_whole = is_whole.is_some() && size.width > 0 && size.height > 0;
+    if is_whole { Ok(format) } else { Err(NoIcon::Incomplete) }
+}
+
+/// Chunks up to the one that ends it; at least one of them holds pixels.
+fn is_whole_png(image: &[u8]) -> Option<()> {
+    let mut rest = image.get(8..)?;
+    let mut has_pixels = false;
+    loop {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (kind, after) = after.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        // The checksum follows.
+        rest = after.get(length.checked_add(4)?..)?;
+        match kind {
+            b"IDAT" => has_pixels = true,
+            b"IEND" => return has_pixels.then_some(()),
+            _ => {}
+        }
+    }
+}
+
+/// Segments up to the first scan, and the marker of the end somewhere after it.
+fn is_whole_jpeg(image: &[u8]) -> Option<()> {
+    const SCAN: u8 = 0xda;
+    const END: [u8; 2] = [0xff, 0xd9];
+    let mut rest = image.get(2..)?;
+    loop {
+        let ([0xff, marker], after) = rest.split_first_chunk::<2>()? else { return None };
+        // Any marker may be filled up with more of its first byte; some stand alone.
+        match *marker {
+            0xff => {
+                rest = rest.get(1..)?;
+                continue;
+            }
+            0x01 | 0xd0..=0xd7 => {
+                rest = after;
+                continue;
+            }
+            _ => {}
+        }
+        let length = usize::from(u16::from_be_bytes(*after.first_chunk::<2>()?));
+        rest = after.get(length.max(2)..)?;
+        if *marker == SCAN {
+            return rest.windows(2).any(|pair| pair == END).then_some(());
+        }
+    }
+}
+
+/// As long as its first chunk says.
+fn is_whole_webp(image: &[u8]) -> Option<()> {
+    let length = u32::from_le_bytes(*image.get(4..)?.first_chunk::<4>()?);
+    (image.len() >= usize::try_from(length).ok()?.checked_add(8)?).then_some(())
+}
+
+/// Blocks up to the one that ends it; at least one of them is an image.
+fn is_whole_gif(image: &[u8]) -> Option<()> {
+    const HEAD: usize = 13;
+    let mut rest = image.get(HEAD + color_table(*image.get(10)?)..)?;
+    let mut has_image = false;
+    loop {
+        let (&kind, after) = rest.split_first()?;
+        rest = match kind {
+            // An extension, of any kind.
+            0x21 => blocks(after.get(1..)?)?,
+            // An image: where it is, its colors, the size of its codes, its pixels.
+            0x2c => {
+                has_image = true;
+                blocks(after.get(9 + color_table(*after.get(8)?) + 1..)?)?
+            }
+            0x3b => return has_image.then_some(()),
+            _ => return None,
+        };
+    }
+}
+
+/// Bytes of a table of colors, by the flags that tell of it.
+fn color_table(flags: u8) -> usize {
+    if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
+}
+
+/// What follows a series of GIF's blocks.
+fn blocks(mut rest: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (&length, after) = rest.split_first()?;
+        rest = after.get(usize::from(length)..)?;
+        if length == 0 {
+            return Some(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_image_of_the_four_kinds_are_refused() {
+        for bad in [
+            &b""[..],
+            b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>",
+            b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0",
+            b"<html>GIF89a\x01\0\x01\0",
+        ] {
+            assert_eq!(judge(bad), Err(NoIcon::Kind), "{bad:?}");
+        }
+        let gif = |width: u8| {
+            let mut image = b"GIF89a\0\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;".to_vec();
+            image[6] = width;
+            image
+        };
+        assert_eq!(judge(&gif(1)), Ok(IconFormat::Gif));
+        assert_eq!(judge(&gif(0)), Err(NoIcon::Incomplete));
+        assert_eq!(judge(b"GIF89a\x01\0\x01\0\0\0\0"), Err(NoIcon::Incomplete));
+    }
+
+    /// A JPEG with an odd but good beginning: a marker that is filled up, one that stands alone.
+    #[test]
+    fn markers_may_be_filled_up_and_stand_alone() {
+        let mut image =
+            b"\xff\xd8\xff\xff\xff\xfe\0\x04hi\xff\x01\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0".to_vec();
+        image.extend(b"\xff\xda\0\x08\x01\x01\0\0?\0\xd2\xcf");
+        assert_eq!(is_whole_jpeg(&image), None);
+        image.extend(b"\xff\xd9");
+        assert_eq!(is_whole_jpeg(&image), Some(()));
+    }
+
+    #[test]
+    fn no_length_leads_out_of_the_image() {
+        for bytes in [&b"\x89PNG\r\n\x1a\n\xff\xff\xff\xffIDAT"[..], b"\x89PNG\r\n\x1a\n", b"\x89PNG", b""] {
+            assert_eq!(is_whole_png(bytes), None);
+        }
+        for bytes in [
+            &b"GIF89a\x01\0\x01\0\xff\0\0"[..],
+            b"GIF89a\x01\0\x01\0\0\0\0,",
+            b"GIF89a\x01\0\x01\0\0\0\0!\xf9\xff",
+            b"GIF",
+        ] {
+            assert_eq!(is_whole_gif(bytes), None);
+        }
+        assert_eq!(is_whole_webp(b"RIFF\xff\xff\xff\xffWEBP"), None);
+        assert_eq!(is_whole_jpeg(b"\xff\xd8\xff\xe0\xff\xff"), None);
+    }
+}
