@@ -33,6 +33,7 @@ mod hostile_http;
 mod idempotency;
 mod invalidation;
 mod invites;
+mod mail;
 mod master_key;
 mod metering;
 mod open_tabs;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Child;
 
 use super::{eventually, ports, tools};
@@ -21,6 +21,21 @@ for path in sys.argv[1:]:
     letters.append({'headers': [[name, str(value)] for name, value in letter.items()], 'parts': parts})
 print(json.dumps(letters))
 ";
+
+const SERVER: &str = include_str!("mail_server.py");
+/// What a strict server wants to hear.
+pub const LOGIN: (&str, &str) = ("post@example.com", "päss: w/rd?");
+
+/// How a server is reached, and what it does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Strict {
+    /// `starttls`, which it insists on, or `implicit`; plain text when absent.
+    pub tls: Option<&'static str>,
+    /// It wants [`LOGIN`].
+    pub login: bool,
+    /// What it refuses: `sender`, `recipient`, `recipient, for now`, `letter`, or `to answer`.
+    pub refuses: Option<&'static str>,
+}
 
 /// The server.
 pub struct Mailbox {
@@ -41,6 +56,32 @@ impl Mailbox {
         })
         .await;
         Self { port, folder, _server: server }
+    }
+
+    /// One that is as strict as servers of the world. Its certificate is for 127.0.0.1, by an authority of its own.
+    pub async fn strict(folder: &Path, how: Strict) -> Self {
+        let (mail, port) = (folder.join("mail"), ports::free());
+        let (certificate, key) = (folder.join("mail.pem"), folder.join("mail.key"));
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let wanted = json!({
+            "folder": mail, "port": port, "tls": how.tls, "refuses": how.refuses, "certificate": certificate, "key": key,
+            "login": how.login.then_some(LOGIN),
+        });
+        let mut server = tools::program("python3");
+        server.args(["-u", "-c", SERVER, &wanted.to_string()]);
+        let server = server.spawn().unwrap();
+        eventually(Duration::from_secs(30), "the mail server is ready", async || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        })
+        .await;
+        Self { port, folder: mail, _server: server }
+    }
+
+    /// The certificate of a strict server in `folder`, as who trusts it has it.
+    pub fn certificate(folder: &Path) -> PathBuf {
+        folder.join("mail.pem")
     }
 
     /// `mail.url`.

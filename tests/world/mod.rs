@@ -90,6 +90,12 @@ impl Builder {
         self
     }
 
+    /// A variable of the programs' environment that is none of ours.
+    pub fn variable(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.env.push((name.to_owned(), value.to_string()));
+        self
+    }
+
     /// The world, ready.
     pub async fn start(self) -> World {
         let template = Template::shared().await;
