@@ -166,6 +166,65 @@ async fn pending_invites_are_listed_and_revoked() {
 }
 
 #[tokio::test]
+async fn of_revoking_and_accepting_at_once_one_happens() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    let mut joined = 0;
+    for round in 0..12 {
+        let invite = org.invite("member").await;
+        let person = world.user(&format!("person-{round}")).await;
+        let revoking = org.owner.delete(&org.path(&format!("/invites/{}", invite["id"].as_str().unwrap())));
+        let token = token_of(&invite);
+        let (revoked, accepted) = tokio::join!(revoking.into_future(), accept(&person, &token).into_future());
+        match (revoked.status.as_u16(), accepted.status.as_u16()) {
+            (200, 404) => {}
+            (404, 200) => joined += 1,
+            _ => panic!("{} and {}", revoked.text(), accepted.text()),
+        }
+        let is_member = person.get("/orgs/acme").await.status == 200;
+        assert_eq!(is_member, accepted.status == 200, "round {round}");
+    }
+    assert_eq!(org.roles().await.len(), 1 + joined);
+}
+
+#[tokio::test]
+async fn an_org_that_is_deleted_takes_its_invites_along() {
+    let world = World::start().await;
+    let person = world.user("person").await;
+    for round in 0..8 {
+        let owner = world.user(&format!("owner-{round}")).await;
+        let org = owner.create_org(&format!("acme-{round}")).await;
+        let token = token_of(&org.invite("admin").await);
+        let deleting = org.owner.delete(&org.path(""));
+        let (deleted, accepted) = tokio::join!(deleting.into_future(), accept(&person, &token).into_future());
+        deleted.ok();
+        assert!([200, 404].contains(&accepted.status.as_u16()), "{}", accepted.text());
+        world.nobody().get(&format!("/invites/{token}")).await.assert_error(404, "not_found");
+        accept(&person, &token).await.assert_error(404, "not_found");
+    }
+    assert_eq!(person.get("/orgs").await.ok()["orgs"], json!([]));
+    assert_eq!(world.sql_number("SELECT count(*) FROM invites").await, 0);
+}
+
+#[tokio::test]
+async fn an_invite_is_good_until_its_last_moment() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    let (last, over) = (token_of(&org.invite("member").await), token_of(&org.invite("member").await));
+    let expire = async |token: &str, at: &str| {
+        let sql = format!("UPDATE invites SET expires_at = {at} WHERE secret_hash = sha256('{token}'::bytea)");
+        world.sql(&sql).await;
+    };
+    expire(&last, "now() + interval '10 seconds'").await;
+    expire(&over, "now()").await;
+    let eve = world.user("eve").await;
+    world.nobody().get(&format!("/invites/{last}")).await.ok();
+    accept(&eve, &last).await.ok();
+    world.nobody().get(&format!("/invites/{over}")).await.assert_error(404, "not_found");
+    accept(&world.user("late").await, &over).await.assert_error(404, "not_found");
+}
+
+#[tokio::test]
 async fn an_invite_lasts_while_its_sender_may_invite() {
     let world = World::start().await;
     let (org, admin) = world.org_with(Role::Admin).await;
