@@ -66,6 +66,14 @@ pub async fn find(db: impl PgExecutor<'_>, user: &UserId) -> Result<Option<Grant
     .await
 }
 
+/// Forgets what the person with this account at the code host granted: they took it back there.
+pub async fn revoke(conn: &mut PgConnection, vcs_id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM code_host_grants g USING users u WHERE u.id = g.user_id AND u.vcs_id = $1", vcs_id)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
 /// Takes the right to renew this version until `until`. False when somebody else has it, or has renewed already.
 pub async fn begin_refresh(
     db: impl PgExecutor<'_>,

@@ -108,6 +108,24 @@ pub async fn set_suspended(conn: &mut PgConnection, id: i64, at: Option<Timestam
         .map(drop)
 }
 
+/// Follows the account of an installation to its new login and picture.
+pub async fn rename(
+    conn: &mut PgConnection,
+    id: i64,
+    account: &str,
+    avatar_url: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE installations SET account = $2, avatar_url = coalesce($3, avatar_url) WHERE id = $1",
+        id,
+        account,
+        avatar_url,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
 /// The picture that stands for an org without an icon: of the owner of a repository that one of its projects is linked
 /// to, else of an account whose installation is shared with it; the oldest of each.
 pub async fn avatar_of_org(db: impl PgExecutor<'_>, org: &OrgId) -> Result<Option<String>, sqlx::Error> {

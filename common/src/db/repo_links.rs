@@ -137,6 +137,45 @@ pub async fn rename(conn: &mut PgConnection, repo_id: i64, repo: &RepoName) -> R
         .map(drop)
 }
 
+/// Follows the repositories of an installation whose account was called `from` and is called `to` now.
+pub async fn rename_owner(conn: &mut PgConnection, installation: i64, from: &str, to: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_links SET repo = $3 || '/' || split_part(repo, '/', 2)
+         WHERE installation_id = $1 AND lower(split_part(repo, '/', 1)) = lower($2)",
+        installation,
+        from,
+        to,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Follows a repository to another account, whose installation is another one. Links of orgs with which that one is shared
+/// go on; all others end, because nobody has shown that they may read it there.
+pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) -> Result<Vec<Ended>, sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_links l SET installation_id = s.installation_id
+         FROM installation_shares s
+         WHERE l.repo_id = $1 AND l.installation_id <> $2 AND s.installation_id = $2 AND s.org_id = l.org_id",
+        repo_id,
+        installation,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query_as!(
+        Ended,
+        r#"WITH ended AS (DELETE FROM repo_links WHERE repo_id = $1 AND installation_id <> $2 RETURNING project_id)
+           SELECT p.id AS "project: ProjectId", p.name AS "name: ProjectName", p.org_id AS "org: OrgId",
+                  o.name AS "org_name?: OrgName"
+           FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
+        repo_id,
+        installation,
+    )
+    .fetch_all(conn)
+    .await
+}
+
 /// A link that has ended by itself.
 #[derive(Debug)]
 pub struct Ended {

@@ -30,6 +30,14 @@ pub struct Identity {
     pub email: Option<String>,
 }
 
+/// Follows an account of the code host to its new login.
+pub async fn rename(conn: &mut PgConnection, vcs_id: &str, login: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE users SET vcs_login = $2 WHERE vcs_id = $1 AND vcs_login <> $2", vcs_id, login)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
 /// The user behind `identity`: made at the first sign-in, and brought up to date at every later one.
 pub async fn upsert(conn: &mut PgConnection, identity: &Identity, now: Timestamp) -> Result<User, sqlx::Error> {
     sqlx::query_as!(

@@ -3,9 +3,10 @@
 use common::{
     db::{
         audit::{self, Actor, Entry},
-        installations,
+        code_host_grants, installations,
         repo_deploys::{self, Push},
         repo_links::{self, Ended},
+        users,
     },
     domain::{
         Timestamp,
@@ -27,7 +28,9 @@ pub(super) enum Event {
     Push(PushEvent),
     Installation(InstallationEvent),
     InstallationRepositories(RepositoriesEvent),
+    InstallationTarget(TargetEvent),
     Repository(RepositoryEvent),
+    Authorization(AuthorizationEvent),
     Other,
 }
 
@@ -60,9 +63,47 @@ pub(super) struct RepositoriesEvent {
 }
 
 #[derive(Deserialize)]
+pub(super) struct TargetEvent {
+    action: String,
+    installation: Numbered,
+    account: Account,
+    changes: Option<Changes>,
+}
+
+#[derive(Deserialize)]
+struct Account {
+    id: u64,
+    /// An enterprise has a slug in place of a login.
+    login: Option<String>,
+    avatar_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Changes {
+    login: Option<Change>,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    from: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct AuthorizationEvent {
+    action: String,
+    sender: Identified,
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    id: u64,
+}
+
+#[derive(Deserialize)]
 pub(super) struct RepositoryEvent {
     action: String,
     repository: Repository,
+    installation: Option<Numbered>,
     sender: Option<Sender>,
 }
 
@@ -93,7 +134,9 @@ pub(super) fn read(kind: &str, body: &[u8]) -> Result<Event, ApiError> {
         "push" => Event::Push(parse(body)?),
         "installation" => Event::Installation(parse(body)?),
         "installation_repositories" => Event::InstallationRepositories(parse(body)?),
+        "installation_target" => Event::InstallationTarget(parse(body)?),
         "repository" => Event::Repository(parse(body)?),
+        "github_app_authorization" => Event::Authorization(parse(body)?),
         // `ping` among them: that it was taken is all it asks.
         _ => Event::Other,
     })
@@ -126,10 +169,21 @@ pub(super) async fn apply(conn: &mut PgConnection, event: &Event, now: Timestamp
                 let ended = repo_links::end_all(conn, None, None, Some(&[event.repository.id])).await?;
                 record(conn, &ended, actor(event.sender.as_ref()), now).await?;
             }
-            (_, Ok(name)) => repo_links::rename(conn, event.repository.id, &name).await?,
+            (action, Ok(name)) => {
+                repo_links::rename(conn, event.repository.id, &name).await?;
+                if let ("transferred", Some(installation)) = (action, &event.installation) {
+                    let ended = repo_links::transfer(conn, event.repository.id, installation.id).await?;
+                    record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+                }
+            }
             _ => {}
         },
-        Event::InstallationRepositories(_) | Event::Other => {}
+        Event::InstallationTarget(event) if event.action == "renamed" => rename_account(conn, event).await?,
+        // The person took back what they had granted: the tokens work no more.
+        Event::Authorization(event) if event.action == "revoked" => {
+            code_host_grants::revoke(conn, &event.sender.id.to_string()).await?;
+        }
+        Event::InstallationRepositories(_) | Event::InstallationTarget(_) | Event::Authorization(_) | Event::Other => {}
     }
     Ok(0)
 }
@@ -153,6 +207,22 @@ async fn push(conn: &mut PgConnection, event: &PushEvent, now: Timestamp) -> Res
         pusher: &pusher,
     };
     repo_deploys::queue(conn, &push, now).await
+}
+
+/// An account is called otherwise now: its installation, its repositories, and the person whose it is.
+async fn rename_account(conn: &mut PgConnection, event: &TargetEvent) -> Result<(), sqlx::Error> {
+    let Account { id, login, avatar_url } = &event.account;
+    // What can be the owner in a repository's name is kept, and nothing else.
+    let Some(login) = login.as_deref().filter(|login| format!("{login}/x").parse::<RepoName>().is_ok()) else {
+        return Ok(());
+    };
+    let avatar = avatar_url.as_deref().filter(|url| url.starts_with("https://"));
+    installations::rename(conn, event.installation.id, login, avatar).await?;
+    users::rename(conn, &id.to_string(), login).await?;
+    if let Some(Change { from }) = event.changes.as_ref().and_then(|changes| changes.login.as_ref()) {
+        repo_links::rename_owner(conn, event.installation.id, from, login).await?;
+    }
+    Ok(())
 }
 
 /// The id that stands for no commit.
