@@ -2,15 +2,16 @@
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
-use std::{io::Write as _, time::Duration};
+use std::{io::Write as _, path::Path, time::Duration};
 
 use crate::{
     stubs::codehost::{
         CLIENT_ID, CodeHost, Step,
+        app::{APP_ID, APP_KEY},
         webhook::{NOTHING, WEBHOOK_SECRET, Webhook},
     },
     world::{
-        Actor, World,
+        Actor, Builder, World,
         answer::{Answer, secret},
         eventually,
     },
@@ -23,11 +24,28 @@ const SOON: Duration = Duration::from_secs(20);
 pub(super) struct Scene {
     pub(super) host: CodeHost,
     pub(super) world: World,
+    /// Where the app's key lies.
+    _keys: tempfile::TempDir,
 }
 
 impl Scene {
     pub(super) async fn start() -> Self {
+        Self::with(|world, _| world).await
+    }
+
+    /// A scene in which the app has its key.
+    pub(super) async fn with_app() -> Self {
+        Self::with(|world, keys| {
+            let file = keys.join("app.pem");
+            std::fs::write(&file, APP_KEY).unwrap();
+            world.set("CODE_HOST__APP_ID", APP_ID).set("CODE_HOST__PRIVATE_KEY_FILE", file.display())
+        })
+        .await
+    }
+
+    async fn with(set: impl FnOnce(Builder, &Path) -> Builder) -> Self {
         let host = CodeHost::start().await;
+        let keys = tempfile::tempdir().unwrap();
         let world = World::builder()
             .set("CODE_HOST__KIND", "github")
             .set("CODE_HOST__WEB_URL", &host.url)
@@ -36,19 +54,29 @@ impl Scene {
             .set("CODE_HOST__CLIENT_SECRET", "shh")
             .set("CODE_HOST__WEBHOOK_SECRET", WEBHOOK_SECRET)
             .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000)
-            .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000)
-            .start()
-            .await;
-        Self { host, world }
+            .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000);
+        let world = set(world, keys.path()).start().await;
+        Self { host, world, _keys: keys }
     }
 
     /// `mona`, whose installation 7 on `acme` reaches the repository 70, `acme/site`.
     pub(super) async fn with_repo() -> (Self, Actor) {
-        let scene = Self::start().await;
-        scene.host.install(7, "acme", "Organization", &["mona"]);
-        scene.host.create_repo(7, 70, "acme/site");
-        let mona = scene.sign_in("mona").await;
+        Self::start().await.with_monas_repo().await
+    }
+
+    /// The same, with a project `site` that is linked to the repository.
+    pub(super) async fn linked(self) -> (Self, Actor) {
+        let (scene, mona) = self.with_monas_repo().await;
+        mona.create_project("site").await;
+        mona.post("/projects/site/repo").json(&link("acme/site")).await.ok();
         (scene, mona)
+    }
+
+    async fn with_monas_repo(self) -> (Self, Actor) {
+        self.host.install(7, "acme", "Organization", &["mona"]);
+        self.host.create_repo(7, 70, "acme/site");
+        let mona = self.sign_in("mona").await;
+        (self, mona)
     }
 
     /// Somebody who signed in at the code host.

@@ -10,10 +10,7 @@ use crate::{
 
 /// A scene in which `site` is linked to `acme/site`.
 async fn linked() -> (Scene, Actor) {
-    let (scene, mona) = Scene::with_repo().await;
-    mona.create_project("site").await;
-    mona.post("/projects/site/repo").json(&link("acme/site")).await.ok();
-    (scene, mona)
+    Scene::start().await.linked().await
 }
 
 fn some_push() -> Webhook {

@@ -3,6 +3,7 @@
 //!
 //! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
 
+pub mod app;
 pub mod repos;
 pub mod web;
 pub mod webhook;
@@ -54,10 +55,13 @@ pub enum Step {
 struct Shared {
     state: Mutex<Step>,
     login: Mutex<(u64, String, Option<String>)>,
+    /// Ids of everybody who ever signed in, by login.
+    people: Mutex<HashMap<String, u64>>,
     started: AtomicU32,
     /// Codes of the web flow; emptied by their exchange.
     granted: Mutex<HashMap<String, Option<web::Granted>>>,
     hub: Mutex<repos::Hub>,
+    app: Mutex<app::AppState>,
     url: String,
 }
 
@@ -77,9 +81,11 @@ impl CodeHost {
         let shared = Arc::new(Shared {
             state: Mutex::new(Step::Pending),
             login: Mutex::new((583_231, "octocat".to_owned(), None)),
+            people: Mutex::default(),
             started: AtomicU32::new(0),
             granted: Mutex::default(),
             hub: Mutex::default(),
+            app: Mutex::default(),
             url: url.clone(),
         });
         let router = Router::new()
@@ -102,6 +108,7 @@ impl CodeHost {
     /// Who is signed in there; `email` is the one on the public profile.
     pub fn sign_in(&self, id: u64, login: &str, email: Option<&str>) {
         *self.shared.login.lock().unwrap() = (id, login.to_owned(), email.map(str::to_owned));
+        self.shared.people.lock().unwrap().insert(login.to_owned(), id);
     }
 }
 

@@ -131,11 +131,16 @@ async fn look_up(
 ) -> Result<(installations::Seen, Repository), ApiError> {
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
+    // A person's word first: an installation reaches more than each of those who may use it.
     for reader in readers {
         let looking = async {
             let token = grants::token(app, reader).await?;
             let seen = host.installations(&token).await?.into_iter().find(|seen| seen.id == installation);
             let found = host.find_through(&token, installation, wanted).await?;
+            if let Some(repository) = &found {
+                // As pushes will be read: better refused now than at the first of them.
+                host.app_token(installation, repository.id).await?;
+            }
             Ok::<_, AccessError>(seen.zip(found))
         };
         match looking.await {

@@ -172,6 +172,15 @@ impl From<CodeHostError> for ApiError {
     fn from(error: CodeHostError) -> Self {
         match error {
             CodeHostError::Unauthorized { .. } => sign_in_again().caused_by(error),
+            CodeHostError::Unreached => {
+                let message = "The installation does not reach the repository, or may not read its contents; grant it \
+                               both at the code host.";
+                Self::new(Code::NotFound, message).caused_by(error)
+            }
+            CodeHostError::Suspended => {
+                let message = "The installation is suspended; lift the suspension at the code host.";
+                Self::new(Code::CodeHostError, message).caused_by(error)
+            }
             CodeHostError::RateLimited { after } => {
                 let message = "The code host has been asked too often; please try again later.";
                 Self::new(Code::CodeHostError, message).retry_after(after).caused_by(error)

@@ -16,11 +16,12 @@ use async_trait::async_trait;
 use common::{
     config::{CodeHostKind, Config},
     db::users::Identity,
+    domain::Clock,
 };
 use secrecy::SecretString;
 
 pub use admit::admit;
-pub use repositories::{Repositories, Repository};
+pub use repositories::{Account, AppToken, Repositories, Repository};
 
 /// Signing in at a code host: on a device by RFC 8628, in a browser by its web flow.
 #[async_trait]
@@ -135,6 +136,15 @@ pub enum CodeHostError {
         /// What was asked.
         call: &'static str,
     },
+    /// Our app's key is not taken: it is another app's, or was revoked.
+    #[error("the code host does not take our app's key; look at code_host.app_id and code_host.private_key_file")]
+    AppRefused,
+    /// The installation was suspended.
+    #[error("the installation is suspended at the code host")]
+    Suspended,
+    /// The installation does not reach the repository, or may not read its contents.
+    #[error("the installation does not reach the repository, or may not read its contents")]
+    Unreached,
     /// We ask too often.
     #[error("the code host wants to be left alone for {} s", after.as_secs())]
     RateLimited {
@@ -172,18 +182,48 @@ impl CodeHostError {
     /// Whether the same call may well succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::RateLimited { .. } | Self::Spool(_) | Self::Answer { .. } => true,
+            Self::Unreachable(_)
+            | Self::RateLimited { .. }
+            | Self::Spool(_)
+            | Self::Answer { .. }
+            | Self::AppRefused => true,
             Self::Status { status, .. } => *status >= 500 || *status == 408,
-            Self::Unauthorized { .. } | Self::NotFound { .. } | Self::TooLarge { .. } => false,
+            Self::Unauthorized { .. }
+            | Self::NotFound { .. }
+            | Self::Suspended
+            | Self::Unreached
+            | Self::TooLarge { .. } => false,
+        }
+    }
+
+    /// Whether a token was refused. GitHub does so also with one that is too new for some of its servers.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Unauthorized { .. } | Self::Status { status: 403, .. })
+    }
+
+    /// The same error for one more who waited for the call.
+    fn again(&self) -> Self {
+        match self {
+            Self::Unauthorized { call } => Self::Unauthorized { call },
+            Self::NotFound { call } => Self::NotFound { call },
+            Self::AppRefused => Self::AppRefused,
+            Self::Suspended => Self::Suspended,
+            Self::Unreached => Self::Unreached,
+            Self::RateLimited { after } => Self::RateLimited { after: *after },
+            Self::TooLarge { call } => Self::TooLarge { call },
+            Self::Status { call, status } => Self::Status { call, status: *status },
+            Self::Unreachable(_) | Self::Spool(_) | Self::Answer { .. } => {
+                Self::Answer { call: "a call that others wait for", reason: self.to_string() }
+            }
         }
     }
 }
 
 /// The configured code host.
-pub fn from_config(config: &Config) -> anyhow::Result<Arc<dyn CodeHost>> {
+pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn CodeHost>> {
     let host = &config.code_host;
     Ok(match host.kind {
-        CodeHostKind::Github => Arc::new(github::Github::new(host)?),
+        CodeHostKind::Github => Arc::new(github::Github::new(host, clock.clone())?),
         CodeHostKind::Local => {
             anyhow::ensure!(!host.client_secret.is_empty(), "code_host.client_secret must hold the operator's secret");
             Arc::new(local::Local::new(&config.site.base_url))

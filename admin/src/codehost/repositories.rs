@@ -11,11 +11,20 @@ use secrecy::SecretString;
 
 use super::{CodeHostError, UserGrant};
 
-/// A code host's repositories. Every call is made in the name of the person whose token it is.
+/// A code host's repositories. Every call is made in the name of the person, or of the app, whose token it is.
 #[async_trait]
 pub trait Repositories: Send + Sync {
     /// The next tokens; none when the refresh token does not work any more.
     async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError>;
+
+    /// A token of our own app that reads one repository through an installation; none when the app has no key.
+    async fn app_token(&self, installation: i64, repo_id: i64) -> Result<Option<AppToken>, CodeHostError>;
+
+    /// Says that the app's token was refused, so that the next one is another.
+    async fn refuse_app_token(&self, installation: i64, repo_id: i64);
+
+    /// Whether that account may read the repository, as the app sees it. False also when the app cannot tell.
+    async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError>;
 
     /// The installations that the person may use.
     async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError>;
@@ -47,6 +56,24 @@ pub trait Repositories: Send + Sync {
         sha: &CommitSha,
         folder: &Path,
     ) -> Result<File, CodeHostError>;
+}
+
+/// A token of our own app, which reads one repository.
+#[derive(Debug, Clone)]
+pub struct AppToken {
+    /// The token.
+    pub token: SecretString,
+    /// What the repository is called now.
+    pub repo: RepoName,
+}
+
+/// An account at the code host.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// The code host's id: it stays when the login changes.
+    pub vcs_id: String,
+    /// The login, as it was at the last sign-in.
+    pub login: String,
 }
 
 /// A repository.

@@ -198,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn an_apps_id_is_a_number_or_text() {
+        for (text, env) in [("[code_host]\napp_id = 123\n", vec![]), ("", vec![("SVC__CODE_HOST__APP_ID", "123")])] {
+            assert_eq!(load(text, &env).unwrap().code_host.app_id.as_deref(), Some("123"));
+        }
+        assert_eq!(load("[code_host]\nclient_id = \"x\"\n", &[]).unwrap().code_host.app_id, None);
+    }
+
+    #[test]
     fn a_wrong_type_names_its_section_or_variable() {
         let error = load("[postgres]\nmax_connections = \"many\"\n", &[]).unwrap_err().to_string();
         assert!(error.contains("[postgres]"), "{error}");

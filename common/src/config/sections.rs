@@ -180,6 +180,12 @@ pub struct CodeHost {
     pub client_secret: String,
     /// What push webhooks are signed with.
     pub webhook_secret: String,
+    /// Our GitHub App's id, as its settings page shows it; `client_id` when absent, which GitHub takes as well.
+    #[serde(deserialize_with = "number_or_text")]
+    pub app_id: Option<String>,
+    /// The file of the app's private key, as GitHub gave it. With it, pushes are read in the app's own name (installation
+    /// access tokens); without it, in the name of who shared the installation or linked the repository.
+    pub private_key_file: Option<PathBuf>,
 }
 
 impl Default for CodeHost {
@@ -191,8 +197,24 @@ impl Default for CodeHost {
             client_id: String::new(),
             client_secret: String::new(),
             webhook_secret: String::new(),
+            app_id: None,
+            private_key_file: None,
         }
     }
+}
+
+/// GitHub shows a number, which one writes as such.
+fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Number(u64),
+        Text(String),
+    }
+    Ok(Option::<Id>::deserialize(deserializer)?.map(|id| match id {
+        Id::Number(number) => number.to_string(),
+        Id::Text(text) => text,
+    }))
 }
 
 /// Which code host.

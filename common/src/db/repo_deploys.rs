@@ -89,6 +89,8 @@ pub async fn claim(db: impl PgExecutor<'_>, now: Timestamp, until: Timestamp) ->
 pub struct Target {
     /// The right to deploy there.
     pub permit: Permit<Deploy>,
+    /// By which installation it is read.
+    pub installation: i64,
     /// The code host's id of the repository.
     pub repo_id: i64,
     /// `owner/name`.
@@ -99,23 +101,36 @@ pub struct Target {
     pub directory: Directory,
     /// The commit that was deployed last, or failed to be.
     pub last_sha: Option<CommitSha>,
-    /// Whose grants to read it with, in this order.
-    pub readers: Vec<UserId>,
+    /// In whose name to read it, in this order.
+    pub readers: Vec<Reader>,
+}
+
+/// A person in whose name a repository may be read.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Ours.
+    pub user: UserId,
+    /// The code host's id of the account.
+    pub vcs_id: String,
+    /// The login, as it was at the last sign-in.
+    pub login: String,
 }
 
 /// What a push deploys; none when its link is not alive any more.
 pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Option<Target>, sqlx::Error> {
     // A person reads for an org only while they belong to it.
     let link = sqlx::query!(
-        r#"SELECT p.name AS "name: ProjectName", l.repo_id, l.repo AS "repo: RepoName", l.branch AS "branch: Branch",
+        r#"SELECT p.name AS "name: ProjectName", l.installation_id, l.repo_id, l.repo AS "repo: RepoName", l.branch AS "branch: Branch",
                   l.directory AS "directory: Directory", l.last_sha AS "last_sha: CommitSha",
-                  coalesce(s.shared_by, p.user_id) AS "reader!: UserId",
-                  (SELECT m.user_id FROM org_members m WHERE m.org_id = l.org_id AND m.user_id = l.linked_by)
-                      AS "other_reader: UserId"
+                  reader.id AS "reader: UserId", reader.vcs_id, reader.vcs_login,
+                  other.id AS "other?: UserId", other.vcs_id AS "other_vcs_id?", other.vcs_login AS "other_login?"
            FROM repo_links l
            JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
            JOIN installations i ON i.id = l.installation_id AND i.suspended_at IS NULL
            LEFT JOIN installation_shares s ON s.installation_id = l.installation_id AND s.org_id = l.org_id
+           JOIN users reader ON reader.id = coalesce(s.shared_by, p.user_id)
+           LEFT JOIN org_members m ON m.org_id = l.org_id AND m.user_id = l.linked_by
+           LEFT JOIN users other ON other.id = m.user_id
            WHERE l.project_id = $1"#,
         project.as_str(),
     )
@@ -123,10 +138,15 @@ pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Opti
     .await?;
     let Some(link) = link else { return Ok(None) };
     let Some(permit) = projects::permit_linked(conn, project).await? else { return Ok(None) };
-    let mut readers = vec![link.reader];
-    readers.extend(link.other_reader.filter(|other| *other != readers[0]));
+    let mut readers = vec![Reader { user: link.reader, vcs_id: link.vcs_id, login: link.vcs_login }];
+    if let (Some(user), Some(vcs_id), Some(login)) = (link.other, link.other_vcs_id, link.other_login)
+        && user != readers[0].user
+    {
+        readers.push(Reader { user, vcs_id, login });
+    }
     Ok(Some(Target {
         permit,
+        installation: link.installation_id,
         repo_id: link.repo_id,
         repo: link.repo,
         branch: link.branch,

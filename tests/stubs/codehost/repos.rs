@@ -12,11 +12,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Redirect, Response},
-    routing::get,
+    routing::{get, post},
 };
 use serde_json::{Value, json};
 
-use super::{CodeHost, Shared};
+use super::{
+    CodeHost, Shared,
+    app::{self, Scope},
+};
 
 /// What the repositories' part of the code host does from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,12 +71,14 @@ pub(super) struct Hub {
     /// Whose token is which.
     tokens: HashMap<String, String>,
     refresh_tokens: HashMap<String, String>,
+    /// Tokens of the app, and what each reads.
+    app_tokens: HashMap<String, Scope>,
     /// Tokens end, and come with another to renew them.
     expiring: bool,
     issued: u32,
     refreshed: u32,
-    installations: Vec<Installation>,
-    repos: Vec<Repo>,
+    pub(super) installations: Vec<Installation>,
+    pub(super) repos: Vec<Repo>,
     /// Gzipped tarballs, by commit.
     commits: HashMap<String, Vec<u8>>,
     /// Paths of the calls so far.
@@ -114,6 +119,35 @@ impl Hub {
         self.tokens.get(token).cloned()
     }
 
+    /// A new token of the app.
+    pub(super) fn issue_to_app(&mut self, scope: Scope) -> String {
+        let token = format!("{}{}", app::TOKEN_PREFIX, self.app_tokens.len());
+        self.app_tokens.insert(token.clone(), scope);
+        token
+    }
+
+    /// Who asks.
+    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        if let Some(login) = self.login(headers) {
+            return Some(Caller::Person(login));
+        }
+        let token = headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
+        self.app_tokens.get(token).cloned().map(Caller::App)
+    }
+
+    /// The repository of that name, if the caller reaches it.
+    fn find_for(&self, caller: &Caller, owner: &str, name: &str) -> Option<&Repo> {
+        match caller {
+            Caller::Person(login) => self.find(login, owner, name),
+            Caller::App(scope) => {
+                let full_name = format!("{owner}/{name}");
+                let installation = self.installations.iter().find(|known| known.id == scope.installation)?;
+                let reached = |repo: &&Repo| scope.repos.contains(&repo.id) && installation.repos.contains(&repo.id);
+                self.repos.iter().filter(reached).find(|repo| repo.full_name.eq_ignore_ascii_case(&full_name))
+            }
+        }
+    }
+
     fn reached(&self, login: &str) -> impl Iterator<Item = &Repo> {
         let mine = self.installations.iter().filter(move |i| i.people.iter().any(|person| person == login));
         let ids: Vec<i64> = mine.flat_map(|installation| installation.repos.clone()).collect();
@@ -124,6 +158,12 @@ impl Hub {
         let full_name = format!("{owner}/{name}");
         self.reached(login).find(|repo| repo.full_name.eq_ignore_ascii_case(&full_name))
     }
+}
+
+/// Who asks: a person, or the app for one of its installations.
+enum Caller {
+    Person(String),
+    App(Scope),
 }
 
 impl CodeHost {
@@ -162,6 +202,44 @@ impl CodeHost {
         let people = people.iter().map(|&person| person.to_owned()).collect();
         let installation = Installation { id, account: account.to_owned(), account_type, people, repos: Vec::new() };
         self.hub(|hub| hub.installations.push(installation));
+    }
+
+    /// The installation is gone, and with it every token of the app for it.
+    pub fn uninstall(&self, id: i64) {
+        self.hub(|hub| {
+            hub.installations.retain(|installation| installation.id != id);
+            hub.app_tokens.retain(|_, scope| scope.installation != id);
+        });
+    }
+
+    /// Takes a person's access to what an installation reaches away, or gives it.
+    pub fn set_people(&self, installation: i64, people: &[&str]) {
+        let people = people.iter().map(|&person| person.to_owned()).collect();
+        self.hub(|hub| hub.installations.iter_mut().find(|known| known.id == installation).unwrap().people = people);
+    }
+
+    /// The repository is another account's now.
+    pub fn move_repo(&self, repo: i64, from: i64, to: i64) {
+        self.deselect(from, repo);
+        self.hub(|hub| hub.installations.iter_mut().find(|known| known.id == to).unwrap().repos.push(repo));
+    }
+
+    /// The installation reaches the repository no more.
+    pub fn deselect(&self, installation: i64, repo: i64) {
+        self.hub(|hub| {
+            let installation = hub.installations.iter_mut().find(|known| known.id == installation).unwrap();
+            installation.repos.retain(|known| *known != repo);
+        });
+    }
+
+    /// Every token of the app stops working.
+    pub fn revoke_app_tokens(&self) {
+        self.hub(|hub| hub.app_tokens.clear());
+    }
+
+    /// How many tokens the app was given.
+    pub fn app_tokens(&self) -> usize {
+        self.calls("/access_tokens")
     }
 
     /// A repository that the installation reaches, without a commit.
@@ -222,6 +300,8 @@ impl CodeHost {
 /// The routes of this part.
 pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
     Router::new()
+        .route("/app/installations/{id}/access_tokens", post(app::create_token))
+        .route("/repos/{owner}/{repo}/collaborators/{login}/permission", get(permission))
         .route("/user/installations", get(installations))
         .route("/user/installations/{id}/repositories", get(repositories))
         .route("/repos/{owner}/{repo}", get(repository))
@@ -267,7 +347,7 @@ fn account(login: &str, id: i64, kind: &str) -> Value {
     })
 }
 
-fn view_repo(repo: &Repo) -> Value {
+pub(super) fn view_repo(repo: &Repo) -> Value {
     let (owner, name) = repo.full_name.split_once('/').unwrap();
     json!({
         "id": repo.id, "name": name, "full_name": repo.full_name, "private": true, "default_branch": repo.default_branch,
@@ -342,8 +422,32 @@ async fn repository(
     headers: HeaderMap,
 ) -> Response {
     let hub = shared.hub.lock().unwrap();
-    let Some(login) = hub.login(&headers) else { return bad_credentials() };
-    hub.find(&login, &owner, &name).map_or_else(not_found, |repo| Json(view_repo(repo)).into_response())
+    let Some(caller) = hub.caller(&headers) else { return bad_credentials() };
+    hub.find_for(&caller, &owner, &name).map_or_else(not_found, |repo| Json(view_repo(repo)).into_response())
+}
+
+/// What a person may do there. Whoever may do nothing is told of with `none`.
+async fn permission(
+    State(shared): State<Arc<Shared>>,
+    Path((owner, name, login)): Path<(String, String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    if shared.is_blind() {
+        let body = json!({ "message": "Resource not accessible by integration", "status": "403" });
+        return (StatusCode::FORBIDDEN, Json(body)).into_response();
+    }
+    if shared.lags() {
+        return bad_credentials();
+    }
+    let hub = shared.hub.lock().unwrap();
+    let Some(caller) = hub.caller(&headers) else { return bad_credentials() };
+    if hub.find_for(&caller, &owner, &name).is_none() {
+        return not_found();
+    }
+    let Some(id) = shared.people.lock().unwrap().get(&login).copied() else { return not_found() };
+    let permission = if hub.find(&login, &owner, &name).is_some() { "read" } else { "none" };
+    Json(json!({ "permission": permission, "role_name": permission, "user": { "login": login, "id": id } }))
+        .into_response()
 }
 
 async fn reference(
@@ -352,8 +456,8 @@ async fn reference(
     headers: HeaderMap,
 ) -> Response {
     let hub = shared.hub.lock().unwrap();
-    let Some(login) = hub.login(&headers) else { return bad_credentials() };
-    let Some(repo) = hub.find(&login, &owner, &name) else { return not_found() };
+    let Some(caller) = hub.caller(&headers) else { return bad_credentials() };
+    let Some(repo) = hub.find_for(&caller, &owner, &name) else { return not_found() };
     if repo.branches.is_empty() {
         return (StatusCode::CONFLICT, Json(json!({ "message": "Git Repository is empty." }))).into_response();
     }
@@ -370,8 +474,8 @@ async fn tarball(
     headers: HeaderMap,
 ) -> Response {
     let hub = shared.hub.lock().unwrap();
-    let Some(login) = hub.login(&headers) else { return bad_credentials() };
-    if hub.find(&login, &owner, &name).is_none() || !hub.commits.contains_key(&sha) {
+    let Some(caller) = hub.caller(&headers) else { return bad_credentials() };
+    if hub.find_for(&caller, &owner, &name).is_none() || !hub.commits.contains_key(&sha) {
         return not_found();
     }
     let base = match &hub.fault {

@@ -58,6 +58,15 @@ impl Github {
         if is_api { request.bearer_auth(token.expose_secret()) } else { request }
     }
 
+    /// A call of the REST API that changes something there. Whose it is, the caller says.
+    pub(super) fn api_post(&self, url: Url) -> RequestBuilder {
+        self.client
+            .post(url)
+            .timeout(CALL_TIMEOUT)
+            .header(header::ACCEPT, "application/vnd.github+json")
+            .header("X-GitHub-Api-Version", API_VERSION)
+    }
+
     /// A call of the web's OAuth endpoints, which answer forms unless JSON is asked for.
     pub(super) fn web_post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
         self.client
@@ -143,7 +152,7 @@ pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: Reque
     json(call, succeeded(call, response, |status| status == StatusCode::BAD_REQUEST)?).await
 }
 
-fn succeeded(
+pub(super) fn succeeded(
     call: &'static str,
     response: Response,
     accepts: impl FnOnce(StatusCode) -> bool,
@@ -164,7 +173,7 @@ fn succeeded(
     })
 }
 
-async fn json<T: DeserializeOwned>(call: &'static str, mut response: Response) -> Result<T, CodeHostError> {
+pub(super) async fn json<T: DeserializeOwned>(call: &'static str, mut response: Response) -> Result<T, CodeHostError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
         if body.len() + chunk.len() > ANSWER_MAX {
@@ -179,7 +188,7 @@ async fn json<T: DeserializeOwned>(call: &'static str, mut response: Response) -
 }
 
 /// GitHub limits with 429, and with 403 when its headers say so.
-fn is_rate_limit(status: StatusCode, headers: &HeaderMap) -> bool {
+pub(super) fn is_rate_limit(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         || headers.contains_key(header::RETRY_AFTER)
         || headers.get(RATE_REMAINING).is_some_and(|left| left == "0")
@@ -203,7 +212,7 @@ fn next_page(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use common::config;
+    use common::{config, domain::Clock};
     use http::HeaderValue;
 
     use super::*;
@@ -215,7 +224,7 @@ mod tests {
             client_id: "Iv1.x".to_owned(),
             ..config::CodeHost::default()
         };
-        Github::new(&host).unwrap()
+        Github::new(&host, Clock::system()).unwrap()
     }
 
     #[test]

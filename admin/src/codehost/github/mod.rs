@@ -1,8 +1,9 @@
 //! GitHub, by its documented REST wire format; also GitHub Enterprise Server, and anything else that speaks it.
 //!
-//! [`call`] sends and reads within bounds; [`oauth`] is what every way of signing in ends with; each flow and each noun
+//! [`app`] is our app speaking for itself; [`call`] sends and reads within bounds; [`oauth`] is what every way of signing in ends with; each flow and each noun
 //! has a file of its own.
 
+mod app;
 mod call;
 mod device;
 mod identity;
@@ -13,7 +14,7 @@ mod tarball;
 mod web;
 
 use async_trait::async_trait;
-use common::config;
+use common::{config, domain::Clock};
 use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
@@ -27,15 +28,21 @@ pub struct Github {
     client_secret: SecretString,
     web: String,
     api: String,
+    /// Our app itself, if it has a key.
+    app: Option<app::App>,
 }
 
 impl Github {
     /// The configured application at the configured GitHub.
-    pub fn new(host: &config::CodeHost) -> anyhow::Result<Self> {
+    pub fn new(host: &config::CodeHost, clock: Clock) -> anyhow::Result<Self> {
         anyhow::ensure!(!host.client_id.is_empty(), "code_host.client_id must name your GitHub App (or OAuth app)");
         if host.client_secret.is_empty() {
             tracing::warn!("code_host.client_secret is not set: people can sign in by `svc login`, but not on the web");
         }
+        let app = match &host.private_key_file {
+            None => None,
+            Some(file) => Some(app::App::load(host.app_id.as_deref().unwrap_or(&host.client_id), file, clock)?),
+        };
         let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         Ok(Self {
             client: call::client()?,
@@ -43,6 +50,7 @@ impl Github {
             client_secret: host.client_secret.clone().into(),
             web: base(&host.web_url),
             api: base(&host.api_url),
+            app,
         })
     }
 }

@@ -10,8 +10,8 @@ use common::{
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{CodeHostError, Github, installations::Account, oauth};
-use crate::codehost::{Repositories, Repository, UserGrant};
+use super::{CodeHostError, Github, installations, oauth};
+use crate::codehost::{Account, AppToken, Repositories, Repository, UserGrant};
 
 const REPOSITORY: &str = "GET /repos/{owner}/{repo}";
 const REFERENCE: &str = "GET /repos/{owner}/{repo}/git/ref/{ref}";
@@ -21,7 +21,7 @@ pub(super) struct Repo {
     id: i64,
     pub(super) full_name: String,
     default_branch: String,
-    owner: Account,
+    owner: installations::Account,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +65,18 @@ impl Repositories for Github {
             (None, Some("bad_refresh_token" | "expired_token" | "unauthorized")) => Ok(None),
             (None, error) => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {error:?}") }),
         }
+    }
+
+    async fn app_token(&self, installation: i64, repo_id: i64) -> Result<Option<AppToken>, CodeHostError> {
+        self.app_token_for(installation, repo_id).await
+    }
+
+    async fn refuse_app_token(&self, installation: i64, repo_id: i64) {
+        self.forget_app_token(installation, repo_id).await;
+    }
+
+    async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError> {
+        self.permits(token, repo, account).await
     }
 
     async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError> {

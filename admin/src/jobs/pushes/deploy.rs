@@ -7,9 +7,12 @@ use common::{
     db::{
         audit::Actor,
         deployments::{self, Origin, UploadError},
-        repo_deploys::{self, Claim, Target},
+        repo_deploys::{self, Claim, Reader, Target},
     },
-    domain::{DeploymentId, UserId, repo::CommitSha},
+    domain::{
+        DeploymentId,
+        repo::{CommitSha, RepoName},
+    },
     store::{PublishError, Root},
 };
 use secrecy::SecretString;
@@ -21,7 +24,7 @@ use crate::{
     },
     app::App,
     codehost::{
-        CodeHostError, Repositories,
+        Account, AppToken, CodeHostError, Repositories,
         grants::{self, AccessError},
     },
 };
@@ -30,6 +33,9 @@ use crate::{
 /// webhook is on its way: so often it is asked again before it is believed.
 const SETTLING_TRIES: i32 = 3;
 const SETTLING_PAUSE: Duration = Duration::from_secs(1);
+
+/// Attempts in which a token of our app may be refused before people's are tried.
+const REFUSALS: i32 = 3;
 
 /// What became of a push.
 pub(super) enum Outcome {
@@ -73,9 +79,13 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
     publish(app, claim, &target, &sha, file).await
 }
 
-/// Finds out what is to be deployed, and fetches it: in the name of the first person who can.
+/// Finds out what is to be deployed, and fetches it: as our app where it has a key, else in the name of the first person
+/// who can.
 async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, File), Outcome> {
     let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
+    if let Some(fetched) = fetch_as_app(app, host, claim, target).await? {
+        return Ok(fetched);
+    }
     let mut refused = None;
     for reader in &target.readers {
         match fetch_as(app, host, reader, claim, target).await {
@@ -86,15 +96,73 @@ async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, 
     Err(Outcome::Failed(refused.unwrap_or_else(|| sign_in_again(target))))
 }
 
+/// With a token of our app. None when it has no key, or cannot see that a person of the link may read the repository
+/// still: an installation reaches more than each of those who may use it.
+async fn fetch_as_app(
+    app: &App,
+    host: &dyn Repositories,
+    claim: &Claim,
+    target: &Target,
+) -> Result<Option<(CommitSha, File)>, Outcome> {
+    let (installation, repo_id) = (target.installation, target.repo_id);
+    let token = host.app_token(installation, repo_id).await.map_err(|error| judge(error, target))?;
+    let Some(AppToken { token, repo }) = token else { return Ok(None) };
+    let reading = async {
+        if !may_any_read(host, &token, &repo, target).await? {
+            return Ok(None);
+        }
+        let sha = head(host, &token, &repo, claim, target).await?;
+        let file = host.tarball(&token, &repo, &sha, &app.spool_folder()).await?;
+        Ok(Some((sha, file)))
+    };
+    match reading.await {
+        Ok(fetched) => Ok(fetched),
+        Err(Stop::Outcome(outcome)) => Err(outcome),
+        Err(Stop::Host(error)) if error.is_refusal() => {
+            host.refuse_app_token(installation, repo_id).await;
+            // A new token is not known everywhere at once. One that stays refused may not do this; a person may.
+            if claim.attempts < REFUSALS { Err(Outcome::retry(error)) } else { Ok(None) }
+        }
+        Err(Stop::Host(error)) => Err(judge(error, target)),
+    }
+}
+
+async fn may_any_read(
+    host: &dyn Repositories,
+    token: &SecretString,
+    repo: &RepoName,
+    target: &Target,
+) -> Result<bool, CodeHostError> {
+    for Reader { vcs_id, login, .. } in &target.readers {
+        let account = Account { vcs_id: vcs_id.clone(), login: login.clone() };
+        if host.may_read(token, repo, &account).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Why reading came to its end early.
+enum Stop {
+    Host(CodeHostError),
+    Outcome(Outcome),
+}
+
+impl From<CodeHostError> for Stop {
+    fn from(error: CodeHostError) -> Self {
+        Self::Host(error)
+    }
+}
+
 async fn fetch_as(
     app: &App,
     host: &dyn Repositories,
-    reader: &UserId,
+    reader: &Reader,
     claim: &Claim,
     target: &Target,
 ) -> Result<(CommitSha, File), Outcome> {
     let judge = |error| judge(error, target);
-    let token = match grants::token(app, reader).await {
+    let token = match grants::token(app, &reader.user).await {
         Ok(token) => token,
         Err(AccessError::SignInAgain) => return Err(Outcome::Failed(sign_in_again(target))),
         Err(AccessError::Host(error)) => return Err(judge(error)),
@@ -105,7 +173,10 @@ async fn fetch_as(
     if repository.id != target.repo_id {
         return Err(Outcome::Failed(unreachable(target)));
     }
-    let sha = head(host, &token, claim, target).await?;
+    let sha = head(host, &token, &target.repo, claim, target).await.map_err(|stop| match stop {
+        Stop::Host(error) => judge(error),
+        Stop::Outcome(outcome) => outcome,
+    })?;
     let file = host.tarball(&token, &repository.name, &sha, &app.spool_folder()).await.map_err(judge)?;
     Ok((sha, file))
 }
@@ -114,16 +185,16 @@ async fn fetch_as(
 async fn head(
     host: &dyn Repositories,
     token: &SecretString,
+    repo: &RepoName,
     claim: &Claim,
     target: &Target,
-) -> Result<CommitSha, Outcome> {
-    let head = host.head(token, &target.repo, &target.branch).await.map_err(|error| judge(error, target))?;
-    match head {
+) -> Result<CommitSha, Stop> {
+    match host.head(token, repo, &target.branch).await? {
         Some(head) if head == claim.sha || claim.attempts >= SETTLING_TRIES => {
-            if target.last_sha.as_ref() == Some(&head) { Err(Outcome::Nothing) } else { Ok(head) }
+            if target.last_sha.as_ref() == Some(&head) { Err(Stop::Outcome(Outcome::Nothing)) } else { Ok(head) }
         }
-        None if claim.attempts >= SETTLING_TRIES => Err(Outcome::Nothing),
-        _ => Err(Outcome::Settling(SETTLING_PAUSE)),
+        None if claim.attempts >= SETTLING_TRIES => Err(Stop::Outcome(Outcome::Nothing)),
+        _ => Err(Stop::Outcome(Outcome::Settling(SETTLING_PAUSE))),
     }
 }
 
@@ -216,6 +287,14 @@ fn judge(error: CodeHostError, target: &Target) -> Outcome {
         CodeHostError::TooLarge { .. } => {
             Outcome::Failed(format!("The repository {} is larger than 250 MB at this commit.", target.repo))
         }
+        CodeHostError::Suspended => Outcome::Failed(format!(
+            "The installation through which {} is read is suspended; lift the suspension at the code host and push again.",
+            target.repo
+        )),
+        CodeHostError::Unreached => Outcome::Failed(format!(
+            "The installation does not reach {}, or may not read its contents; grant it both at the code host and push again.",
+            target.repo
+        )),
         _ => Outcome::Failed(unreachable(target)),
     }
 }

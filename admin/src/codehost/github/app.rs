@@ -1,0 +1,241 @@
+//! Our app speaking for itself: a JWT signed with its private key (RS256) gets an installation access token, which reads
+//! one repository for an hour. Nobody has to be signed in for that.
+//!
+//! Tokens are kept in memory until shortly before they end. Many who want the same one at once ask once.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use common::domain::{Clock, Timestamp, repo::RepoName};
+use http::{HeaderMap, StatusCode, header};
+use moka::{Expiry, future::Cache};
+use reqwest::Response;
+use rustls::{
+    SignatureScheme,
+    crypto::aws_lc_rs::sign::any_supported_type,
+    pki_types::{PrivateKeyDer, pem::PemObject as _},
+    sign::SigningKey,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::json;
+use time::OffsetDateTime;
+
+use super::{
+    CodeHostError, Github,
+    call::{self, CALL_TIMEOUT},
+};
+use crate::codehost::{Account, AppToken};
+
+const CREATE: &str = "POST /app/installations/{installation_id}/access_tokens";
+const PERMISSION: &str = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
+/// GitHub's advice for clocks that differ: a JWT was made so long ago.
+const BACKDATED: Duration = Duration::from_mins(1);
+/// GitHub takes 10 minutes; one less for clocks that differ.
+const JWT_LIFETIME: Duration = Duration::from_mins(9);
+/// Clocks that differ by more are worth a second try, with GitHub's own time.
+const CLOCK_SKEW: Duration = Duration::from_secs(30);
+/// What GitHub gives a token. One that claims more is not believed.
+const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
+/// A token is not handed out when it ends so soon: fetching an archive must come to its end.
+const EARLY: Duration = Duration::from_mins(6);
+/// Tokens that are remembered: one for each linked repository that was pushed to in the last hour.
+const TOKENS: u64 = 10_000;
+/// GitHub's servers do not all know a new token at once; a refusal within this time says nothing about it.
+const REPLICATION: Duration = Duration::from_secs(30);
+/// Private keys are smaller.
+const KEY_BYTES: u64 = 64 * 1024;
+
+/// The app, with its key.
+pub(super) struct App {
+    issuer: String,
+    key: Arc<dyn SigningKey>,
+    clock: Clock,
+    tokens: Cache<Wanted, Kept>,
+}
+
+/// Which installation is to read which repository.
+type Wanted = (i64, i64);
+
+#[derive(Clone)]
+struct Kept {
+    token: AppToken,
+    made: Instant,
+    lasts: Duration,
+}
+
+struct UntilItEnds;
+
+impl Expiry<Wanted, Kept> for UntilItEnds {
+    fn expire_after_create(&self, _: &Wanted, kept: &Kept, _: Instant) -> Option<Duration> {
+        Some(kept.lasts.saturating_sub(EARLY))
+    }
+}
+
+#[derive(Deserialize)]
+struct Created {
+    token: String,
+    #[serde(with = "time::serde::rfc3339")]
+    expires_at: OffsetDateTime,
+    #[serde(default)]
+    repositories: Vec<Reached>,
+}
+
+#[derive(Deserialize)]
+struct Reached {
+    id: i64,
+    full_name: String,
+}
+
+#[derive(Deserialize)]
+struct Permission {
+    permission: String,
+    user: Option<Person>,
+}
+
+#[derive(Deserialize)]
+struct Person {
+    id: u64,
+}
+
+impl App {
+    /// The app `issuer` with the key in `file`: PEM, as GitHub gives it (PKCS#1), or PKCS#8.
+    pub(super) fn load(issuer: &str, file: &Path, clock: Clock) -> anyhow::Result<Self> {
+        let shown = file.display();
+        let read = || -> anyhow::Result<Vec<u8>> {
+            let size = std::fs::metadata(file)?.len();
+            anyhow::ensure!(size <= KEY_BYTES, "it is larger than any key");
+            Ok(std::fs::read(file)?)
+        };
+        let pem = read().with_context(|| format!("code_host.private_key_file: cannot read {shown}"))?;
+        let der = PrivateKeyDer::from_pem_slice(&pem)
+            .map_err(|_| anyhow::anyhow!("code_host.private_key_file: {shown} holds no private key in PEM"))?;
+        let key = any_supported_type(&der).ok().filter(|key| key.choose_scheme(&[RS256]).is_some());
+        let key =
+            key.with_context(|| format!("code_host.private_key_file: {shown} holds no RSA key of 2048 bits or more"))?;
+        let tokens = Cache::builder().max_capacity(TOKENS).expire_after(UntilItEnds).build();
+        Ok(Self { issuer: issuer.to_owned(), key, clock, tokens })
+    }
+
+    /// What says that we are the app, for ten minutes.
+    fn jwt(&self, now: Timestamp) -> Result<SecretString, CodeHostError> {
+        let head = json!({ "alg": "RS256", "typ": "JWT" });
+        let claims = json!({
+            "iat": (now - BACKDATED).unix_seconds(),
+            "exp": (now + JWT_LIFETIME).unix_seconds(),
+            "iss": self.issuer,
+        });
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let said = format!("{}.{}", encode(head.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
+        let unsigned = || CodeHostError::Answer { call: CREATE, reason: "the app's key does not sign".to_owned() };
+        let signer = self.key.choose_scheme(&[RS256]).ok_or_else(unsigned)?;
+        let signature = signer.sign(said.as_bytes()).map_err(|_| unsigned())?;
+        Ok(format!("{said}.{}", encode(&signature)).into())
+    }
+}
+
+/// RSASSA-PKCS1-v1_5 with SHA-256: the one algorithm that GitHub takes.
+const RS256: SignatureScheme = SignatureScheme::RSA_PKCS1_SHA256;
+
+impl Github {
+    /// A token that reads one repository through an installation; none when the app has no key.
+    pub(super) async fn app_token_for(
+        &self,
+        installation: i64,
+        repo_id: i64,
+    ) -> Result<Option<AppToken>, CodeHostError> {
+        let Some(app) = &self.app else { return Ok(None) };
+        let making = self.create_token(app, installation, repo_id);
+        let kept = app.tokens.try_get_with((installation, repo_id), making).await;
+        // Whoever waited for another's attempt shares its error.
+        let kept = kept.map_err(|error| Arc::try_unwrap(error).unwrap_or_else(|shared| shared.again()))?;
+        Ok(Some(kept.token))
+    }
+
+    /// The token was refused: it is made anew when it is not so young that GitHub may not know it everywhere yet.
+    pub(super) async fn forget_app_token(&self, installation: i64, repo_id: i64) {
+        let Some(app) = &self.app else { return };
+        let wanted = (installation, repo_id);
+        if app.tokens.get(&wanted).await.is_some_and(|kept| kept.made.elapsed() > REPLICATION) {
+            app.tokens.invalidate(&wanted).await;
+        }
+    }
+
+    /// Whether that account may read the repository; asked with the app's token, which *Metadata* suffices for.
+    pub(super) async fn permits(
+        &self,
+        token: &SecretString,
+        repo: &RepoName,
+        account: &Account,
+    ) -> Result<bool, CodeHostError> {
+        let (owner, name) = repo.parts();
+        let segments = ["repos", owner, name, "collaborators", &account.login, "permission"];
+        let url = self.api_url(PERMISSION, &segments)?;
+        match self.fetch::<Permission>(PERMISSION, url, token).await {
+            // By the account's id: a login that was given up may be somebody else's by now.
+            Ok(Permission { permission, user: Some(user) }) => {
+                Ok(permission != "none" && user.id.to_string() == account.vcs_id)
+            }
+            Ok(_) | Err(CodeHostError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create_token(&self, app: &App, installation: i64, repo_id: i64) -> Result<Kept, CodeHostError> {
+        let mut now = app.clock.now();
+        let mut response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(theirs) = date(response.headers())
+            && theirs.since(now).max(now.since(theirs)) > CLOCK_SKEW
+        {
+            tracing::warn!(%theirs, ours = %now, "this machine's clock and the code host's differ");
+            now = theirs;
+            response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
+        }
+        let answered = date(response.headers()).unwrap_or(now);
+        let response = succeeded(response).await?;
+        let Created { token, expires_at, repositories } = call::json(CREATE, response).await?;
+        let odd = |what: &str| CodeHostError::Answer { call: CREATE, reason: format!("an odd {what}") };
+        // Narrowed to one repository, the answer names that one, by its name of today.
+        let reached = repositories.into_iter().find(|repo| repo.id == repo_id).ok_or_else(|| odd("repository"))?;
+        let repo = reached.full_name.parse().map_err(|_| odd("full_name"))?;
+        let lasts = Timestamp::from(expires_at).since(answered).min(TOKEN_LIFETIME);
+        Ok(Kept { token: AppToken { token: token.into(), repo }, made: Instant::now(), lasts })
+    }
+
+    async fn ask_for_token(
+        &self,
+        jwt: &SecretString,
+        installation: i64,
+        repo_id: i64,
+    ) -> Result<Response, CodeHostError> {
+        let url = self.api_url(CREATE, &["app", "installations", &installation.to_string(), "access_tokens"])?;
+        let body = json!({ "repository_ids": [repo_id], "permissions": { "contents": "read" } });
+        let request = self.api_post(url).timeout(CALL_TIMEOUT).bearer_auth(jwt.expose_secret()).json(&body);
+        Ok(request.send().await.map_err(reqwest::Error::without_url)?)
+    }
+}
+
+/// What the answers to this call mean is its own.
+async fn succeeded(response: Response) -> Result<Response, CodeHostError> {
+    match response.status() {
+        // The key is not this app's, or the app is gone: nothing that whoever pushed can mend.
+        StatusCode::UNAUTHORIZED => Err(CodeHostError::AppRefused),
+        StatusCode::FORBIDDEN if !call::is_rate_limit(response.status(), response.headers()) => {
+            Err(CodeHostError::Suspended)
+        }
+        StatusCode::UNPROCESSABLE_ENTITY => Err(CodeHostError::Unreached),
+        _ => call::succeeded(CREATE, response, |_| false),
+    }
+}
+
+/// GitHub's time.
+fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()?;
+    Some(OffsetDateTime::from(date).into())
+}
