@@ -15,7 +15,7 @@ test: ## Every check and every test, unattended
 check: ## Format, lints, licences: quick, before a commit
 	@.ci/check
 
-bench: ## Measure against nginx, Caddy and h2o; rewrites the tables of bench/README.md
+bench: ## Measure against other servers and AI gateways; rewrites the tables of bench/README.md
 	@bench/run
 
 sqlx: ## Refresh the offline data of the SQL macros (.sqlx) after a query or a migration changed

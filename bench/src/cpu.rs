@@ -7,17 +7,22 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// User and system time of a process and all its descendants.
 pub(crate) fn spent(root: u32) -> Duration {
-    let ticks: u32 = family(root).iter().map(|(_, ticks)| ticks).sum();
+    let ticks: u32 = ticks_of_family(root).iter().map(|(_, ticks)| ticks).sum();
     TICK * ticks
 }
 
 /// Bytes of memory that a process and all its descendants hold.
 pub(crate) fn resident_all(root: u32) -> f64 {
-    family(root).iter().map(|(pid, _)| resident(*pid)).sum()
+    family(root).iter().map(|pid| resident(*pid)).sum()
+}
+
+/// A process and all its descendants.
+pub(crate) fn family(root: u32) -> Vec<u32> {
+    ticks_of_family(root).into_iter().map(|(pid, _)| pid).collect()
 }
 
 /// A process and all its descendants, each with its ticks.
-fn family(root: u32) -> Vec<(u32, u32)> {
+fn ticks_of_family(root: u32) -> Vec<(u32, u32)> {
     let mut parents = HashMap::new();
     let mut ticks = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

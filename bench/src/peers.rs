@@ -76,7 +76,7 @@ impl Setting {
             .arg(file)
             .env("GOMAXPROCS", "1")
             .env("HOME", &self.folder);
-        let program = Program::start(&mut taskset, &log)?;
+        let program = Program::start(&taskset, &log)?;
         let deadline = Instant::now() + START;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             ensure!(Instant::now() < deadline, "{name} did not start: {}", fs::read_to_string(&log)?);
@@ -88,18 +88,20 @@ impl Setting {
 
 /// `nginx 1.22.1`, …: what each says of itself.
 pub(crate) fn versions() -> Vec<String> {
-    let said = |program: &str, flag: &str| {
-        let output = Command::new(program).arg(flag).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let line = String::from_utf8_lossy(&text).lines().next()?.to_owned();
-        Some(line.trim_start_matches("nginx version: ").to_owned())
-    };
     let asked = [("nginx", "-v"), ("caddy", "version"), ("h2o", "-v"), ("wrk", "-v"), ("h2load", "--version")];
     asked
         .iter()
         .filter_map(|(program, flag)| {
-            let said = said(program, flag)?;
+            let said = says_of_itself(program, flag)?;
             Some(if said.starts_with(program) { said } else { format!("{program} {said}") })
         })
         .collect()
+}
+
+/// The first line that a program prints when asked for its version.
+pub(crate) fn says_of_itself(program: &str, flag: &str) -> Option<String> {
+    let output = Command::new(program).arg(flag).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    let line = String::from_utf8_lossy(&text).lines().next()?.to_owned();
+    Some(line.trim_start_matches("nginx version: ").to_owned())
 }

@@ -12,10 +12,15 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use crate::wire::{Answer, Connection, Trust};
+use crate::{
+    cpu,
+    wire::{Answer, Connection, Trust},
+};
 
 /// For `deploy/up` to be ready; everything is built already.
 const START: Duration = Duration::from_mins(3);
+/// For a program to end that was asked to; then it is killed, with all it started.
+const STOP: Duration = Duration::from_mins(1);
 /// For an edge to accept connections.
 const EDGE_START: Duration = Duration::from_secs(15);
 
@@ -34,36 +39,56 @@ pub(crate) struct Up {
 /// A running svc; stopped when dropped.
 pub(crate) struct World {
     // Before the folder, so that the programs stop while it is still there.
-    _up: Program,
+    running: Program,
     pub(crate) state: tempfile::TempDir,
     pub(crate) up: Up,
     pub(crate) trust: Trust,
     api: String,
 }
 
-/// A program of ours; SIGTERM and a wait when dropped.
+/// A program of ours; asked to end when dropped, or when the bench is killed.
 pub(crate) struct Program(Child);
 
 impl Program {
-    pub(crate) fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: &Command, log: &Path) -> anyhow::Result<Self> {
         let log = File::create(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        Ok(Self(command.spawn().with_context(|| format!("{}", command.get_program().display()))?))
+        let mut tied = Command::new("setpriv");
+        tied.args(["--pdeathsig", "TERM", "--"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => tied.env(name, value),
+                None => tied.env_remove(name),
+            };
+        }
+        tied.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(Self(tied.spawn().with_context(|| format!("{}", command.get_program().display()))?))
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
-    fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().is_ok_and(|status| status.is_some())
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
-        let _ = self.0.wait();
+        let kill = |signal: &str, ids: &[u32]| {
+            let ids = ids.iter().map(u32::to_string);
+            let _ = Command::new("kill").arg(signal).args(ids).stderr(Stdio::null()).status();
+        };
+        kill("-TERM", &[self.0.id()]);
+        let deadline = Instant::now() + STOP;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                kill("-KILL", &cpu::family(self.0.id()));
+                let _ = self.0.wait();
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -81,7 +106,7 @@ impl World {
         let mut command = Command::new("deploy/up");
         // The bench asks more often than a person may.
         command.env("SVC_STATE_DIR", state.path()).env("SVC__LIMITS__API_PER_MIN", "1000000");
-        let mut program = Program::start(&mut command, &log)?;
+        let mut program = Program::start(&command, &log)?;
         let deadline = Instant::now() + START;
         let file = state.path().join("up.json");
         while !file.exists() {
@@ -94,7 +119,12 @@ impl World {
         let trust = Trust::in_file(&up.ca_file)?;
         let authority = up.base_url.trim_start_matches("https://");
         let api = authority.split(':').next().unwrap_or(authority).to_owned();
-        Ok(Self { _up: program, state, up, trust, api })
+        Ok(Self { running: program, state, up, trust, api })
+    }
+
+    /// Processor time of what `deploy/up` runs: PostgreSQL, Redis, admin, and an edge that nobody here asks.
+    pub(crate) fn spent(&self) -> Duration {
+        cpu::spent(self.running.id())
     }
 
     /// The folder of the built programs.
@@ -157,7 +187,7 @@ impl World {
             .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
             .envs(environment.iter().copied());
         let log = self.state.path().join(format!("edge-{port}.log"));
-        let program = Program::start(&mut command, &log)?;
+        let program = Program::start(&command, &log)?;
         let deadline = Instant::now() + EDGE_START;
         while Connection::open(&self.trust, &self.api, port).is_err() {
             ensure!(

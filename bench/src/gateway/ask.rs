@@ -21,8 +21,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::{figures::quantile, wire::Trust};
 
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Longest wait for an answer: as long as a thousand streams may take of one that carries little.
+pub(super) const PATIENCE: Duration = Duration::from_secs(75);
+/// As long a wait within a stream is no work but a stall: Nagle's algorithm against an acknowledgement held back for 40 ms.
+pub(super) const STALL: Duration = Duration::from_millis(30);
 
 /// What to ask, of whom, and how.
 #[derive(Args, Clone, Debug)]
@@ -74,6 +76,17 @@ pub(crate) struct Asked {
     pub(crate) first_p50: f64,
     /// The same.
     pub(crate) first_p99: f64,
+    /// Seconds of the longest wait for bytes in an answer, whichever they are.
+    pub(crate) wait_p50: f64,
+    /// Share of the answers with a wait as long as a stall.
+    pub(crate) stalled: f64,
+}
+
+/// Seconds of one answer.
+struct Times {
+    first: f64,
+    whole: f64,
+    longest_wait: f64,
 }
 
 /// Asks, and prints what came of it.
@@ -88,15 +101,15 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     let began = Instant::now();
     let until = began + Duration::from_secs(asking.seconds.into());
     let clients = (0..asking.clients).map(|_| tokio::spawn(client(asking.clone(), until))).collect::<Vec<_>>();
-    let (mut first, mut whole) = (Vec::new(), Vec::new());
+    let mut times = Vec::new();
     for client in clients {
-        for (to_first, to_whole) in client.await?? {
-            first.push(to_first);
-            whole.push(to_whole);
-        }
+        times.extend(client.await??);
     }
+    let all = |of: fn(&Times) -> f64| times.iter().map(of).collect::<Vec<_>>();
+    let (first, whole, waits) = (all(|it| it.first), all(|it| it.whole), all(|it| it.longest_wait));
+    let stalled = waits.iter().filter(|wait| **wait >= STALL.as_secs_f64()).count();
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-    let answers = whole.len() as f64;
+    let (answers, stalled) = (times.len() as f64, stalled as f64);
     Ok(Asked {
         answers,
         per_second: answers / began.elapsed().as_secs_f64(),
@@ -104,16 +117,22 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
         whole_p99: quantile(&whole, 0.99),
         first_p50: quantile(&first, 0.5),
         first_p99: quantile(&first, 0.99),
+        wait_p50: quantile(&waits, 0.5),
+        stalled: stalled / answers,
     })
 }
 
-/// Seconds to the first byte and to the last, of each answer.
-async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<(f64, f64)>> {
+/// The body of a request.
+pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
     let pace = asking.pace.map(|pace| format!(" pace:{pace}")).unwrap_or_default();
-    let body = Bytes::from(serde_json::to_string(&serde_json::json!({
+    Ok(Bytes::from(serde_json::to_string(&serde_json::json!({
         "model": asking.model, "stream": asking.stream, "max_tokens": 128,
         "messages": [{"role": "user", "content": format!("Write a hundred words.{pace}")}],
-    }))?);
+    }))?))
+}
+
+async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
+    let body = body(&asking)?;
     let mut sender = connect(&asking).await?;
     let mut times = Vec::new();
     loop {
@@ -134,8 +153,12 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<(f64, f64)
             let response = sender.send_request(request.body(Full::new(body.clone()))?).await?;
             let (status, mut body) = (response.status(), response.into_body());
             let (mut first, mut end) = (None, Vec::new());
+            let (mut last, mut longest_wait) = (sent, Duration::ZERO);
             while let Some(frame) = body.frame().await {
-                first.get_or_insert_with(|| sent.elapsed());
+                let now = Instant::now();
+                longest_wait = longest_wait.max(now - last);
+                last = now;
+                first.get_or_insert_with(|| now - sent);
                 if let Ok(data) = frame?.into_data() {
                     if data.len() >= 64 {
                         end.clear();
@@ -146,9 +169,14 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<(f64, f64)
             let end = String::from_utf8_lossy(&end);
             ensure!(status.is_success(), "{status}: {end}");
             ensure!(!asking.stream || end.contains("[DONE]"), "a stream without its end: {end}");
-            Ok((first.unwrap_or_default().as_secs_f64(), sent.elapsed().as_secs_f64()))
+            Ok(Times {
+                first: first.unwrap_or_default().as_secs_f64(),
+                whole: sent.elapsed().as_secs_f64(),
+                longest_wait: longest_wait.as_secs_f64(),
+            })
         };
-        times.push(tokio::time::timeout(PATIENCE, answer).await??);
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        times.push(answer.with_context(|| format!("no whole answer within {} s", PATIENCE.as_secs()))??);
         if Instant::now() >= until {
             return Ok(times);
         }

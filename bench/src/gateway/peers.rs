@@ -12,21 +12,51 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use super::ask::Asking;
-use crate::world::{Program, free_port};
+use crate::{
+    peers::says_of_itself,
+    world::{Program, free_port},
+};
 
 /// For a gateway to accept connections; the one in Python takes longest.
 const START: Duration = Duration::from_mins(1);
+/// As their pages on production say: no development mode, nothing but errors logged; and nothing asked of the internet.
+const ENVIRONMENT: [(&str, &str); 5] = [
+    ("LITELLM_MODE", "PRODUCTION"),
+    ("LITELLM_LOG", "ERROR"),
+    ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
+    ("RUST_LOG", "error"),
+    ("NODE_ENV", "production"),
+];
+const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+/// It wants one of its own form.
+const LITELLM_KEY: &str = "sk-bench-5f1d0c3a9b7e4826";
 /// Where `bench/run` installs what comes from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
 
 /// A running gateway, and how to ask it.
 pub(super) struct Gateway {
-    pub(super) name: &'static str,
     pub(super) program: Program,
     pub(super) asking: Asking,
+}
+
+/// One of the others.
+pub(super) struct Peer {
+    pub(super) name: &'static str,
     /// Whether it can stream here.
     pub(super) streams: bool,
+    /// Whether a thousand streams take it a minute.
+    pub(super) slow: bool,
+    pub(super) start: fn(&Setting<'_>) -> anyhow::Result<Gateway>,
 }
+
+pub(super) const PEERS: [Peer; 5] = [
+    Peer { name: "nginx", streams: true, slow: false, start: nginx },
+    Peer { name: "HAProxy", streams: true, slow: false, start: haproxy },
+    Peer { name: "TensorZero", streams: true, slow: false, start: tensorzero },
+    // 1.15.2 answers every stream with 500.
+    Peer { name: "Portkey", streams: false, slow: false, start: portkey },
+    Peer { name: "LiteLLM", streams: true, slow: true, start: litellm },
+];
 
 /// What a gateway is started with.
 pub(super) struct Setting<'s> {
@@ -51,24 +81,6 @@ pub(super) fn provider(port: u16) -> Asking {
     }
 }
 
-/// Those that can be started here; of the others, why not.
-pub(super) fn start(setting: &Setting<'_>) -> (Vec<Gateway>, Vec<String>) {
-    let (mut gateways, mut missing) = (Vec::new(), Vec::new());
-    for (name, start) in [
-        ("nginx", nginx as fn(&Setting<'_>) -> anyhow::Result<Gateway>),
-        ("HAProxy", haproxy),
-        ("TensorZero", tensorzero),
-        ("Portkey", portkey),
-        ("LiteLLM", litellm),
-    ] {
-        match start(setting) {
-            Ok(gateway) => gateways.push(gateway),
-            Err(error) => missing.push(format!("{name}: {error:#}")),
-        }
-    }
-    (gateways, missing)
-}
-
 fn nginx(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let text = include_str!("../../peers/gateway/nginx.conf").replace("{user}", if root { "user root;" } else { "" });
@@ -80,14 +92,17 @@ fn haproxy(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     setting.start("HAProxy", text, "cfg", |file| vec!["haproxy".into(), "-db".into(), "-f".into(), file])
 }
 
+/// One worker a core, as its own pages recommend.
 fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let program = tool("venv/bin/litellm")?;
     let text = include_str!("../../peers/gateway/litellm.yaml");
-    setting.start("LiteLLM", text, "yaml", |file| {
+    let mut gateway = setting.start("LiteLLM", text, "yaml", |file| {
         [&program, "--config", &file, "--host", "127.0.0.1", "--port", "{port}", "--num_workers", "1"]
             .map(str::to_owned)
             .into()
-    })
+    })?;
+    gateway.asking.header = vec![format!("authorization: Bearer {LITELLM_KEY}")];
+    Ok(gateway)
 }
 
 fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
@@ -98,8 +113,6 @@ fn portkey(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
         "x-portkey-provider: openai".to_owned(),
         format!("x-portkey-custom-host: http://127.0.0.1:{}/v1", setting.provider),
     ]);
-    // 1.15.2 answers every stream with 500.
-    gateway.streams = false;
     Ok(gateway)
 }
 
@@ -109,22 +122,50 @@ fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let script = setting.folder.join("start_tensorzero.py");
     fs::write(&script, include_str!("../../peers/gateway/start_tensorzero.py"))?;
     let said = setting.folder.join("tensorzero.port");
+    // Of the round before.
+    let _ = fs::remove_file(&said);
     let text = include_str!("../../peers/gateway/tensorzero.toml");
     let mut gateway = setting.start_with("TensorZero", text, "toml", None, |file| {
         vec![python, script.display().to_string(), file, said.display().to_string()]
     })?;
-    let deadline = Instant::now() + START;
-    while gateway.asking.port == 0 {
+    setting.wait("TensorZero", &mut gateway, |gateway| {
         if let Some(port) = fs::read_to_string(&said).ok().and_then(|text| text.trim().parse().ok()) {
             gateway.asking.port = port;
-        } else if Instant::now() > deadline {
-            bail!("it did not start: {}", setting.log("TensorZero"));
         }
-        sleep(Duration::from_millis(100));
-    }
+        gateway.asking.port != 0
+    })?;
     gateway.asking.path = String::from("/openai/v1/chat/completions");
     gateway.asking.model = String::from("tensorzero::model_name::bench");
     Ok(gateway)
+}
+
+/// What each says of itself, or its package of itself.
+pub(super) fn versions() -> Vec<String> {
+    let installed = |package: &str| {
+        let folders = fs::read_dir(Path::new(TOOLS).join("venv/lib")).ok()?;
+        let packages = folders.flatten().filter_map(|python| fs::read_dir(python.path().join("site-packages")).ok());
+        let name = packages.flatten().flatten().find_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(name.strip_prefix(package)?.strip_prefix('-')?.strip_suffix(".dist-info")?.to_owned())
+        })?;
+        Some(name)
+    };
+    let portkey = || {
+        let file = fs::read(Path::new(TOOLS).join("node_modules/@portkey-ai/gateway/package.json")).ok()?;
+        let package: serde_json::Value = serde_json::from_slice(&file).ok()?;
+        Some(format!("Portkey {} on Node {}", package["version"].as_str()?, says_of_itself("node", "--version")?))
+    };
+    let haproxy = says_of_itself("haproxy", "-v");
+    [
+        says_of_itself("nginx", "-v"),
+        haproxy.map(|said| said.split_whitespace().take(3).collect::<Vec<_>>().join(" ")),
+        installed("tensorzero").map(|version| format!("TensorZero {version}")),
+        portkey(),
+        installed("litellm").map(|version| format!("LiteLLM {version}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn tool(path: &str) -> anyhow::Result<String> {
@@ -142,15 +183,20 @@ impl Setting<'_> {
         extension: &str,
         command: impl FnOnce(String) -> Vec<String>,
     ) -> anyhow::Result<Gateway> {
-        let gateway = self.start_with(name, configuration, extension, Some(free_port()?), command)?;
+        let mut gateway = self.start_with(name, configuration, extension, Some(free_port()?), command)?;
+        self.wait(name, &mut gateway, |gateway| TcpStream::connect(("127.0.0.1", gateway.asking.port)).is_ok())?;
+        Ok(gateway)
+    }
+
+    fn wait(&self, name: &str, gateway: &mut Gateway, is_up: impl Fn(&mut Gateway) -> bool) -> anyhow::Result<()> {
         let deadline = Instant::now() + START;
-        while TcpStream::connect(("127.0.0.1", gateway.asking.port)).is_err() {
-            if Instant::now() > deadline {
-                bail!("it did not start: {}", self.log(name));
+        while !is_up(gateway) {
+            if gateway.program.has_ended() || Instant::now() > deadline {
+                bail!("{}", self.log(name));
             }
             sleep(Duration::from_millis(100));
         }
-        Ok(gateway)
+        Ok(())
     }
 
     fn start_with(
@@ -164,6 +210,7 @@ impl Setting<'_> {
         let port_text = port.unwrap_or_default().to_string();
         let fill = |text: &str| {
             text.replace("{folder}", &self.folder.display().to_string())
+                .replace("{key}", LITELLM_KEY)
                 .replace("{port}", &port_text)
                 .replace("{provider}", &self.provider.to_string())
         };
@@ -171,12 +218,15 @@ impl Setting<'_> {
         fs::write(&file, fill(configuration))?;
         let arguments: Vec<String> = command(file.display().to_string()).iter().map(|text| fill(text)).collect();
         let mut taskset = Command::new("taskset");
-        taskset.args(["-c", &self.core.to_string()]).args(&arguments).env("HOME", self.folder).env("BENCH_KEY", "none");
-        let program = Program::start(&mut taskset, &self.folder.join(format!("gateway-{name}.out")))
+        taskset.args(["-c", &self.core.to_string()]).args(&arguments).env("HOME", self.folder).envs(ENVIRONMENT);
+        for proxy in PROXIES {
+            taskset.env_remove(proxy);
+        }
+        let program = Program::start(&taskset, &self.folder.join(format!("gateway-{name}.out")))
             .with_context(|| arguments.join(" "))?;
         let asking =
             Asking { header: vec!["authorization: Bearer none".to_owned()], ..provider(port.unwrap_or_default()) };
-        Ok(Gateway { name, program, asking, streams: true })
+        Ok(Gateway { program, asking })
     }
 
     fn log(&self, name: &str) -> String {

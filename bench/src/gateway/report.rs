@@ -1,0 +1,214 @@
+//! The tables of the gateway's part: the aims, cost, latency, open streams.
+
+use std::fmt::Write as _;
+
+use super::{
+    peers,
+    provider::{CHUNK, CHUNKS, JSON},
+    round::{Alone, CLIENTS, Figures, OPEN},
+};
+use crate::{
+    Effort,
+    figures::{median, shown},
+};
+
+const NOTHING: &str = "–";
+
+/// All of it, in Markdown.
+pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], effort: Effort) -> String {
+    let mut text = format!(
+        "{rounds} of {seconds} s for each figure, interleaved; medians. Each gateway is started afresh for a round and \
+         has a core to itself; clients and provider share the other. Clear text on both sides unless said. A request is of \
+         about 130 bytes, a JSON answer of {json}; a stream is of {CHUNKS} chunks of {chunk} bytes, each sent by itself.\n\
+         Versions: {versions}.\n",
+        rounds = if effort.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", effort.rounds) },
+        seconds = effort.seconds,
+        json = JSON.len(),
+        chunk = CHUNK.len(),
+        versions = peers::versions().join(", "),
+    );
+    // What has no figure at all stands among the missing.
+    let all: Vec<_> = all.iter().filter(|(_, figures)| !figures.json_per_cpu.is_empty()).copied().collect();
+    aims(&mut text, &all);
+    cost(&mut text, &all);
+    latency(&mut text, &all, alone);
+    open(&mut text, &all);
+    for reason in missing {
+        let _ = writeln!(text, "\nNot measured, or not to the end: {reason}");
+    }
+    text
+}
+
+/// What is aimed at, beside what was measured.
+fn aims(text: &mut String, all: &[(&str, &Figures)]) {
+    let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
+    let Some(svc) = of("svc") else { return };
+    text.push_str("\n| svc, clear text | aim | stretch | measured | |\n|---|--:|--:|--:|---|\n");
+    let json = |figures: &Figures| median_of(&figures.json_per_cpu);
+    let streams = |figures: &Figures| median_of(&figures.streams_per_cpu);
+    let rows = [
+        ("JSON per CPU second, against nginx", json(svc), of("nginx").and_then(json), 0.22, 0.35),
+        ("JSON per CPU second, against TensorZero", json(svc), of("TensorZero").and_then(json), 2.0, 3.0),
+        ("JSON per CPU second, against LiteLLM", json(svc), of("LiteLLM").and_then(json), 2.0, 60.0),
+        ("streams per CPU second, against TensorZero", streams(svc), of("TensorZero").and_then(streams), 2.0, 3.0),
+    ];
+    for (what, own, theirs, aim, stretch) in rows {
+        let measured = own.zip(theirs).map(|(own, theirs)| own / theirs);
+        let (measured, verdict) = match measured {
+            None => (NOTHING.to_owned(), "not measured"),
+            Some(ratio) if ratio >= stretch => (format!("{ratio:.2}×"), "stretch reached"),
+            Some(ratio) if ratio >= aim => (format!("{ratio:.2}×"), "reached"),
+            Some(ratio) => (format!("{ratio:.2}×"), "not reached"),
+        };
+        let _ = writeln!(text, "| {what} | {aim}× | {stretch}× | {measured} | {verdict} |");
+    }
+    let below = |measured: f64, aim: f64| if measured < aim { "reached" } else { "not reached" };
+    for (what, seconds, aim) in [
+        ("added to JSON, median", &svc.json_p50, 0.15),
+        ("added to JSON, 99th percentile", &svc.json_p99, 1.0),
+        ("added to a stream's first byte, median", &svc.first_p50, 0.2),
+    ] {
+        let ms = median(seconds) * 1e3;
+        let _ = writeln!(text, "| {what} | < {aim} ms | | {ms:.3} ms | {} |", below(ms, aim));
+    }
+    let share = svc.stalled.iter().copied().fold(0.0, f64::max) * 100.0;
+    let verdict = if svc.stalls() { "not reached" } else { "reached" };
+    let _ = writeln!(
+        text,
+        "| streams that wait 30 ms or more for bytes that are there | none but by chance | | {share:.1}% | {verdict} |"
+    );
+    let [.., most] = &svc.open;
+    if let Some(bytes) = middle(most, |open| open.bytes) {
+        let kb = bytes / 1024.0;
+        let _ = writeln!(
+            text,
+            "| memory of an open stream, of 1,000 | < 64 KB | | {} KB | {} |",
+            shown(kb),
+            below(kb, 64.0)
+        );
+    }
+}
+
+fn cost(text: &mut String, all: &[(&str, &Figures)]) {
+    let _ = write!(
+        text,
+        "\nCost, {CLIENTS} clients, per CPU second of the gateway (all its processes):\n\n| | JSON | svc ÷ it | streams | svc \
+         ÷ it |\n|---|--:|--:|--:|--:|\n",
+    );
+    let Some((_, svc)) = all.first() else { return };
+    let cells = |own: &[f64], theirs: &[f64]| {
+        if theirs.is_empty() {
+            return format!("{NOTHING} | {NOTHING}");
+        }
+        let theirs = median(theirs);
+        format!("{} | {:.2}", shown(theirs), median(own) / theirs)
+    };
+    for (name, figures) in all {
+        let json = cells(&svc.json_per_cpu, &figures.json_per_cpu);
+        let streams = cells(&svc.streams_per_cpu, &figures.streams_per_cpu);
+        let _ = writeln!(text, "| {name} | {json} | {streams} |");
+    }
+    let _ = writeln!(
+        text,
+        "\nOurs checks the key, reserves, meters and journals every completion; for one JSON answer its Redis, PostgreSQL and \
+         admin took {:.0} µs of CPU beside that. The others check no budget and write nothing down.",
+        median(&svc.beside) * 1e6
+    );
+}
+
+fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
+    text.push_str(
+        "\nAdded to the provider's own time, one request at a time, in ms; the longest wait for bytes in a stream, and the share \
+         of streams in which one was 30 ms or more (Nagle's algorithm against a delayed acknowledgement costs 40):\n\n| | JSON \
+         p50 | p99 | first byte of a stream p50 | p99 | longest wait p50 | 30 ms or more |\n|---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    let ms = |seconds: &[f64]| median_of(seconds).map_or(NOTHING.to_owned(), |seconds| format!("{:.3}", seconds * 1e3));
+    let share = |shares: &[f64]| median_of(shares).map_or(NOTHING.to_owned(), |share| format!("{:.1}%", share * 100.0));
+    let (json, streams) = (&alone.json, &alone.streams);
+    let of =
+        |asked: &[super::ask::Asked], value: fn(&super::ask::Asked) -> f64| asked.iter().map(value).collect::<Vec<_>>();
+    let _ = writeln!(
+        text,
+        "| the provider's own time | {} | {} | {} | {} | {} | {} |",
+        ms(&of(json, |it| it.whole_p50)),
+        ms(&of(json, |it| it.whole_p99)),
+        ms(&of(streams, |it| it.first_p50)),
+        ms(&of(streams, |it| it.first_p99)),
+        ms(&of(streams, |it| it.wait_p50)),
+        share(&of(streams, |it| it.stalled)),
+    );
+    for (name, it) in all {
+        let times = [&it.json_p50, &it.json_p99, &it.first_p50, &it.first_p99, &it.wait_p50].map(|it| ms(it));
+        let _ = writeln!(text, "| {name} | {} | {} |", times.join(" | "), share(&it.stalled));
+    }
+}
+
+fn open(text: &mut String, all: &[(&str, &Figures)]) {
+    text.push_str(
+        "\nStreams open at once, a chunk every 10 to 50 ms: KB of memory for each, over the least it held since it was warm, \
+         and share of the core; what LiteLLM takes for 1,000 is of one round:\n\n|",
+    );
+    for (clients, _) in OPEN {
+        #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
+        let _ = write!(text, " | {}", shown(clients as f64).trim_end_matches(".00").trim_end_matches(".0"));
+    }
+    text.push_str(" |\n|---|--:|--:|--:|--:|\n");
+    for (name, figures) in all.iter().filter(|(_, figures)| figures.open.iter().any(|open| !open.is_empty())) {
+        let _ = write!(text, "| {name}");
+        for open in &figures.open {
+            match (middle(open, |it| it.bytes), middle(open, |it| it.share)) {
+                (Some(bytes), Some(share)) => {
+                    let _ = write!(text, " | {} ({:.0}%)", shown(bytes / 1024.0), share * 100.0);
+                }
+                _ => {
+                    let _ = write!(text, " | {NOTHING}");
+                }
+            }
+        }
+        text.push_str(" |\n");
+    }
+}
+
+fn median_of(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| median(values))
+}
+
+fn middle<T>(values: &[T], of: fn(&T) -> f64) -> Option<f64> {
+    median_of(&values.iter().map(of).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::round::Open, *};
+
+    fn figures(json: f64, streams: f64, kb: f64) -> Figures {
+        let mut figures = Figures { json_per_cpu: vec![json], streams_per_cpu: vec![streams], ..Figures::default() };
+        (figures.json_p50, figures.json_p99, figures.first_p50) = (vec![0.000_1], vec![0.002], vec![0.000_1]);
+        (figures.stalled, figures.open[3]) = (vec![0.0], vec![Open { bytes: kb * 1024.0, share: 0.1 }]);
+        figures
+    }
+
+    #[test]
+    fn aims_are_judged_by_what_was_measured() {
+        let (svc, nginx) = (figures(30.0, 20.0, 70.0), figures(100.0, 20.0, 10.0));
+        let (tensorzero, portkey) = (figures(16.0, 5.0, 99.0), Figures::default());
+        let all = [("svc", &svc), ("nginx", &nginx), ("TensorZero", &tensorzero), ("Portkey", &portkey)];
+        let effort = Effort { rounds: 1, seconds: 1, activations: 0, sites: &[] };
+        let text = text(&all, &Alone::default(), &["Portkey: it is not there".to_owned()], effort);
+        for line in [
+            "| JSON per CPU second, against nginx | 0.22× | 0.35× | 0.30× | reached |",
+            "| JSON per CPU second, against TensorZero | 2× | 3× | 1.88× | not reached |",
+            "| JSON per CPU second, against LiteLLM | 2× | 60× | – | not measured |",
+            "| streams per CPU second, against TensorZero | 2× | 3× | 4.00× | stretch reached |",
+            "| added to JSON, median | < 0.15 ms | | 0.100 ms | reached |",
+            "| added to JSON, 99th percentile | < 1 ms | | 2.000 ms | not reached |",
+            "| memory of an open stream, of 1,000 | < 64 KB | | 70.0 KB | not reached |",
+            "| nginx | 100 | 0.30 | 20.0 | 1.00 |",
+            "| svc | – | – | – | 70.0 (10%) |",
+            "Not measured, or not to the end: Portkey: it is not there",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(!text.contains("| Portkey"), "{text}");
+    }
+}

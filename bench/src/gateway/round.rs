@@ -1,0 +1,188 @@
+//! What is measured of one gateway in one round, freshly started and alone on its core.
+
+use std::{
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::{
+    Candidate, LOAD_CORE,
+    ask::{Asked, Asking, STALL},
+    peers::Gateway,
+};
+use crate::{Effort, cpu, world::World};
+
+/// Clients in the measurements of cost.
+pub(super) const CLIENTS: usize = 32;
+/// Streams open at once, and milliseconds between the chunks of each.
+pub(super) const OPEN: [(usize, u32); 4] = [(1, 10), (10, 10), (100, 20), (1_000, 50)];
+/// As many open streams as what is slow gets in every round.
+const SLOW_OPEN: usize = 100;
+/// Seconds of requests, and then of streams, before anything is measured.
+const WARM: u32 = 1;
+/// Between two looks at the memory of a gateway.
+const LOOK: Duration = Duration::from_millis(50);
+/// Share of streams that may wait as long as a stall takes without there being one: a busy machine makes a few.
+const STALLS: f64 = 0.05;
+
+/// One gateway's figures; a value a round each.
+#[derive(Default)]
+pub(super) struct Figures {
+    /// Answers per second of its processor time.
+    pub(super) json_per_cpu: Vec<f64>,
+    pub(super) streams_per_cpu: Vec<f64>,
+    /// Seconds over those of the provider alone.
+    pub(super) json_p50: Vec<f64>,
+    pub(super) json_p99: Vec<f64>,
+    pub(super) first_p50: Vec<f64>,
+    pub(super) first_p99: Vec<f64>,
+    /// Seconds of the longest wait in a stream, and the share of streams that stall.
+    pub(super) wait_p50: Vec<f64>,
+    pub(super) stalled: Vec<f64>,
+    /// Bytes a stream and share of the core, by streams open ([`OPEN`]).
+    pub(super) open: [Vec<Open>; OPEN.len()],
+    /// Seconds of processor time that PostgreSQL, Redis and admin took for a JSON answer of ours.
+    pub(super) beside: Vec<f64>,
+}
+
+/// Streams that were open at once.
+#[derive(Clone, Copy)]
+pub(super) struct Open {
+    pub(super) bytes: f64,
+    pub(super) share: f64,
+}
+
+impl Figures {
+    /// Whether streams stall here.
+    pub(super) fn stalls(&self) -> bool {
+        self.stalled.iter().copied().fold(0.0, f64::max) >= STALLS
+            || self.json_p50.iter().any(|seconds| *seconds >= STALL.as_secs_f64())
+    }
+}
+
+/// The provider without a gateway; a value a round each.
+#[derive(Default)]
+pub(super) struct Alone {
+    pub(super) json: Vec<Asked>,
+    pub(super) streams: Vec<Asked>,
+}
+
+impl Alone {
+    pub(super) fn measure(&mut self, direct: &Asking, effort: Effort) -> anyhow::Result<()> {
+        let seconds = effort.seconds;
+        self.json.push(ask(&Asking { seconds, ..direct.clone() }).context("the provider alone")?);
+        self.streams.push(ask(&Asking { seconds, stream: true, ..direct.clone() }).context("the provider alone")?);
+        Ok(())
+    }
+}
+
+pub(super) fn measure(
+    gateway: &Gateway,
+    candidate: &mut Candidate<'_>,
+    world: &World,
+    alone: &Alone,
+    effort: Effort,
+) -> anyhow::Result<()> {
+    let with = |stream, clients, seconds| ask(&Asking { stream, clients, seconds, ..gateway.asking.clone() });
+    let figures = &mut candidate.figures;
+    with(false, 1, WARM).context("the first answers")?;
+    if candidate.streams {
+        with(true, 1, WARM).context("the first streams")?;
+        let first_round = figures.open.iter().all(Vec::is_empty);
+        let mut at_rest = cpu::resident_all(gateway.program.id());
+        for (index, (clients, pace)) in OPEN.into_iter().enumerate() {
+            if clients <= SLOW_OPEN || !candidate.slow || (first_round && effort.rounds > 1) {
+                let open =
+                    open(gateway, clients, pace, &mut at_rest).with_context(|| format!("{clients} open streams"))?;
+                figures.open[index].push(open);
+            }
+        }
+        let (direct, through) = (alone.streams.last().context("measured first")?, with(true, 1, effort.seconds)?);
+        figures.first_p50.push(through.first_p50 - direct.first_p50);
+        figures.first_p99.push(through.first_p99 - direct.first_p99);
+        figures.wait_p50.push(through.wait_p50);
+        figures.stalled.push(through.stalled);
+    }
+    let (direct, through) = (alone.json.last().context("measured first")?, with(false, 1, effort.seconds)?);
+    figures.json_p50.push(through.whole_p50 - direct.whole_p50);
+    figures.json_p99.push(through.whole_p99 - direct.whole_p99);
+
+    let spent = || (cpu::spent(gateway.program.id()), world.spent());
+    let cost = |stream| {
+        let (own, beside) = spent();
+        let asked = with(stream, CLIENTS, effort.seconds).with_context(|| format!("{CLIENTS} clients"))?;
+        let (own_after, beside_after) = spent();
+        let per_cpu = asked.answers / own_after.saturating_sub(own).as_secs_f64().max(0.01);
+        anyhow::Ok((per_cpu, beside_after.saturating_sub(beside).as_secs_f64() / asked.answers))
+    };
+    let (per_cpu, beside) = cost(false)?;
+    figures.json_per_cpu.push(per_cpu);
+    if candidate.own {
+        figures.beside.push(beside);
+    }
+    if candidate.streams {
+        figures.streams_per_cpu.push(cost(true)?.0);
+    }
+    Ok(())
+}
+
+/// Streams open at once: the most memory that was held while they were, over `at_rest`, the least since the warming up,
+/// which an allocator gives back only by and by.
+fn open(gateway: &Gateway, clients: usize, pace: u32, at_rest: &mut f64) -> anyhow::Result<Open> {
+    let id = gateway.program.id();
+    let asking = Asking { stream: true, clients, pace: Some(pace), ..gateway.asking.clone() };
+    let (spent, began) = (cpu::spent(id), Instant::now());
+    let mut running = command(&asking)?.spawn()?;
+    let mut most = 0.0_f64;
+    while running.try_wait()?.is_none() {
+        let held = cpu::resident_all(id);
+        (most, *at_rest) = (most.max(held), at_rest.min(held));
+        sleep(LOOK);
+    }
+    let share = cpu::spent(id).saturating_sub(spent).as_secs_f64() / began.elapsed().as_secs_f64();
+    let output = running.wait_with_output()?;
+    if !output.status.success() {
+        bail!("{}", on_one_line(&output.stderr));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
+    let bytes = (most - *at_rest).max(0.0) / clients as f64;
+    Ok(Open { bytes, share })
+}
+
+/// A copy of this program on the load core.
+fn command(asking: &Asking) -> anyhow::Result<Command> {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--", "taskset", "-c", &LOAD_CORE.to_string()]);
+    command.arg(std::env::current_exe()?).arg("ask");
+    command.args(["--port", &asking.port.to_string(), "--host", &asking.host, "--path", &asking.path]);
+    command.args(["--model", &asking.model, "--clients", &asking.clients.to_string()]);
+    command.args(["--seconds", &asking.seconds.to_string()]);
+    for header in &asking.header {
+        command.args(["--header", header]);
+    }
+    if let Some(ca_file) = &asking.ca_file {
+        command.arg("--ca-file").arg(ca_file);
+    }
+    if asking.stream {
+        command.arg("--stream");
+    }
+    if let Some(pace) = asking.pace {
+        command.args(["--pace", &pace.to_string()]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+fn ask(asking: &Asking) -> anyhow::Result<Asked> {
+    let output = command(asking)?.output()?;
+    ensure!(output.status.success(), "{}", on_one_line(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("what the clients said")
+}
+
+/// What went wrong, on one line, as a list of reasons shows it.
+fn on_one_line(said: &[u8]) -> String {
+    String::from_utf8_lossy(said).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
+}
