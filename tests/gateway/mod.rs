@@ -4,6 +4,7 @@ mod answers;
 mod clients;
 mod failures;
 mod hangups;
+mod llmsim;
 mod models;
 mod privacy;
 mod requests;
