@@ -5,7 +5,8 @@ use crate::{
     domain::{DeploymentId, Hostname, ProjectName, ShareName, hostname, ids},
 };
 
-/// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's memory and the database are keyed by it.
+/// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's
+/// memory and the database are keyed by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostKey {
     /// `<name>.{site_domain}`.
