@@ -46,9 +46,12 @@ pub(super) async fn show(
     let action = match person {
         Some(person) => format!(
             "<p>You are signed in as <strong>{}</strong>.</p>\n\
-             <form method=\"post\" action=\"{path}\"><button>Join {}</button></form>",
+             <form method=\"post\" action=\"{path}\"><button>Join {}</button></form>\n\
+             <form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"return_to\" value=\"{path}\">\
+             <button class=\"quiet\">Use another account</button></form>",
             escape(&person.user.vcs_login),
             escape(invite.org.as_str()),
+            paths::SIGN_OUT,
         ),
         None => format!(
             "<p><a class=\"button\" href=\"{}\">Sign in to join</a></p>",
