@@ -168,17 +168,15 @@ async fn bring(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<Stri
     let judged = Chain::judge(&read(chain)?, &read(key)?, now).context("this certificate cannot be used")?;
     let db = database(config)?;
     let names = judged.names.join(", ");
-    let mut said = match import::import(&db, &master_key, &judged, now).await.context(NO_DATABASE)? {
+    let said = match import::import(&db, &master_key, &judged, now).await.context(NO_DATABASE)? {
         Imported::Before => format!("the certificate for {names} was imported before; nothing has changed"),
         Imported::Now => format!(
             "stored the certificate for {names}, issued by {} and valid until {}; edges present it within half a minute",
             judged.issuer, judged.not_after
         ),
     };
-    for note in &judged.notes {
-        said.push_str(&format!("\nnote: {note}"));
-    }
-    Ok(said)
+    let notes = judged.notes.iter().map(|note| format!("note: {note}"));
+    Ok(std::iter::once(said).chain(notes).collect::<Vec<_>>().join("\n"))
 }
 
 async fn list(config: &Config) -> anyhow::Result<String> {
