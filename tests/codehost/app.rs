@@ -18,6 +18,9 @@ async fn linked() -> (Scene, Actor) {
     Scene::with_app().await.linked().await
 }
 
+/// Breaks something, or mends it.
+type Break = fn(&Scene, bool);
+
 /// Until an attempt came to nothing, and was noted.
 async fn an_attempt_failed(scene: &Scene) {
     eventually(Duration::from_secs(15), "an attempt has failed", async || {
@@ -116,7 +119,7 @@ async fn what_the_installation_cannot_do_is_refused_at_once_with_what_to_do() {
     let (mut scene, mona) = linked().await;
     scene.push(&[("index.html", "good")]).await;
     scene.shows("site", "good").await;
-    let cases: [(&str, fn(&Scene, bool)); 3] = [
+    let cases: [(&str, Break); 3] = [
         ("suspended", |scene, broken| scene.host.suspend(7, broken)),
         ("does not reach", |scene, broken| scene.host.hide_from_the_app(70, broken)),
         ("contents", |scene, broken| scene.host.take_contents_away(broken)),

@@ -147,7 +147,7 @@ async fn an_icon_is_whole_and_can_be_shown() {
     assert_eq!(first, again);
     assert_ne!(version(&put(animated_gif()).await.ok()), first);
     // The address of the first still leads to the icon, but for no longer than a moment.
-    let old = world.nobody().get(&first).await.assert_body(200, &animated_gif());
+    let old = world.nobody().get(&first).await.assert_body(200, animated_gif());
     assert_eq!(old.header("cache-control"), "public, max-age=60");
 }
 

@@ -198,7 +198,7 @@ impl Github {
             response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
         }
         let answered = date(response.headers()).unwrap_or(now);
-        let response = succeeded(response).await?;
+        let response = succeeded(response)?;
         let Created { token, expires_at, repositories } = call::json(CREATE, response).await?;
         let odd = |what: &str| CodeHostError::Answer { call: CREATE, reason: format!("an odd {what}") };
         // Narrowed to one repository, the answer names that one, by its name of today.
@@ -222,7 +222,7 @@ impl Github {
 }
 
 /// What the answers to this call mean is its own.
-async fn succeeded(response: Response) -> Result<Response, CodeHostError> {
+fn succeeded(response: Response) -> Result<Response, CodeHostError> {
     match response.status() {
         // The key is not this app's, or the app is gone: nothing that whoever pushed can mend.
         StatusCode::UNAUTHORIZED => Err(CodeHostError::AppRefused),
@@ -238,4 +238,55 @@ async fn succeeded(response: Response) -> Result<Response, CodeHostError> {
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()?;
     Some(OffsetDateTime::from(date).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The one that the black-box tests use.
+    const KEY: &str = include_str!("../../../../tests/stubs/codehost/app_key.pem");
+    const ED25519: &str = "-----BEGIN PRIVATE KEY-----\n\
+        MC4CAQAwBQYDK2VwBCIEICtx1dczKxwcvvof/m+x9p8wUwDauXjq5zE0sDHyd27F\n-----END PRIVATE KEY-----\n";
+
+    fn load(text: &str) -> anyhow::Result<App> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("app.pem");
+        std::fs::write(&file, text)?;
+        let now = Timestamp::from_unix_millis(1_700_000_000_000);
+        App::load("123", &file, Clock::from_fn(move || now))
+    }
+
+    #[test]
+    fn a_jwt_says_what_github_wants_and_for_no_longer() {
+        let app = load(KEY).unwrap();
+        let jwt = app.jwt(app.clock.now()).unwrap();
+        let parts: Vec<&str> = jwt.expose_secret().split('.').collect();
+        let read = |part: &str| -> Value { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap() };
+        assert_eq!(read(parts[0]), json!({ "alg": "RS256", "typ": "JWT" }));
+        assert_eq!(read(parts[1]), json!({ "iat": 1_699_999_940, "exp": 1_700_000_540, "iss": "123" }));
+        assert_eq!((parts.len(), URL_SAFE_NO_PAD.decode(parts[2]).unwrap().len()), (3, 2_048 / 8));
+    }
+
+    #[test]
+    fn what_is_no_rsa_key_is_refused_with_the_files_name() {
+        let large = "x".repeat(70_000);
+        for text in ["", "nonsense", ED25519, &KEY.replace("MII", "AAA"), &large] {
+            let error = format!("{:#}", load(text).err().unwrap());
+            assert!(error.contains("code_host.private_key_file") && error.contains("app.pem"), "{error}");
+        }
+        let missing = App::load("123", &PathBuf::from("/nowhere/app.pem"), Clock::system());
+        assert!(format!("{:#}", missing.err().unwrap()).contains("/nowhere/app.pem"));
+    }
+
+    #[test]
+    fn githubs_time_is_read() {
+        let headers = HeaderMap::from_iter([(header::DATE, "Tue, 14 Nov 2023 22:13:20 GMT".parse().unwrap())]);
+        assert_eq!(date(&headers), Some(Timestamp::from_unix_millis(1_700_000_000_000)));
+        assert_eq!(date(&HeaderMap::new()), None);
+    }
 }
