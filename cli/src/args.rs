@@ -15,8 +15,12 @@ use crate::{
     project,
 };
 
+/// Apart from what is a command's own.
+const EVERYWHERE: &str = "Options of every command";
+
 const AFTER_HELP: &str = "\
 Examples:
+  svc login                             sign in, once on every machine
   svc deploy dist --project my-site     publish a folder at https://my-site.…
   svc rollback --project my-site        go back to what was live before
   svc share report.html --ttl 1         publish one page for a day
@@ -44,6 +48,7 @@ pub(crate) struct Args {
 
 /// What every command understands.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = EVERYWHERE)]
 pub(crate) struct Global {
     /// Address of the API [default: the latest login's, else a `make up` in this folder or above]
     #[arg(long, global = true, env = "SVC_API_URL", value_name = "URL")]

@@ -21,6 +21,7 @@ use crate::{
 
 /// Serve a project at hostnames of your own.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Domains {
     #[command(subcommand)]
     action: Option<Action>,

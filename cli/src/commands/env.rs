@@ -36,6 +36,7 @@ const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
 
 /// List and change a project's environment variables.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Env {
     #[command(subcommand)]
     action: Option<Action>,

@@ -22,6 +22,7 @@ use crate::{
 
 /// Invite people to an organization, or accept an invite.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Invites {
     #[command(flatten)]
     org: OrgOption,

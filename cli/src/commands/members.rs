@@ -20,6 +20,7 @@ use crate::{
 
 /// List an organization's members, or change who belongs to it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Members {
     #[command(flatten)]
     org: OrgOption,

@@ -33,6 +33,10 @@ use crate::{
     output::{self, Output},
 };
 
+/// Ends the help of commands that need not be told what to do.
+const LIST_IS_USUAL: &str = "Without a command: list.";
+const SHOW_IS_USUAL: &str = "Without a command: show.";
+
 /// Does what was said.
 pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
     let Args { global, command } = args;

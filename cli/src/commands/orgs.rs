@@ -20,6 +20,7 @@ use crate::{
 
 /// List your organizations, or change one.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Orgs {
     #[command(subcommand)]
     action: Option<Action>,

@@ -21,6 +21,7 @@ use crate::{
 
 /// List your projects, or change them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Projects {
     #[command(subcommand)]
     action: Option<Action>,

@@ -15,6 +15,7 @@ use crate::{args::ProjectOption, client::Client, failure::Failure, output::Outpu
 
 /// Show or change which repository a project deploys from.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::SHOW_IS_USUAL)]
 pub(crate) struct Repo {
     #[command(subcommand)]
     action: Option<Action>,
@@ -37,7 +38,7 @@ enum Action {
         #[arg(long, short, value_name = "DIR")]
         directory: Option<Directory>,
         /// The installation that reaches it [default: the one on the repository's owner]
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = vcs::id)]
         installation: Option<i64>,
     },
     /// Deploy no pushes any more; what is published stays

@@ -15,6 +15,7 @@ use crate::{
 
 /// List your live shares, or remove one.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Shares {
     #[command(subcommand)]
     action: Option<Action>,

@@ -21,6 +21,7 @@ use crate::{
 
 /// List your API tokens, or an organization's, or change them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Tokens {
     /// An organization's tokens, instead of your own
     #[arg(long, global = true, value_name = "ORG")]

@@ -17,6 +17,7 @@ use crate::{
 
 /// List the code host's installations that you may use, or share them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = super::LIST_IS_USUAL)]
 pub(crate) struct Vcs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -30,6 +31,7 @@ enum Action {
     /// Let an organization's members link its projects to your installation's repositories
     Share {
         /// The installation's id: `svc vcs` shows it
+        #[arg(value_parser = id)]
         id: i64,
         /// The organization
         #[arg(long, value_name = "NAME")]
@@ -38,6 +40,7 @@ enum Action {
     /// End that; the organization's projects that are linked through it are unlinked
     Unshare {
         /// The installation's id
+        #[arg(value_parser = id)]
         id: i64,
         /// The organization
         #[arg(long, value_name = "NAME")]
@@ -92,6 +95,12 @@ async fn share(id: i64, org: &OrgName, client: &Client, output: Output) -> anyho
     let installation = answer.map_err(|failure| unknown(id, failure))?.body;
     output.success(&format!("{org} can use the installation on {}.", installation.account));
     output.result(&installation, String::new)
+}
+
+/// An installation's id.
+pub(super) fn id(text: &str) -> Result<i64, String> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or_else(|| "an installation's id is a number, which `svc vcs` shows".to_owned())
 }
 
 fn unknown(id: i64, failure: Failure) -> Failure {
