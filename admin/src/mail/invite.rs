@@ -38,11 +38,12 @@ impl Invitation<'_> {
                       If you do not know what this is about, ignore this letter.";
         let text = format!("{sentence}\n\nAccept the invitation:\n{url}\n\n{advice}\n");
         let html = format!(
-            "<!doctype html>\n<html lang=\"en\"><body style=\"margin:0;padding:24px;font:16px/1.5 system-ui,sans-serif;\
+            "<!doctype html>\n<html lang=\"en\"><head><meta name=\"viewport\" content=\"width=device-width\"></head>\
+             <body style=\"margin:0;padding:24px;font:16px/1.5 system-ui,sans-serif;\
              color:#1a1a1a;background:#fff\">\n<div style=\"max-width:34em\">\n<p>{}</p>\n\
              <p><a href=\"{}\" style=\"display:inline-block;padding:10px 18px;border-radius:6px;background:#1a1a1a;\
              color:#fff;text-decoration:none\">Accept the invitation</a></p>\n\
-             <p style=\"font-size:14px;color:#555\">Or open <a href=\"{}\" style=\"color:#555\">{}</a></p>\n\
+             <p style=\"font-size:14px;color:#555;word-break:break-all\">Or open <a href=\"{}\" style=\"color:#555\">{}</a></p>\n\
              <p style=\"font-size:14px;color:#555\">{}</p>\n</div>\n</body></html>\n",
             escape(&sentence),
             escape(url),
