@@ -214,16 +214,26 @@ async fn where_the_app_is_not_told_who_may_read_people_read() {
     scene.shows("site", "by mona").await;
 }
 
+/// The token that was kept still knows the old name, which by now is that of a repository that everybody may read.
 #[tokio::test]
 async fn a_renamed_repository_is_followed_by_its_id() {
     let (scene, mona) = linked().await;
-    scene.host.rename_repo(70, "acme/moved");
-    // Somebody else's takes the name over; the webhook still speaks of the old one.
-    scene.host.create_repo(7, 71, "acme/site");
-    scene.host.commit(71, "main", repo_archive("a", &[("index.html", "somebody else's")]));
-    let sha = scene.host.commit(70, "main", repo_archive("a", &[("index.html", "moved")]));
-    scene.deliver(&Webhook::push((70, "acme/site"), "refs/heads/main", NOTHING, &sha, 7)).await.ok();
-    scene.shows("site", "moved").await;
-    scene.settled().await;
-    assert_eq!(mona.project("site").await["deployments"][0]["git_sha"], sha);
+    for (is_public, text) in [(false, "moved"), (true, "moved again")] {
+        let (old, new) = if is_public { ("acme/moved", "acme/there") } else { ("acme/site", "acme/moved") };
+        let heir = if is_public { 72 } else { 71 };
+        scene.host.rename_repo(70, new);
+        scene.host.create_repo(7, heir, old);
+        if is_public {
+            scene.host.make_public(heir);
+        }
+        let theirs = scene.host.commit(heir, "main", repo_archive("a", &[("index.html", "somebody else's")]));
+        let sha = scene.host.commit(70, "main", repo_archive("a", &[("index.html", text)]));
+        // The webhook still speaks of the old name.
+        scene.deliver(&Webhook::push((70, old), "refs/heads/main", NOTHING, &sha, 7)).await.ok();
+        scene.shows("site", text).await;
+        scene.settled().await;
+        let detail = mona.project("site").await;
+        assert_eq!(detail["deployments"][0]["git_sha"], sha);
+        assert!(!detail.to_string().contains(&theirs), "{detail}");
+    }
 }

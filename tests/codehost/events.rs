@@ -155,14 +155,14 @@ async fn an_account_that_is_renamed_keeps_its_links() {
     scene.tell("installation_target", told("acme-inc", "../etc")).await.ok();
     assert_eq!(scene.repo_of(&mona, "site").await, "acme-inc/site");
     // A person's account: they are called so here as well, without signing in anew.
-    let login = mona.get("/me").await.ok()["login"].as_str().unwrap().to_owned();
+    let login = mona.get("/me").await.ok()["vcs_login"].as_str().unwrap().to_owned();
     let id = scene.world.sql_number(&format!("SELECT vcs_id::bigint FROM users WHERE vcs_login = '{login}'")).await;
     let renamed = json!({
         "action": "renamed", "account": account("mona-lisa", id, "User"), "changes": { "login": { "from": login } },
         "target_type": "User", "installation": { "id": 99, "node_id": "MDIz" },
     });
     scene.tell("installation_target", renamed).await.ok();
-    assert_eq!(mona.get("/me").await.ok()["login"], "mona-lisa");
+    assert_eq!(mona.get("/me").await.ok()["vcs_login"], "mona-lisa");
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_repository_is_followed_by_its_id_through_names_and_accounts() {
 async fn whoever_takes_the_authorization_back_has_to_sign_in_again() {
     let (scene, mona) = linked().await;
     mona.get("/vcs").await.ok();
-    let login = mona.get("/me").await.ok()["login"].as_str().unwrap().to_owned();
+    let login = mona.get("/me").await.ok()["vcs_login"].as_str().unwrap().to_owned();
     let id = scene.world.sql_number(&format!("SELECT vcs_id::bigint FROM users WHERE vcs_login = '{login}'")).await;
     let told =
         |id: i64| json!({ "action": "revoked", "sender": account("mona", id, "User"), "nonce": rand::random::<u32>() });

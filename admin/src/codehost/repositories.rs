@@ -23,6 +23,9 @@ pub trait Repositories: Send + Sync {
     /// Says that the app's token was refused, so that the next one is another.
     async fn refuse_app_token(&self, installation: i64, repo_id: i64);
 
+    /// Forgets the app's token, and what the repository was called when it was made.
+    async fn forget_app_token(&self, installation: i64, repo_id: i64);
+
     /// Whether that account may read the repository, as the app sees it. False also when the app cannot tell.
     async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError>;
 

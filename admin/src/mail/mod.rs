@@ -8,6 +8,7 @@ pub mod invite;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use common::{BRAND, config};
 use lettre::{
     Address, AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
@@ -25,6 +26,8 @@ use url::{Host, Url};
 
 /// How long a request waits for the mail server, its turn included.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
+/// Bytes of text in an encoded word: as base64, in its frame and after `Subject: `, less than the 76 characters of a line.
+const ENCODED_WORD_BYTES: usize = 39;
 /// Letters that are being sent at once.
 const AT_ONCE: usize = 16;
 
@@ -96,13 +99,31 @@ impl Smtp {
         let message = Message::builder()
             .from(self.from.clone())
             .to(to)
-            .subject(letter.subject)
             .message_id(None)
             .raw_header(automatic)
+            .raw_header(subject(letter.subject))
             .multipart(MultiPart::alternative_plain_html(letter.text, letter.html))?;
         self.transport.send(message).await?;
         Ok(())
     }
+}
+
+/// The header that is read first. What looks like an encoded word (RFC 2047) would be decoded by who reads it, into
+/// anything, line breaks included: then the whole is encoded here.
+fn subject(text: String) -> HeaderValue {
+    let name = || HeaderName::new_from_ascii_str("Subject");
+    if !text.contains("=?") {
+        return HeaderValue::new(name(), text);
+    }
+    let mut words: Vec<String> = Vec::new();
+    for c in text.chars() {
+        match words.last_mut() {
+            Some(word) if word.len() + c.len_utf8() <= ENCODED_WORD_BYTES => word.push(c),
+            _ => words.push(c.to_string()),
+        }
+    }
+    let encoded: Vec<String> = words.iter().map(|word| format!("=?utf-8?b?{}?=", STANDARD.encode(word))).collect();
+    HeaderValue::dangerous_new_pre_encoded(name(), text, encoded.join("\r\n "))
 }
 
 /// `smtp://user:password@host:port` or `smtps://…`. A password never travels in clear, unless to this machine itself;

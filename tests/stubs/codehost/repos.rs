@@ -79,6 +79,8 @@ pub(super) struct Hub {
     refreshed: u32,
     pub(super) installations: Vec<Installation>,
     pub(super) repos: Vec<Repo>,
+    /// Ids of those that everybody may read.
+    public: Vec<i64>,
     /// Gzipped tarballs, by commit.
     commits: HashMap<String, Vec<u8>>,
     /// Paths of the calls so far.
@@ -142,7 +144,10 @@ impl Hub {
             Caller::App(scope) => {
                 let full_name = format!("{owner}/{name}");
                 let installation = self.installations.iter().find(|known| known.id == scope.installation)?;
-                let reached = |repo: &&Repo| scope.repos.contains(&repo.id) && installation.repos.contains(&repo.id);
+                let reached = |repo: &&Repo| {
+                    self.public.contains(&repo.id)
+                        || (scope.repos.contains(&repo.id) && installation.repos.contains(&repo.id))
+                };
                 self.repos.iter().filter(reached).find(|repo| repo.full_name.eq_ignore_ascii_case(&full_name))
             }
         }
@@ -216,6 +221,11 @@ impl CodeHost {
     pub fn set_people(&self, installation: i64, people: &[&str]) {
         let people = people.iter().map(|&person| person.to_owned()).collect();
         self.hub(|hub| hub.installations.iter_mut().find(|known| known.id == installation).unwrap().people = people);
+    }
+
+    /// Everybody may read the repository.
+    pub fn make_public(&self, repo: i64) {
+        self.hub(|hub| hub.public.push(repo));
     }
 
     /// The repository is another account's now.
@@ -445,7 +455,9 @@ async fn permission(
         return not_found();
     }
     let Some(id) = shared.people.lock().unwrap().get(&login).copied() else { return not_found() };
-    let permission = if hub.find(&login, &owner, &name).is_some() { "read" } else { "none" };
+    let is_public =
+        hub.repos.iter().any(|repo| hub.public.contains(&repo.id) && repo.full_name == format!("{owner}/{name}"));
+    let permission = if is_public || hub.find(&login, &owner, &name).is_some() { "read" } else { "none" };
     Json(json!({ "permission": permission, "role_name": permission, "user": { "login": login, "id": id } }))
         .into_response()
 }

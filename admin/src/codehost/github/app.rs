@@ -158,11 +158,18 @@ impl Github {
     }
 
     /// The token was refused: it is made anew when it is not so young that GitHub may not know it everywhere yet.
-    pub(super) async fn forget_app_token(&self, installation: i64, repo_id: i64) {
+    pub(super) async fn drop_refused_app_token(&self, installation: i64, repo_id: i64) {
         let Some(app) = &self.app else { return };
         let wanted = (installation, repo_id);
         if app.tokens.get(&wanted).await.is_some_and(|kept| kept.made.elapsed() > REPLICATION) {
             app.tokens.invalidate(&wanted).await;
+        }
+    }
+
+    /// The next token is made anew.
+    pub(super) async fn drop_app_token(&self, installation: i64, repo_id: i64) {
+        if let Some(app) = &self.app {
+            app.tokens.invalidate(&(installation, repo_id)).await;
         }
     }
 

@@ -72,7 +72,11 @@ impl Repositories for Github {
     }
 
     async fn refuse_app_token(&self, installation: i64, repo_id: i64) {
-        self.forget_app_token(installation, repo_id).await;
+        self.drop_refused_app_token(installation, repo_id).await;
+    }
+
+    async fn forget_app_token(&self, installation: i64, repo_id: i64) {
+        self.drop_app_token(installation, repo_id).await;
     }
 
     async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError> {

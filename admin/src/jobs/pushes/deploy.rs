@@ -104,10 +104,8 @@ async fn fetch_as_app(
     claim: &Claim,
     target: &Target,
 ) -> Result<Option<(CommitSha, File)>, Outcome> {
-    let (installation, repo_id) = (target.installation, target.repo_id);
-    let token = host.app_token(installation, repo_id).await.map_err(|error| judge(error, target))?;
-    let Some(AppToken { token, repo }) = token else { return Ok(None) };
     let reading = async {
+        let Some(AppToken { token, repo }) = reach_as_app(host, target).await? else { return Ok(None) };
         if !may_any_read(host, &token, &repo, target).await? {
             return Ok(None);
         }
@@ -119,12 +117,30 @@ async fn fetch_as_app(
         Ok(fetched) => Ok(fetched),
         Err(Stop::Outcome(outcome)) => Err(outcome),
         Err(Stop::Host(error)) if error.is_refusal() => {
-            host.refuse_app_token(installation, repo_id).await;
+            host.refuse_app_token(target.installation, target.repo_id).await;
             // A new token is not known everywhere at once. One that stays refused may not do this; a person may.
             if claim.attempts < REFUSALS { Err(Outcome::retry(error)) } else { Ok(None) }
         }
         Err(Stop::Host(error)) => Err(judge(error, target)),
     }
+}
+
+/// A token of our app, with what the repository is called now. The name of a token that was kept may be another
+/// repository's by now, one that everybody may read even: so the id is looked at every time.
+async fn reach_as_app(host: &dyn Repositories, target: &Target) -> Result<Option<AppToken>, CodeHostError> {
+    let (installation, repo_id) = (target.installation, target.repo_id);
+    for is_kept in [true, false] {
+        let Some(AppToken { token, repo }) = host.app_token(installation, repo_id).await? else { return Ok(None) };
+        match host.find(&token, &repo).await {
+            Ok(found) if found.id == repo_id => return Ok(Some(AppToken { token, repo: found.name })),
+            Ok(_) | Err(CodeHostError::NotFound { .. }) if is_kept => {
+                host.forget_app_token(installation, repo_id).await;
+            }
+            Ok(_) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CodeHostError::Unreached)
 }
 
 async fn may_any_read(
