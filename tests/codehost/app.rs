@@ -8,7 +8,7 @@ use super::scene::{Scene, link, repo_archive};
 use crate::{
     stubs::codehost::{
         app::TOKEN_PREFIX,
-        repos::Fault,
+        hub::Fault,
         webhook::{NOTHING, Webhook},
     },
     world::{Actor, eventually},

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::scene::{Scene, link};
 use crate::{
-    stubs::codehost::repos::Fault,
+    stubs::codehost::hub::Fault,
     world::{World, answer::keys},
 };
 

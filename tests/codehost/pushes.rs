@@ -8,7 +8,8 @@ use serde_json::json;
 use super::scene::{Scene, link, repo_archive};
 use crate::{
     stubs::codehost::{
-        repos::{Fault, elsewhere},
+        hub::Fault,
+        repos::elsewhere,
         webhook::{NOTHING, Webhook},
     },
     world::{Actor, eventually},

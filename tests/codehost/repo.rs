@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::scene::{Scene, link};
-use crate::{stubs::codehost::repos::Fault, world::answer::keys};
+use crate::{stubs::codehost::hub::Fault, world::answer::keys};
 
 #[tokio::test]
 async fn a_project_is_linked_shown_and_unlinked() {

@@ -79,7 +79,7 @@ async fn pings_and_what_we_do_not_know_are_taken() {
 #[tokio::test]
 async fn a_delivery_counts_once_also_at_once_and_under_another_id() {
     let (scene, _) = linked().await;
-    scene.host.fail(crate::stubs::codehost::repos::Fault::Status(500));
+    scene.host.fail(crate::stubs::codehost::hub::Fault::Status(500));
     let push = some_push();
     let answers = futures_util::future::join_all((0..10).map(|_| scene.deliver(&push))).await;
     let deploys: u64 = answers.into_iter().map(|answer| answer.ok()["deploys"].as_u64().unwrap()).sum();

@@ -4,6 +4,7 @@
 //! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
 
 pub mod app;
+pub mod hub;
 pub mod repos;
 pub mod web;
 pub mod webhook;
@@ -60,7 +61,7 @@ struct Shared {
     started: AtomicU32,
     /// Codes of the web flow; emptied by their exchange.
     granted: Mutex<HashMap<String, Option<web::Granted>>>,
-    hub: Mutex<repos::Hub>,
+    hub: Mutex<hub::Hub>,
     app: Mutex<app::AppState>,
     url: String,
 }
