@@ -41,6 +41,7 @@ mod openapi;
 mod org_gate;
 mod orgs;
 mod projects;
+mod redis_cluster;
 mod schemathesis;
 mod serving;
 mod shares;

@@ -56,6 +56,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
+    // Said once for all of rustls: where more than one of its providers is compiled in, nobody else chooses.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command.unwrap_or(Command::Serve) {

@@ -219,6 +219,9 @@ pub(crate) const SPENT_READ_TRIES: usize = 3;
 pub(crate) const SPENT_WAIT: Duration = Duration::from_secs(5);
 /// How long after Redis was found empty nothing is admitted: every edge then has told it what it answers for.
 pub(crate) const EMPTY_REDIS_PAUSE: Duration = Duration::from_millis(1_500);
+/// How long after Redis was found to have begun anew it is asked what it takes to be under way: longer than an admission
+/// waits for its answer.
+pub(crate) const DISOWN_AFTER: Duration = Duration::from_secs(3);
 /// When a client is asked to come again while the meter cannot admit anybody.
 pub(crate) const METER_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// How often usage is written to Postgres.

@@ -179,12 +179,100 @@ async fn postgres_away_for_a_while_loses_nothing() {
 /// not come whole is counted at most once.
 #[tokio::test]
 async fn killed_in_turn_under_load() {
-    const FIRST: u64 = 1_000;
-    let requests: usize = std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap());
-    let mut metered = Metered::start_with(|builder| {
-        builder.set("LIMITS__GATEWAY_PER_MIN", 1_000_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000_u64)
+    let metered = Metered::start_with(without_limits).await;
+    under_load(metered, async |world, kills| match kills % 3 {
+        0 => {
+            world.edges[0].process.kill();
+            world.restart_edge(0).await;
+        }
+        1 => {
+            world.redis.kill();
+            pause().await;
+            world.restart_redis();
+        }
+        _ => world.restart_admin_later().await,
     })
     .await;
+}
+
+/// Redis as `make up` starts it, stopped and killed under load: it comes back with what it had saved, and with it, once it
+/// was killed, completions that had ended in the moment it lost.
+#[tokio::test]
+async fn a_redis_that_saves_is_stopped_and_killed_under_load() {
+    let metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
+    let metered = under_load(metered, async |world, kills| {
+        if kills % 2 == 0 {
+            assert!(world.redis.stop().success());
+        } else {
+            world.redis.kill();
+        }
+        pause().await;
+        world.restart_redis();
+    })
+    .await;
+    // What is left is what Postgres says was used, to the token.
+    let limit = UNLIMITED_TOKENS;
+    let used = "SELECT sum(prompt_tokens + completion_tokens)::bigint FROM ai_usage";
+    eventually(BACKGROUND, "the budget is right", async || {
+        let used = u64::try_from(metered.world.sql_number(used).await).unwrap();
+        let answer = metered.ask(&Wish::of(1, 1).at_most(10)).await.assert_status(200);
+        let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+        // What this one reserves: ten tokens, and its prompt's.
+        (limit - used - 100..limit - used - 10).contains(&left)
+    })
+    .await;
+}
+
+/// What a crash takes from a Redis that saves once a second: its log ends earlier than what it had answered.
+#[tokio::test]
+async fn what_redis_forgot_of_its_last_moment_holds_no_budget() {
+    let mut metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
+    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "NOT estimated").await;
+    // As the log was while this one was under way.
+    let under_way = begin(&metered, 0, &Wish::of(10, 20).at_most(4_000).taking(Duration::from_secs(2))).await;
+    let (log, earlier) = (metered.world.redis_folder().join("appendonlydir"), metered.world.folder().join("earlier"));
+    let copy = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    };
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    copy(&log, &earlier);
+    assert!(under_way.await.unwrap());
+    metered.rows_become(2, "NOT estimated").await;
+    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
+    metered.world.redis.kill();
+    copy(&earlier, &log);
+    metered.world.restart_redis();
+    eventually(BACKGROUND, "Redis is back", async || open_in_redis(&metered, "").await.is_some()).await;
+    assert_eq!(open_in_redis(&metered, "").await, Some(1), "it takes for open what has ended");
+    eventually(BACKGROUND, "it is told otherwise", async || open_in_redis(&metered, "").await == Some(0)).await;
+    let answer = metered.ask(&Wish::of(1, 1).at_most(10)).await.assert_status(200);
+    let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+    assert!((UNLIMITED_TOKENS - 100..UNLIMITED_TOKENS - 32 - 10).contains(&left), "{left}");
+    metered.rows_become(3, "NOT estimated").await;
+    metered.assert_sums().await;
+}
+
+const UNLIMITED_TOKENS: u64 = 1_000_000_000;
+
+fn without_limits(builder: Builder) -> Builder {
+    builder.set("LIMITS__GATEWAY_PER_MIN", 1_000_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", UNLIMITED_TOKENS)
+}
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(700)).await;
+}
+
+/// Asks without a break while `disturb` is called again and again, with the number of the call; then all that was served
+/// is counted, once.
+async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, u32)) -> Metered {
+    const FIRST: u64 = 1_000;
+    let requests: usize = std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap());
     let next = Arc::new(AtomicU64::new(0));
     let served = Arc::new(std::sync::Mutex::new(Vec::new()));
     let done = Arc::new(AtomicBool::new(false));
@@ -216,23 +304,11 @@ async fn killed_in_turn_under_load() {
         }
         finished.store(true, Ordering::SeqCst);
     };
-    let pause = || tokio::time::sleep(Duration::from_millis(700));
     let killing = async {
         let mut kills = 0;
         while !done.load(Ordering::SeqCst) {
             pause().await;
-            match kills % 3 {
-                0 => {
-                    metered.world.edges[0].process.kill();
-                    metered.world.restart_edge(0).await;
-                }
-                1 => {
-                    metered.world.redis.kill();
-                    pause().await;
-                    metered.world.restart_redis();
-                }
-                _ => metered.world.restart_admin_later().await,
-            }
+            disturb(&mut metered.world, kills).await;
             kills += 1;
         }
         assert!(kills >= 3, "only {kills} kills");
@@ -256,4 +332,5 @@ async fn killed_in_turn_under_load() {
     let (at_least, at_most) = (served.len() as u64, next.load(Ordering::SeqCst));
     assert!((at_least..=at_most).contains(&rows), "{rows} rows of {at_most} requests, {at_least} of them served");
     metered.assert_sums().await;
+    metered
 }

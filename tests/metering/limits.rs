@@ -45,6 +45,46 @@ async fn sixty_a_minute_over_all_keys_and_edges() {
 }
 
 #[tokio::test]
+async fn the_last_minute_outlives_what_redis_remembers() {
+    let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
+    let start = Instant::now();
+    let wish = Wish::of(1, 1);
+    let asked = join_all((0..58).map(|n| metered.ask_at(n % 2, &metered.key, &wish))).await;
+    asked.into_iter().for_each(|answer| drop(answer.assert_status(200)));
+    // Two are under way, so that only their edges know of them.
+    let slow = Wish::of(2, 1).taking(Duration::from_secs(12));
+    let under_way: Vec<_> = [0, 1]
+        .map(|edge| {
+            let (asker, slow) = (metered.asker(edge), slow.clone());
+            tokio::spawn(async move { asker.is_served(&slow).await })
+        })
+        .into();
+    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() == 60).await;
+    metered.rows_become(58, "NOT estimated").await;
+    let refused = async |metered: &Metered, why: &str| {
+        let answer = metered.ask(&Wish::of(1, 1)).await;
+        assert_eq!(answer.status, 429, "{why}: {}", answer.text());
+        assert_code(&answer, "rate_limit_exceeded");
+        let (wait, passed) = (retry_after(&answer), i64::try_from(start.elapsed().as_secs()).unwrap());
+        assert!((60 - passed - 1..=61 - passed).contains(&wait), "{why}: {wait} s, {passed} s after the first");
+    };
+    refused(&metered, "as it is").await;
+    metered.world.redis_command("FLUSHALL").await;
+    refused(&metered, "after a flush").await;
+    metered.world.redis.kill();
+    metered.world.restart_redis();
+    let is_back = async || metered.ask(&Wish::of(1, 1)).await.status != 503;
+    eventually(BACKGROUND, "Redis is back", is_back).await;
+    refused(&metered, "after a crash").await;
+    // Another account has a minute of its own.
+    let eve = metered.world.user("eve").await;
+    metered.ask_at(0, &new_key(&eve).await, &Wish::of(1, 1)).await.assert_status(200);
+    for one in under_way {
+        assert!(one.await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_minute_frees_when_it_says_so() {
     let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 2)).await;
     let wish = Wish::of(1, 1);

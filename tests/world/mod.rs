@@ -61,6 +61,9 @@ pub struct World {
     env: Vec<(String, String)>,
     client: Client,
     bucket: Option<Bucket>,
+    redis_kind: RedisKind,
+    /// The other nodes, when Redis is a cluster.
+    redis_nodes: Vec<(u16, Process)>,
     folder: TempDir,
 }
 
@@ -68,6 +71,8 @@ pub struct World {
 pub struct Builder {
     edges: usize,
     bucket: bool,
+    lasting_redis: bool,
+    redis_nodes: usize,
     env: Vec<(String, String)>,
 }
 
@@ -81,6 +86,18 @@ impl Builder {
     /// Deployments are kept in an S3 bucket instead of a folder.
     pub fn bucket(mut self) -> Self {
         self.bucket = true;
+        self
+    }
+
+    /// Redis writes down what it is told, as `make up` has it, and knows it again after [`World::restart_redis`].
+    pub fn lasting_redis(mut self) -> Self {
+        self.lasting_redis = true;
+        self
+    }
+
+    /// Redis is a cluster of three nodes.
+    pub fn redis_cluster(mut self) -> Self {
+        self.redis_nodes = 3;
         self
     }
 
@@ -108,12 +125,23 @@ impl Builder {
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
         let public_port = listeners.first().map_or(8443, |(_, https)| *https);
         let here = |port: u16| format!("127.0.0.1:{port}");
+        let redis_kind = match (self.redis_nodes, self.lasting_redis) {
+            (1, false) => RedisKind::Forgetful,
+            (1, true) => RedisKind::Lasting,
+            _ => RedisKind::Node,
+        };
+        let more_nodes: Vec<u16> = (1..self.redis_nodes).map(|_| ports::free()).collect();
+        let redis_url = match more_nodes.last() {
+            // The program finds out about the others.
+            Some(last) => format!("redis+cluster://{},{}", here(redis_port), here(*last)),
+            None => format!("redis://{}", here(redis_port)),
+        };
         let bucket = self.bucket.then(|| Bucket::start(&folder.path().join("bucket")));
         let mut env: Vec<(String, String)> = [
             ("POSTGRES__URL", database.to_string()),
             // Many worlds share one server.
             ("POSTGRES__MAX_CONNECTIONS", "6".to_owned()),
-            ("REDIS__URL", format!("redis://{}", here(redis_port))),
+            ("REDIS__URL", redis_url),
             ("STORE__URL", Url::from_directory_path(folder.path().join("store")).unwrap().to_string()),
             ("ADMIN__LISTEN", here(admin_port)),
             ("EDGE__ADMIN_UPSTREAMS", here(admin_port)),
@@ -137,7 +165,12 @@ impl Builder {
         );
         env.extend(self.env);
 
-        let redis = start_redis(redis_port, folder.path());
+        let redis = start_redis(redis_port, folder.path(), redis_kind);
+        let redis_nodes: Vec<(u16, Process)> =
+            more_nodes.into_iter().map(|port| (port, start_redis(port, folder.path(), redis_kind))).collect();
+        if !redis_nodes.is_empty() {
+            form_cluster(std::iter::once(redis_port).chain(redis_nodes.iter().map(|(port, _)| *port))).await;
+        }
         let admin = start_admin(folder.path(), &env);
         let client = request::client().build().unwrap();
         let mut world = World {
@@ -152,6 +185,8 @@ impl Builder {
             env,
             client,
             bucket,
+            redis_kind,
+            redis_nodes,
             folder,
         };
         for (http_port, https_port) in listeners {
@@ -171,7 +206,7 @@ impl World {
 
     /// A world to be described.
     pub fn builder() -> Builder {
-        Builder { edges: 1, bucket: false, env: Vec::new() }
+        Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, env: Vec::new() }
     }
 
     /// Someone without a token, at the API.
@@ -275,9 +310,27 @@ impl World {
         redis::cmd(name).query_async::<redis::Value>(&mut connection).await.unwrap();
     }
 
-    /// Starts Redis again after it was killed, empty.
+    /// Starts Redis again after it was killed, empty unless it is a lasting one.
     pub fn restart_redis(&mut self) {
-        self.redis = start_redis(self.redis_port, self.folder.path());
+        self.redis = start_redis(self.redis_port, self.folder.path(), self.redis_kind);
+    }
+
+    /// Kills a node of a Redis that is a cluster, and starts it again, empty. The first is [`Self::redis`].
+    pub async fn restart_redis_node(&mut self, index: usize, after: Duration) {
+        let (port, process) = &mut self.redis_nodes[index - 1];
+        process.kill();
+        tokio::time::sleep(after).await;
+        *process = start_redis(*port, self.folder.path(), self.redis_kind);
+    }
+
+    /// What Redis saves is here.
+    pub fn redis_folder(&self) -> PathBuf {
+        self.folder.path().join(format!("redis-{}", self.redis_port))
+    }
+
+    /// The ports of all nodes of a Redis that is a cluster.
+    pub fn redis_ports(&self) -> impl Iterator<Item = u16> {
+        std::iter::once(self.redis_port).chain(self.redis_nodes.iter().map(|(port, _)| *port))
     }
 
     /// Takes Postgres away: no connection to this world's database is possible any more.
@@ -370,10 +423,54 @@ fn start_admin(folder: &Path, env: &[(String, String)]) -> Process {
     Process::start("admin", folder, Command::new(program("admin")).envs(env.iter().cloned()))
 }
 
-fn start_redis(port: u16, folder: &Path) -> Process {
+#[derive(Debug, Clone, Copy)]
+enum RedisKind {
+    /// Empty after each start.
+    Forgetful,
+    /// With an append-only file.
+    Lasting,
+    /// Of a cluster; empty after each start, but for its place in it.
+    Node,
+}
+
+fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process {
+    let folder = folder.join(format!("redis-{port}"));
+    std::fs::create_dir_all(&folder).unwrap();
     let mut command = Command::new("redis-server");
-    command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"]).arg(port.to_string());
-    Process::start("redis", folder, &command)
+    command.args(["--bind", "127.0.0.1", "--save", "", "--port"]).arg(port.to_string()).arg("--dir").arg(&folder);
+    match kind {
+        RedisKind::Forgetful => command.args(["--appendonly", "no"]),
+        RedisKind::Lasting => command.args(["--appendonly", "yes", "--appendfsync", "everysec"]),
+        RedisKind::Node => {
+            // The usual one, ten thousand above, may be somebody else's. The others know the node by it.
+            let known = folder.join("bus-port");
+            let bus = std::fs::read_to_string(&known).unwrap_or_else(|_| ports::free().to_string());
+            std::fs::write(&known, &bus).unwrap();
+            command.args(["--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+            command.arg("--cluster-port").arg(bus)
+        }
+    };
+    Process::start("redis", &folder, &command)
+}
+
+/// Makes one cluster of the nodes at these ports, without copies.
+async fn form_cluster(ports: impl Iterator<Item = u16>) {
+    let nodes: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    let form = || {
+        let mut command = Command::new("redis-cli");
+        command.args(["--cluster", "create"]).args(&nodes).args(["--cluster-replicas", "0", "--cluster-yes"]);
+        command.stdin(std::process::Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    eventually(READY_WITHIN, "the nodes form a cluster", async || {
+        let listens = async |node: &String| tokio::net::TcpStream::connect(node.as_str()).await.is_ok();
+        for node in &nodes {
+            if !listens(node).await {
+                return false;
+            }
+        }
+        form()
+    })
+    .await;
 }
 
 impl Drop for World {

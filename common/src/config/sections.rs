@@ -70,7 +70,7 @@ impl Default for Postgres {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// `redis://host:port`, `rediss://…`, or `redis+cluster://host:port,host:port`.
+    /// `redis://host:port`, `rediss://…`, or `redis+cluster://host:port,host:port` (`rediss+cluster://…`).
     pub url: String,
 }
 

@@ -1,16 +1,34 @@
 //! What the gateway's completions used: written once each, however often it is tried.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use sqlx::{PgConnection, PgPool};
 use time::Date;
 
 use super::orgs::{AtLeast, Member, Permit};
 use crate::domain::{
-    Account, UserId,
+    Account, CompletionId, Timestamp, UserId,
     month::Month,
     usage::{Microcents, UsageRow},
 };
+
+const MINUTE: Duration = Duration::from_mins(1);
+/// Completions of the last minute that are looked for; a limit above it is not kept to the last in the minute after Redis
+/// has lost its memory.
+const LAST_MINUTE: i64 = 10_000;
+
+/// What an account has used, and as of which write: for a Redis that does not know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// How many writes this includes.
+    pub version: i64,
+    /// Tokens of the day.
+    pub day_tokens: u64,
+    /// Cost of the day's month.
+    pub month_cost: Microcents,
+    /// Completions that were admitted in the last minute.
+    pub last_minute: Vec<CompletionId>,
+}
 
 /// What an account has used, as of a write. Of two, the one with the higher version is the newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,22 +228,40 @@ async fn totals(
     Ok(spent.collect())
 }
 
-/// What an account used on a day and in its month.
-pub async fn spent(pool: &PgPool, account: &Account, day: Date) -> Result<Spent, sqlx::Error> {
+/// What an account used on a day, in its month and in the minute before `now`, of which not more than `per_minute` are
+/// wanted.
+pub async fn base(
+    pool: &PgPool,
+    account: &Account,
+    day: Date,
+    now: Timestamp,
+    per_minute: u64,
+) -> Result<Base, sqlx::Error> {
     let month = Month::containing(day);
+    let first = CompletionId::first_of(now - MINUTE);
+    // One statement: sums and ids are as of one moment. Ids begin with the time of the admission.
     let row = sqlx::query!(
         r#"SELECT COALESCE((SELECT version FROM ai_usage_versions WHERE account_id = $1), 0) AS "version!",
                   COALESCE(sum(prompt_tokens + completion_tokens) FILTER (WHERE day = $2), 0)::bigint AS "day_tokens!",
-                  COALESCE(sum(cost_microcents), 0)::bigint AS "month_cost!"
+                  COALESCE(sum(cost_microcents), 0)::bigint AS "month_cost!",
+                  ARRAY(SELECT id FROM ai_usage WHERE account_id = $1 AND id >= $5 ORDER BY id DESC LIMIT $6)
+                    AS "last_minute!: Vec<CompletionId>"
            FROM ai_usage_days WHERE account_id = $1 AND day >= $3 AND day < $4"#,
         account.as_str(),
         day,
         month.first_day(),
         month.next().first_day(),
+        first.as_str(),
+        i64::try_from(per_minute).map_or(LAST_MINUTE, |limit| limit.min(LAST_MINUTE)),
     )
     .fetch_one(pool)
     .await?;
-    Ok(Spent { version: row.version, day_tokens: count(row.day_tokens), month_cost: Microcents(count(row.month_cost)) })
+    Ok(Base {
+        version: row.version,
+        day_tokens: count(row.day_tokens),
+        month_cost: Microcents(count(row.month_cost)),
+        last_minute: row.last_minute,
+    })
 }
 
 /// What a person used with keys of their own in a month, by model.

@@ -23,17 +23,20 @@ pub fn is_body(body: &str) -> bool {
 }
 
 fn new_body(now: Timestamp) -> String {
-    let mut body = [b'0'; BODY_LEN];
-    let mut millis = now.unix_millis();
-    for slot in body[..TIME_LEN].iter_mut().rev() {
+    let mut rng = rand::rng();
+    let mut body = time_part(now);
+    body.extend((TIME_LEN..BODY_LEN).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])));
+    body
+}
+
+fn time_part(time: Timestamp) -> String {
+    let mut part = [b'0'; TIME_LEN];
+    let mut millis = time.unix_millis();
+    for slot in part.iter_mut().rev() {
         *slot = ALPHABET[usize::try_from(millis % 36).unwrap_or(0)];
         millis /= 36;
     }
-    let mut rng = rand::rng();
-    for slot in &mut body[TIME_LEN..] {
-        *slot = ALPHABET[rng.random_range(0..ALPHABET.len())];
-    }
-    body.iter().map(|&b| char::from(b)).collect()
+    part.iter().map(|&b| char::from(b)).collect()
 }
 
 macro_rules! id {
@@ -52,6 +55,11 @@ macro_rules! id {
             /// A new id; ids made later sort after it.
             pub fn new(now: Timestamp) -> Self {
                 Self(format!("{}{}", $prefix, new_body(now)))
+            }
+
+            /// No id that was made at `time` or later sorts before it.
+            pub fn first_of(time: Timestamp) -> Self {
+                Self(format!("{}{:0<width$}", $prefix, time_part(time), width = BODY_LEN))
             }
 
             /// The id without its prefix.

@@ -7,19 +7,23 @@
 //!
 //! Nothing here is the truth. A completion is in `open` until Postgres has its row; then [`Redis::confirm`] takes it
 //! out and puts Postgres's own total in the place of the old one, in one step. Totals are never added up here, so a
-//! step that is repeated, lost or late cannot count anything twice. When `spent` is gone, [`Redis::admit`] says so and is
-//! called again with what Postgres holds.
+//! step that is repeated, lost or late cannot count anything twice. When `spent` is gone, or is of another memory of Redis
+//! than this one (`memory`: it was restarted, and may have lost its last moment), [`Redis::admit`] says so and is called
+//! again with what Postgres holds.
 
 mod scripts;
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
-use redis::{AsyncCommands as _, RedisError};
+use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
 use time::Date;
 
-use super::Redis;
+use super::{Redis, leases::Epoch};
 use crate::{
-    db::ai_usage::{DaySpent, Spent},
+    db::ai_usage::{Base, DaySpent},
     domain::{Account, CompletionId, month::Month, usage::UsageRow},
 };
 
@@ -74,13 +78,35 @@ pub struct Open {
     pub row: UsageRow,
 }
 
+/// Which memory of Redis is known, and the script of admission that goes with it.
+///
+/// Redis forgets scripts when it ends, whatever it saves; and this one names the memory it is for. So the first admission
+/// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,
+/// although nobody asks which it is while a client waits.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<RwLock<Option<(Epoch, Arc<Script>)>>>);
+
+impl Memory {
+    pub(super) fn is(&self, epoch: &Epoch) {
+        let is_known = |known: &Option<(Epoch, _)>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
+        if !is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            let script = Arc::new(scripts::admission(&epoch.id));
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
+        }
+    }
+
+    fn admission(&self) -> Option<Arc<Script>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, script)| script.clone())
+    }
+}
+
 impl Redis {
     /// Hands the scripts to Redis beforehand, so that none has to be sent again while a client waits.
     pub async fn load_budgets(&self) -> Result<(), RedisError> {
-        for script in [&*scripts::ADMIT, &*scripts::REVALUE, &*scripts::CLOSE] {
+        for script in [&*scripts::REVALUE, &*scripts::CLOSE] {
             script.load_async(&mut self.commands()).await?;
         }
-        Ok(())
+        self.admission().await?.load_async(&mut self.commands()).await.map(drop)
     }
 
     /// Reserves what `row` can use at most, if the account has so much left. `base` is what Postgres holds, after
@@ -90,20 +116,35 @@ impl Redis {
         edge: &str,
         row: &UsageRow,
         budget: Budget,
-        base: Option<Spent>,
+        base: Option<Base>,
     ) -> Result<Verdict, RedisError> {
         let account = row.account.as_str();
-        let script = &scripts::ADMIT;
-        let mut call = script.prepare_invoke();
-        call.key(spent_key(account)).key(open_key(account)).key(minute_key(account));
-        call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
-        call.arg(day_number(row.day())).arg(month_number(row.month()));
-        call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
-        if let Some(base) = base {
-            call.arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
-        }
-        let (status, requests, frees, resets, tokens): (u8, u64, i64, i64, i64) =
-            call.invoke_async(&mut self.commands()).await?;
+        let call = |script: &Script| {
+            let mut call = redis::cmd("EVALSHA");
+            call.arg(script.get_hash()).arg(3).arg(spent_key(account)).arg(open_key(account)).arg(minute_key(account));
+            call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
+            call.arg(day_number(row.day())).arg(month_number(row.month()));
+            call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
+            if let Some(base) = &base {
+                call.arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
+                for id in &base.last_minute {
+                    call.arg(id.as_str());
+                }
+            }
+            call
+        };
+        let answer = call(&*self.admission().await?).query_async(&mut self.commands()).await;
+        let answer = match answer {
+            // It knows no such script: it may have begun anew, and then what it holds is not to be relied on.
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.epoch().await?;
+                let script = self.admission().await?;
+                script.load_async(&mut self.commands()).await?;
+                call(&script).query_async(&mut self.commands()).await
+            }
+            answer => answer,
+        };
+        let (status, requests, frees, resets, tokens): (u8, u64, i64, i64, i64) = answer?;
         let used = Used {
             requests,
             frees_in: millis(frees),
@@ -117,6 +158,15 @@ impl Redis {
             3 => Verdict::Month(used),
             _ => Verdict::Admitted(used),
         })
+    }
+
+    /// The script of admission for the memory of Redis that is known.
+    async fn admission(&self) -> Result<Arc<Script>, RedisError> {
+        if let Some(script) = self.memory.admission() {
+            return Ok(script);
+        }
+        self.epoch().await?;
+        self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
     }
 
     /// Puts what is known of a completion now in the place of what was. It need not be there: after Redis has lost it,
@@ -167,19 +217,23 @@ impl Redis {
 
     /// The accounts with completions that Postgres does not have yet.
     pub async fn accounts_with_open(&self) -> Result<Vec<Account>, RedisError> {
-        let (mut accounts, mut cursor) = (Vec::new(), 0_u64);
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(open_key("*")).arg("COUNT").arg(SCAN_STEP).arg("TYPE").arg("hash");
-            let (next, keys): (u64, Vec<String>) = scan.query_async(&mut self.commands()).await?;
-            accounts.extend(keys.iter().filter_map(|key| key.split(['{', '}']).nth(1)?.parse::<Account>().ok()));
-            cursor = next;
-            if cursor == 0 {
-                accounts.sort();
-                accounts.dedup();
-                return Ok(accounts);
+        let mut accounts = Vec::new();
+        for node in self.nodes().await? {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(open_key("*")).arg("COUNT").arg(SCAN_STEP).arg("TYPE").arg("hash");
+                let (next, keys): (u64, Vec<String>) = self.ask(node, scan).await?;
+                accounts.extend(keys.iter().filter_map(|key| key.split(['{', '}']).nth(1)?.parse::<Account>().ok()));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
             }
         }
+        accounts.sort();
+        accounts.dedup();
+        Ok(accounts)
     }
 
     /// The completions of an account that Postgres does not have yet. What cannot be read is left out.

@@ -1,8 +1,9 @@
 //! Who lives: an edge says so every moment, and a Redis that has lost its memory is recognized.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
-use redis::{AsyncCommands as _, RedisError};
+use redis::{AsyncCommands as _, RedisError, Script};
+use sha2::{Digest as _, Sha256};
 
 use super::Redis;
 
@@ -18,19 +19,47 @@ const GONE_KEPT: Duration = Duration::from_hours(24);
 
 const EPOCH: &str = "svc:ai:epoch";
 
-/// Which memory of Redis this is. Another one after a restart or a flush: what was written before may be gone.
+/// Says which run of which Redis this is, and since when its memory is what it is. The first to come to a Redis that has
+/// begun anew, empty or with what it had saved, writes down when that was.
+static FIND_EPOCH: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '-'
+         local time = redis.call('TIME')
+         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+         local known, since = string.match(redis.call('GET', KEYS[1]) or '', '^(%w+) (%d+)$')
+         if known ~= run then
+           since = string.format('%.0f', now)
+           redis.call('SET', KEYS[1], run .. ' ' .. since)
+         end
+         return {run .. ' ' .. since, math.max(now - tonumber(since), 0)}",
+    )
+});
+
+/// Says for how long an edge has had no lease, as far as anybody looked; nothing while it has one.
+static GONE_FOR: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('EXISTS', KEYS[1]) == 1 then return false end
+         local time = redis.call('TIME')
+         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+         redis.call('SET', KEYS[2], string.format('%.0f', now), 'NX', 'PX', ARGV[1])
+         return math.max(now - tonumber(redis.call('GET', KEYS[2])), 0)",
+    )
+});
+
+/// Which memory of Redis this is. Another one after a restart or a flush, or when other nodes of a cluster have the keys:
+/// some of what was written before may be gone, and some of what was deleted may be back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
-    run: String,
-    number: u64,
-    /// How long ago Redis was found empty.
+    /// Names it, in letters and digits.
+    pub(super) id: String,
+    /// How long ago it was found to have begun.
     pub age: Duration,
 }
 
 impl Epoch {
     /// Whether nothing can have been lost between the two.
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.run, self.number) == (&other.run, other.number)
+        self.id == other.id
     }
 }
 
@@ -40,17 +69,22 @@ impl Redis {
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).ignore();
         pipe.cmd("DEL").arg(gone_key(edge)).ignore();
-        epoch(&mut pipe);
-        let answer: EpochAnswer = pipe.query_async(&mut self.commands()).await?;
-        Ok(answer.into())
+        pipe.query_async::<()>(&mut self.commands()).await?;
+        self.epoch().await
     }
 
-    /// Which memory of Redis this is now.
+    /// Which memory of Redis this is now. In a cluster: of all nodes that have keys, and as young as the youngest.
     pub async fn epoch(&self) -> Result<Epoch, RedisError> {
-        let mut pipe = redis::pipe();
-        epoch(&mut pipe);
-        let answer: EpochAnswer = pipe.query_async(&mut self.commands()).await?;
-        Ok(answer.into())
+        let (mut digest, mut age) = (Sha256::new(), Duration::MAX);
+        for node in self.nodes().await? {
+            let (id, of_node): (String, u64) =
+                FIND_EPOCH.key(node.key(EPOCH)).invoke_async(&mut self.commands()).await?;
+            digest.update(id);
+            age = age.min(Duration::from_millis(of_node));
+        }
+        let epoch = Epoch { id: hex::encode(&digest.finalize()[..8]), age };
+        self.memory.is(&epoch);
+        Ok(epoch)
     }
 
     /// Gives the lease up: the edge ends, and owes nothing.
@@ -60,53 +94,20 @@ impl Redis {
 
     /// Whether `edge` has been without a lease for so long that it will not come back.
     pub async fn is_gone(&self, edge: &str) -> Result<bool, RedisError> {
-        let mut pipe = redis::pipe();
-        pipe.cmd("EXISTS").arg(lease_key(edge));
-        pipe.cmd("TIME");
-        let (lives, time): (bool, (u64, u64)) = pipe.query_async(&mut self.commands()).await?;
-        if lives {
-            return Ok(false);
-        }
-        let now = time.0 * 1000 + time.1 / 1000;
-        let mut pipe = redis::pipe();
-        pipe.cmd("SET").arg(gone_key(edge)).arg(now).arg("NX").arg("PX").arg(whole(GONE_KEPT)).ignore();
-        pipe.cmd("GET").arg(gone_key(edge));
-        let (since,): (u64,) = pipe.query_async(&mut self.commands()).await?;
-        Ok(Duration::from_millis(now.saturating_sub(since)) >= GONE)
+        let mut script = GONE_FOR.key(lease_key(edge));
+        let gone_for: Option<u64> =
+            script.key(gone_key(edge)).arg(whole(GONE_KEPT)).invoke_async(&mut self.commands()).await?;
+        Ok(gone_for.is_some_and(|millis| Duration::from_millis(millis) >= GONE))
     }
 }
 
-type EpochAnswer = (String, (u64, u64), String);
-
-/// The first to come to an empty Redis writes down when that was.
-fn epoch(pipe: &mut redis::Pipeline) {
-    pipe.cmd("EVAL")
-        .arg(
-            "local time = redis.call('TIME')
-             redis.call('SET', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), 'NX')
-             return redis.call('GET', KEYS[1])",
-        )
-        .arg(1)
-        .arg(EPOCH);
-    pipe.cmd("TIME");
-    pipe.cmd("INFO").arg("server");
-}
-
-impl From<EpochAnswer> for Epoch {
-    fn from((number, time, server): EpochAnswer) -> Self {
-        let run = server.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().to_owned();
-        let number = number.parse().unwrap_or(0);
-        let now = time.0 * 1000 + time.1 / 1000;
-        Self { run, number, age: Duration::from_millis(now.saturating_sub(number)) }
-    }
-}
-
+/// Tagged by the edge: in a cluster both keys live together.
 fn lease_key(edge: &str) -> String {
-    format!("svc:ai:edge:{edge}")
+    format!("svc:ai:edge:{{{edge}}}")
 }
 
 fn gone_key(edge: &str) -> String {
-    format!("svc:ai:gone:{edge}")
+    format!("svc:ai:gone:{{{edge}}}")
 }
 
 fn whole(duration: Duration) -> u64 {

@@ -5,35 +5,61 @@ use std::sync::LazyLock;
 use redis::Script;
 
 /// KEYS spent, open, minute. ARGV id, text, tokens, cost, day, month; a minute's, a day's and a month's limit; after
-/// `Unknown`, Postgres's version, tokens of the day, cost of the month.
+/// `Unknown`, Postgres's version, tokens of the day, cost of the month, and the ids of the last minute's completions.
+///
+/// An id begins with the time of its admission. So the minute is rebuilt from the ids that Postgres has and those that are
+/// open; each counts once, though it be in both. Where Redis remembers more of them, it is believed.
 ///
 /// The minute slides: it holds the time of each admission, so that no minute, wherever it begins, has more of them than
 /// the limit. Redis's own clock is the only one asked for it, because the edges' differ.
 ///
 /// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
 /// here first. Reservations count against the day they were made on.
-pub(super) static ADMIT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
+pub(super) fn admission(memory: &str) -> Script {
+    Script::new(&format!("local memory = '{memory}'\n{ADMIT}"))
+}
+
+const ADMIT: &str = r"
 local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
 local tokens, cost, day, month = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local per_minute, per_day, per_month = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 
-local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor')
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory')
 local d, dt, dh, m, mc, mh
-if s[1] and s[4] then
+if s[1] and s[8] ~= memory then
+  redis.call('DEL', spent)
+  return {0, 0, 0, 0, 0}
+elseif s[1] and s[4] then
   d, dt, dh = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])
   m, mc, mh = tonumber(s[4]), tonumber(s[5]), tonumber(s[6])
 elseif not ARGV[10] or tonumber(s[7] or 0) > tonumber(ARGV[10]) then
   return {0, 0, 0, 0, 0}
 else
   d, dt, dh, m, mc, mh = day, tonumber(ARGV[11]), 0, month, tonumber(ARGV[12]), 0
-  for _, entry in ipairs(redis.call('HVALS', open)) do
-    local t, c, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
+  local ids, times = {}, {}
+  for i = 13, #ARGV do ids[ARGV[i]] = true end
+  local entries = redis.call('HGETALL', open)
+  for i = 1, #entries, 2 do
+    local t, c, on = string.match(entries[i + 1], '^(%d+) (%d+) (%d+) ')
     if tonumber(on) == d then dh = dh + tonumber(t) end
     if math.floor(tonumber(on) / 100) == m then mh = mh + tonumber(c) end
+    ids[entries[i]] = true
   end
-  redis.call('HSET', spent, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[10], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[10])
+  for id in pairs(ids) do
+    local at = tonumber(string.sub(id, 5, 13), 36)
+    if at and at > now - 60000 then table.insert(times, math.min(at, now)) end
+  end
+  if #times > redis.call('LLEN', minute) then
+    table.sort(times)
+    redis.call('DEL', minute)
+    for i = math.max(#times - per_minute + 1, 1), #times do
+      redis.call('LPUSH', minute, string.format('%.0f', times[i]))
+    end
+    redis.call('PEXPIRE', minute, 60000)
+  end
+  redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[10], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[10])
 end
 if day > d then
   d, dt, dh = day, 0, 0
@@ -44,8 +70,6 @@ if month > m then
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local oldest = redis.call('LINDEX', minute, -1)
 while oldest and tonumber(oldest) <= now - 60000 do
   redis.call('RPOP', minute)
@@ -74,9 +98,7 @@ if redis.call('HSETNX', open, ARGV[1], ARGV[2]) == 1 then
   requests = requests + 1
 end
 return {4, requests, oldest and frees or 60000, 60000, dt + dh}
-",
-    )
-});
+";
 
 /// KEYS spent, open. ARGV id, text, tokens, cost, day, month.
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {

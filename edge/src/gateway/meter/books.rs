@@ -88,6 +88,11 @@ impl Books {
         self.pages().entries.len()
     }
 
+    /// Whether this edge answers for a completion.
+    pub(super) fn knows(&self, id: &CompletionId) -> bool {
+        self.pages().entries.contains_key(id)
+    }
+
     /// A completion begins.
     pub(super) fn begin(&self, row: UsageRow) {
         let segments = Segments::of(self.journal.append(&Line::Open(&row)));

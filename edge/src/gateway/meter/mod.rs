@@ -23,7 +23,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use common::{
     config::Config,
-    db::{self, ai_usage::Spent},
+    db::{self, ai_usage::Base},
     domain::{
         Clock, CompletionId,
         models::Model,
@@ -155,7 +155,7 @@ impl Meter {
     pub fn new(config: &Config, edge: &str, redis: Redis, db: PgPool, clock: Clock) -> (Self, MeterTasks) {
         let folder = config.edge.spool.clone().unwrap_or_else(usual_folder);
         let books = Arc::new(Books::new(journal::Journal::new(folder, edge, &config.postgres.url)));
-        let tasks = MeterTasks::new(books.clone(), edge.to_owned(), redis.clone(), db.clone());
+        let tasks = MeterTasks::new(books.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone());
         let parts = Parts {
             books,
             redis,
@@ -261,13 +261,14 @@ impl Meter {
     }
 
     /// What Postgres holds of the account: for a Redis that does not know it yet, or has forgotten it.
-    async fn base(&self, row: &UsageRow) -> Result<Spent, Obstacle> {
+    async fn base(&self, row: &UsageRow) -> Result<Base, Obstacle> {
         let _turn = self.0.reads.acquire().await.map_err(|_| Obstacle::Sums("the meter has ended"))?;
         let epoch = self.0.redis.epoch().await?;
         if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
             sleep(pause).await;
         }
-        Ok(db::ai_usage::spent(&self.0.db, &row.account, row.day()).await?)
+        let now = self.0.clock.now();
+        Ok(db::ai_usage::base(&self.0.db, &row.account, row.day(), now, self.0.per_minute).await?)
     }
 
     fn rates(&self, used: Used, until_midnight: Duration) -> Rates {

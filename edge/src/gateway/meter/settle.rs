@@ -4,16 +4,20 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use common::{
     db::ai_usage::{self, DaySpent},
-    domain::{Account, CompletionId, usage::UsageRow},
+    domain::{Account, Clock, CompletionId, Timestamp, usage::UsageRow},
     redis::{
-        Redis,
+        Redis, RedisError,
+        budgets::Open,
         leases::{Epoch, RENEW_EVERY},
     },
 };
 use futures_util::future::join_all;
 use sqlx::PgPool;
 use time::Date;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::books::Books;
@@ -28,6 +32,9 @@ pub struct MeterTasks {
     edge: String,
     redis: Redis,
     db: PgPool,
+    clock: Clock,
+    /// When Redis was last found to have begun anew.
+    began_anew: watch::Sender<Option<Timestamp>>,
 }
 
 /// Written to Postgres, and not yet known to Redis.
@@ -37,13 +44,13 @@ struct Unconfirmed {
 }
 
 impl MeterTasks {
-    pub(super) fn new(books: Arc<Books>, edge: String, redis: Redis, db: PgPool) -> Self {
-        Self { books, edge, redis, db }
+    pub(super) fn new(books: Arc<Books>, edge: String, redis: Redis, db: PgPool, clock: Clock) -> Self {
+        Self { books, edge, redis, db, clock, began_anew: watch::Sender::new(None) }
     }
 
     /// Works until `stop`, then brings to Postgres what there is.
     pub async fn run(self, stop: CancellationToken) {
-        let work = async { tokio::join!(self.tell(), self.renew(), self.adopt()) };
+        let work = async { tokio::join!(self.tell(), self.renew(), self.disown(), self.adopt()) };
         let write = self.write(&stop);
         tokio::pin!(work);
         tokio::select! {
@@ -103,6 +110,7 @@ impl MeterTasks {
                     if is_new && known.is_some() {
                         tracing::warn!(open = self.books.len(), "Redis began anew; telling it what is under way");
                         self.books.tell_all();
+                        self.began_anew.send_replace(Some(self.clock.now()));
                     }
                     known = Some(epoch);
                 }
@@ -111,6 +119,35 @@ impl MeterTasks {
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
             metrics::gauge!("gateway_unsettled").set(self.books.len() as f64);
         }
+    }
+
+    /// A Redis that comes back with what it had saved may have forgotten, with its last moment, what ended in it. Nobody
+    /// would tell it again, and the account would lack what those completions had reserved.
+    async fn disown(&self) {
+        let mut began_anew = self.began_anew.subscribe();
+        while began_anew.changed().await.is_ok() {
+            // By then every completion admitted before is in the books, or never will be.
+            sleep(limits::DISOWN_AFTER).await;
+            let Some(before) = *began_anew.borrow_and_update() else { continue };
+            while let Err(error) = self.disown_before(before).await {
+                tracing::debug!(%error, "Redis cannot be asked what it takes to be under way");
+                sleep(REDIS_PAUSE).await;
+            }
+        }
+    }
+
+    async fn disown_before(&self, before: Timestamp) -> Result<(), RedisError> {
+        for account in self.redis.accounts_with_open().await? {
+            let open = self.redis.open_of(&account).await?;
+            let is_unknown =
+                |open: &&Open| open.edge == self.edge && open.row.at < before && !self.books.knows(&open.row.id);
+            let ids: Vec<&CompletionId> = open.iter().filter(is_unknown).map(|open| &open.row.id).collect();
+            for ids in ids.chunks(limits::REDIS_BATCH) {
+                self.redis.release(&account, ids).await?;
+                tracing::info!(completions = ids.len(), "Redis took for open what had ended");
+            }
+        }
+        Ok(())
     }
 
     /// Takes over what dead edges left behind in the folder.

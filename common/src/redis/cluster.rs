@@ -1,0 +1,142 @@
+//! A Redis cluster: `redis+cluster://[user:password@]host:port,host:port`, or `rediss+cluster://…`. Some of the nodes
+//! suffice; they tell of the others.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use redis::{
+    Cmd, ErrorKind, FromRedisValue, RedisError,
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, Slot, SlotAddr},
+    io::tcp::TcpSettings,
+};
+use tokio::{sync::OnceCell, time::timeout};
+
+use super::connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT};
+
+/// Longest wait for everything: a command may have to be sent to another node than the first.
+const OVERALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a command is sent again, to a node that moved or came back, and the pauses in milliseconds.
+const RETRIES: u32 = 3;
+const RETRY_WAIT: std::ops::Range<u64> = 10..200;
+
+/// For slots that were asked for: what is written between braces in a key for it to be in that slot. One a node, mostly.
+static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
+
+/// The connections to the nodes of a cluster.
+pub struct Cluster {
+    client: ClusterClient,
+    made: OnceCell<ClusterConnection>,
+}
+
+impl Cluster {
+    pub(super) fn new(urls: &[String]) -> Result<Self, RedisError> {
+        let client = ClusterClientBuilder::new(urls.iter().map(String::as_str))
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .response_timeout(RESPONSE_TIMEOUT)
+            .overall_response_timeout(Some(OVERALL_TIMEOUT))
+            .retries(RETRIES)
+            .min_retry_wait(RETRY_WAIT.start)
+            .max_retry_wait(RETRY_WAIT.end)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .build()?;
+        Ok(Self { client, made: OnceCell::new() })
+    }
+
+    /// Made when first needed. It follows the cluster from then on, through every change and fault of it.
+    pub(super) async fn connection(&self) -> Result<ClusterConnection, RedisError> {
+        if let Some(made) = self.made.get() {
+            return Ok(made.clone());
+        }
+        let making = self.made.get_or_try_init(|| self.client.get_async_connection());
+        timeout(CONNECTION_TIMEOUT, making)
+            .await
+            .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+            .cloned()
+    }
+
+    /// One slot of each node that has any.
+    pub(super) async fn slots(&self) -> Result<Vec<u16>, RedisError> {
+        let mut question = redis::cmd("CLUSTER");
+        question.arg("NODES");
+        let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+        let answer = self.connection().await?.route_command(question, routing).await?;
+        let slots = first_slots(&String::from_utf8_lossy(&Vec::<u8>::from_redis_value(answer)?));
+        if slots.is_empty() {
+            return Err((ErrorKind::ClusterConnectionNotFound, "no node of the cluster has keys").into());
+        }
+        Ok(slots)
+    }
+
+    /// Asks the node that has this slot.
+    pub(super) async fn ask<T: FromRedisValue>(&self, slot: u16, question: Cmd) -> Result<T, RedisError> {
+        let slot = Slot::new(slot).ok_or((ErrorKind::Client, "there is no such slot"))?;
+        let node = SingleNodeRoutingInfo::SpecificNode(Route::with_slot(slot, SlotAddr::Master));
+        let answer = self.connection().await?.route_command(question, RoutingInfo::SingleNode(node)).await?;
+        Ok(T::from_redis_value(answer)?)
+    }
+}
+
+/// What has to stand between braces in a key for it to be in this slot. Found by trying, some ten thousand times.
+pub(super) fn tag(slot: u16) -> u32 {
+    let mut tags = TAGS.lock().unwrap_or_else(PoisonError::into_inner);
+    *tags.entry(slot).or_insert_with(|| {
+        let wanted = Slot::new(slot);
+        (0..u32::MAX).find(|number| Some(Slot::for_key(number.to_string())) == wanted).unwrap_or_default()
+    })
+}
+
+/// The addresses in the URL of a cluster, each as one that stands by itself; none when it is not the URL of a cluster.
+pub(super) fn urls(url: &str) -> Option<Vec<String>> {
+    let (scheme, rest) = url.split_once("+cluster://")?;
+    let (hosts, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (user, hosts) =
+        hosts.rsplit_once('@').map_or((String::new(), hosts), |(user, hosts)| (format!("{user}@"), hosts));
+    Some(hosts.split(',').map(|host| format!("{scheme}://{user}{}{tail}", host.trim())).collect())
+}
+
+/// The first slot of each node in what `CLUSTER NODES` says: `id address flags … slot-slot slot …`.
+fn first_slots(nodes: &str) -> Vec<u16> {
+    let first = |line: &str| {
+        let mut fields = line.split(' ');
+        let is_master = fields.nth(2)?.split(',').any(|flag| flag == "master");
+        // A slot on its way to another node stands in brackets.
+        let slot = fields.skip(5).find(|field| !field.starts_with('['))?;
+        is_master.then(|| slot.split('-').next()?.parse().ok()).flatten()
+    };
+    let mut slots: Vec<u16> = nodes.lines().filter_map(first).collect();
+    slots.sort_unstable();
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_of_a_cluster_has_an_address_for_each_node() {
+        let expected = ["redis://ada:p@ss@a:1", "redis://ada:p@ss@b:2"].map(str::to_owned).to_vec();
+        assert_eq!(urls("redis+cluster://ada:p@ss@a:1, b:2"), Some(expected));
+        let expected = ["rediss://a:1/?protocol=resp2", "rediss://b:2/?protocol=resp2"].map(str::to_owned).to_vec();
+        assert_eq!(urls("rediss+cluster://a:1,b:2/?protocol=resp2"), Some(expected));
+        assert_eq!(urls("redis://a:1"), None);
+    }
+
+    #[test]
+    fn each_node_with_keys_is_known_by_its_first_slot() {
+        let nodes = "\
+            0a 127.0.0.1:7001@17001 myself,master - 0 1 1 connected 0-5460 [77->-0c]\n\
+            0b 127.0.0.1:7002@17002,host master - 0 1 2 connected 5461 5463-10922\n\
+            0c 127.0.0.1:7003@17003 slave 0a 0 1 1 connected\n\
+            0d 127.0.0.1:7004@17004 master,fail - 0 1 1 disconnected\n\
+            0e 127.0.0.1:7005@17005 master - 0 1 3 connected [93-<-0a] 10923-16383\n";
+        assert_eq!(first_slots(nodes), [0, 5461, 10923]);
+        for slot in [0, 5461, 10923, 16383] {
+            assert_eq!(Some(Slot::for_key(format!("svc:ai:epoch:{{{}}}", tag(slot)))), Slot::new(slot));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Redis as a cluster: everything that goes through it, spread over the nodes, and a node that comes back empty.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::{
+    BACKGROUND,
+    stubs::provider::{KEY, Provider},
+    world::{Actor, Site, World, eventually},
+};
+
+/// Enough for every node to have the keys of some.
+const PEOPLE: usize = 12;
+const PER_MINUTE: usize = 20;
+
+struct Spread {
+    world: World,
+    /// Each with a key for the gateway.
+    people: Vec<(Actor, String)>,
+    provider: Provider,
+}
+
+impl Spread {
+    async fn start() -> Self {
+        let provider = Provider::start().await;
+        let world = World::builder()
+            .redis_cluster()
+            .edges(2)
+            .set("GATEWAY__PROVIDER_URL", &provider.url)
+            .set("GATEWAY__PROVIDER_API_KEY", KEY)
+            .set("LIMITS__GATEWAY_PER_MIN", PER_MINUTE)
+            .set("LIMITS__API_PER_MIN", 60)
+            .start()
+            .await;
+        let mut people = Vec::new();
+        for number in 0..PEOPLE {
+            let person = world.user(&format!("person-{number}")).await;
+            let created = person.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+            people.push((person, created["token"].as_str().unwrap().to_owned()));
+        }
+        Self { world, people, provider }
+    }
+
+    /// A completion for this person at this edge: its status, and how many tokens are left to the account.
+    async fn complete(&self, edge: usize, person: usize) -> (u16, Option<u64>) {
+        let body = json!({
+            "model": "svc/gpt-oss-20b", "max_tokens": 100, "messages": [{ "role": "user", "content": "hello" }],
+        });
+        let request = self.world.edges[edge].post("https://ai.svc.localhost/v1/chat/completions");
+        let answer = request.bearer(&self.people[person].1).json(&body).await;
+        let left = answer.headers.get("x-ratelimit-remaining-tokens").and_then(|left| left.to_str().ok()?.parse().ok());
+        (answer.status.as_u16(), left)
+    }
+
+    async fn rows(&self) -> i64 {
+        self.world.sql_number("SELECT count(*) FROM ai_usage WHERE NOT estimated").await
+    }
+
+    /// How many keys of this kind each node has.
+    async fn keys(&self, pattern: &str) -> Vec<usize> {
+        join_all(self.world.redis_ports().map(async |port| {
+            let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+            let mut node = client.get_multiplexed_async_connection().await.unwrap();
+            redis::cmd("KEYS").arg(pattern).query_async::<Vec<String>>(&mut node).await.unwrap().len()
+        }))
+        .await
+    }
+}
+
+#[tokio::test]
+async fn everything_that_goes_through_redis_goes_through_a_cluster() {
+    let spread = Spread::start().await;
+    let (ada, _) = &spread.people[0];
+
+    // Changes are heard by every edge, and acknowledged, though programs listen at different nodes.
+    let one = ada.publish("engine", &Site::page("one")).await;
+    let two = ada.deploy("engine", &Site::page("two")).await;
+    let activate =
+        async |id: &str| ada.activate("engine", id).await.assert_status(200).header("x-svc-propagation").to_owned();
+    eventually(BACKGROUND, "admin has heard of every edge", async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        activate(&one.id).await.starts_with("2/2")
+    })
+    .await;
+    for deployment in [&two, &one] {
+        assert!(activate(&deployment.id).await.starts_with("2/2"));
+        for edge in &spread.world.edges {
+            let expected = if deployment.id == one.id { "one" } else { "two" };
+            assert_eq!(edge.get(&deployment.url).await.text(), expected);
+        }
+    }
+
+    // Completions of all accounts, over both edges, each counted once and the minute kept.
+    for person in 0..PEOPLE {
+        assert_eq!(spread.complete(person % 2, person).await.0, 200);
+    }
+    let asked = join_all((0..PER_MINUTE + 5).map(|n| spread.complete(n % 2, 1))).await;
+    assert_eq!(asked.iter().filter(|(status, _)| *status == 200).count(), PER_MINUTE - 1);
+    assert!(asked.iter().all(|(status, _)| matches!(status, 200 | 429)));
+    let all = PEOPLE + PER_MINUTE - 1;
+    eventually(BACKGROUND, "all is counted", async || spread.rows().await == i64::try_from(all).unwrap()).await;
+    assert_eq!(spread.provider.asked().len(), all);
+    for kind in ["svc:ai:*:spent", "svc:ai:epoch:*"] {
+        assert!(spread.keys(kind).await.iter().all(|count| *count > 0), "{kind}: {:?}", spread.keys(kind).await);
+    }
+
+    // The control plane's rates.
+    let (eve, _) = &spread.people[2];
+    let answers = join_all((0..70).map(async |_| eve.get("/me").await)).await;
+    let refused = answers.iter().filter(|answer| answer.status == 429).count();
+    let log = spread.world.admin.log();
+    assert!(!log.contains("limits are kept in this process"), "{log}");
+    assert_eq!(refused, 11, "60 a minute, one of which made the key");
+    assert!(spread.keys("svc:count:*").await.iter().sum::<usize>() >= PEOPLE);
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_empty_is_filled_from_postgres() {
+    let mut spread = Spread::start().await;
+    let mut left = Vec::new();
+    for person in 0..PEOPLE {
+        assert_eq!(spread.complete(0, person).await.0, 200);
+        // The first says what it reserves; the next, what all have used.
+        eventually(BACKGROUND, "it is counted", async || spread.rows().await == i64::try_from(2 * person + 1).unwrap())
+            .await;
+        left.push(spread.complete(0, person).await.1.unwrap());
+        eventually(BACKGROUND, "it is counted", async || spread.rows().await == i64::try_from(2 * person + 2).unwrap())
+            .await;
+    }
+    let used = left[0] - spread.complete(1, 0).await.1.unwrap();
+    assert!(used > 0);
+    left[0] -= used;
+    spread.world.restart_redis_node(2, Duration::from_secs(4)).await;
+    for person in 0..PEOPLE {
+        let mut found = (0, None);
+        eventually(BACKGROUND, "admissions go on", async || {
+            found = spread.complete(person % 2, person).await;
+            found.0 != 503
+        })
+        .await;
+        assert_eq!(found, (200, Some(left[person] - used)), "person {person}");
+    }
+    // An edge that has settled everything leaves nothing open.
+    let all = i64::try_from(3 * PEOPLE + 1).unwrap();
+    eventually(BACKGROUND, "all is counted", async || spread.rows().await == all).await;
+    eventually(BACKGROUND, "nothing is open", async || spread.keys("svc:ai:*:open").await.iter().all(|n| *n == 0))
+        .await;
+    // Changes go on as well.
+    let (ada, _) = &spread.people[0];
+    let one = ada.publish("engine", &Site::page("one")).await;
+    eventually(BACKGROUND, "edges acknowledge again", async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ada.activate("engine", &one.id).await.header("x-svc-propagation").starts_with("2/2")
+    })
+    .await;
+}
