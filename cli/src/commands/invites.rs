@@ -52,13 +52,15 @@ enum Action {
     /// Show what an invite is for
     Preview {
         /// Its link, or the end of it
-        #[arg(value_parser = token)]
+        // One end in 64 begins with a hyphen.
+        #[arg(value_parser = token, allow_hyphen_values = true)]
         invite: String,
     },
     /// Join the organization that an invite is for
     Accept {
         /// Its link, or the end of it
-        #[arg(value_parser = token)]
+        // One end in 64 begins with a hyphen.
+        #[arg(value_parser = token, allow_hyphen_values = true)]
         invite: String,
     },
 }
@@ -170,7 +172,22 @@ fn token(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::token;
+    use crate::args::Args;
+
+    #[test]
+    fn the_end_of_a_link_may_begin_with_a_hyphen() {
+        for end in [format!("-q{}", "A".repeat(41)), format!("--{}", "A".repeat(41))] {
+            for verb in ["accept", "preview"] {
+                Args::try_parse_from(["svc", "invites", verb, &end]).unwrap();
+                Args::try_parse_from(["svc", "invites", verb, "--json", &end]).unwrap();
+                Args::try_parse_from(["svc", "invites", verb, &end, "--json"]).unwrap();
+            }
+        }
+        assert!(Args::try_parse_from(["svc", "invites", "accept", "--nonsense"]).is_err());
+    }
 
     #[test]
     fn an_invite_is_named_by_its_link_or_the_end_of_it() {
