@@ -52,7 +52,7 @@ dns_target = "edge.$SITE_DOMAIN"
 url = "$POSTGRES_URL"
 
 [redis]
-url = "$REDIS_URL"
+url = "$REDIS_NEAR_URL"
 
 [store]
 url = "file://$STATE/store"

@@ -70,7 +70,8 @@ impl Default for Postgres {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redis {
-    /// `redis://host:port`, `rediss://…`, or `redis+cluster://host:port,host:port` (`rediss+cluster://…`).
+    /// `redis://host:port`, `rediss://…`, `redis+cluster://host:port,host:port` (`rediss+cluster://…`), or, on the same
+    /// machine and quickest, `redis+unix:///path/of/the/socket`.
     pub url: String,
 }
 
