@@ -272,6 +272,10 @@ pub(crate) const PROVIDER_KEPT: usize = 1_000;
 pub(crate) const PROVIDER_HEAD_FIELDS: usize = 100;
 /// Bytes that a connection to a provider reads ahead, the head of an answer included.
 pub(crate) const PROVIDER_BUFFER: usize = 32 * 1024;
+/// Pieces of a stream that come sooner after each other are read, and passed on, together.
+pub(crate) const GATHER: Duration = Duration::from_millis(1);
+/// Bytes of a stream that are passed on at once.
+pub(crate) const GATHERED_PIECE: usize = 16 * 1024;
 /// For the whole of an answer once it has begun.
 pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
 /// Bytes of a completion, streamed or not: hundreds of times what the largest has.

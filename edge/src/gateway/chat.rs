@@ -134,7 +134,7 @@ impl Exchange {
         });
     }
 
-    fn stream(self, answer: Answer, ticket: Ticket, permit: OwnedSemaphorePermit) -> Result<Response<Body>, Fault> {
+    fn stream(self, mut answer: Answer, ticket: Ticket, permit: OwnedSemaphorePermit) -> Result<Response<Body>, Fault> {
         let unzipping = match Unzipping::of(&answer.headers) {
             Ok(unzipping) => unzipping,
             Err(bad) => {
@@ -143,6 +143,8 @@ impl Exchange {
                 return Err(Fault::FAILED);
             }
         };
+        // A stream lasts, and nobody asks for them again.
+        answer.headers = HeaderMap::new();
         let frames = Frames::new(self.served.clone(), self.likely_prompt, self.most);
         let flow = Flow {
             answer,

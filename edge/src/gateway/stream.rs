@@ -151,14 +151,25 @@ enum Trouble {
 impl Flow {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         loop {
-            let step = match ready!(self.answer.poll_chunk(cx)) {
-                Some(Ok(chunk)) => self.take(&chunk),
-                Some(Err(broken)) => Err(broken.into()),
-                None => self.metered.frames.end(&mut self.out).map(|()| Progress::Done).map_err(Into::into),
+            let step = match self.answer.poll_chunk(cx) {
+                Poll::Pending if self.out.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(Next::Bytes(self.out.split().freeze())),
+                Poll::Ready(Some(Ok(chunk))) => self.take(&chunk),
+                Poll::Ready(Some(Err(broken))) => Err(broken.into()),
+                Poll::Ready(None) => {
+                    self.metered.frames.end(&mut self.out).map(|()| Progress::Done).map_err(Into::into)
+                }
             };
             return Poll::Ready(match step {
                 Ok(Progress::Going) if self.out.is_empty() => continue,
-                Ok(Progress::Going) => Next::Bytes(self.out.split().freeze()),
+                Ok(Progress::Going) if self.answer.is_gathering() && self.out.len() < limits::GATHERED_PIECE => {
+                    continue;
+                }
+                Ok(Progress::Going) => {
+                    // Not before: nothing is waited for in front of the first words.
+                    self.answer.gather();
+                    Next::Bytes(self.out.split().freeze())
+                }
                 Ok(Progress::Done) => {
                     let usage = self.metered.frames.usage();
                     self.metered.settle(usage);
@@ -216,6 +227,8 @@ impl Flow {
     /// Everything was said. The connection is kept if its end comes, which is looked for aside: clients that wait for
     /// the end of their answer do not wait for the end of the provider's.
     fn hang_up(mut self: Box<Self>, cx: &mut Context<'_>, drains: &Drains) {
+        // The next request may want the connection.
+        self.answer.hurry();
         match self.poll_end(cx) {
             Poll::Ready(at_end) => self.leave(at_end),
             Poll::Pending => drains.take_over(self.await_end()),
@@ -251,7 +264,10 @@ impl Flow {
         loop {
             match poll_fn(|cx| self.poll(cx)).await {
                 Next::Bytes(_) => {}
-                Next::Done(_) => return self.await_end().await,
+                Next::Done(_) => {
+                    self.answer.hurry();
+                    return self.await_end().await;
+                }
                 Next::Failed(_) => return,
             }
         }
