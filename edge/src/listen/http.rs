@@ -78,13 +78,16 @@ impl Shared {
 }
 
 /// Answers the requests of one connection until it ends, or `stop` asks it to.
-pub(crate) async fn serve<S>(
+// Boxed by hand: a future that is handed on from one function to the next is there once in each of them, and many
+// connections do nothing else than be there.
+pub(crate) fn serve<S>(
     stream: S,
     protocol: Protocol,
     connection: Connection,
     front: Arc<Front>,
     stop: CancellationToken,
-) where
+) -> Pin<Box<dyn Future<Output = ()> + Send>>
+where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (had_body, ambiguous) = Default::default();
@@ -97,8 +100,8 @@ pub(crate) async fn serve<S>(
     match protocol {
         Protocol::Http1 => {
             let stream = heads::watched(Linger::new(stream, shared.had_body.clone()), shared.ambiguous.clone());
-            let connection = http1_builder().serve_connection(TokioIo::new(stream), service);
-            run(connection, http1::Connection::graceful_shutdown, grown_old(stop)).await;
+            let connection = Box::pin(http1_builder().serve_connection(TokioIo::new(stream), service));
+            Box::pin(run(connection, http1::Connection::graceful_shutdown, grown_old(stop)))
         }
         Protocol::Http2 => {
             let over = async move {
@@ -110,7 +113,7 @@ pub(crate) async fn serve<S>(
             let connection = Multiplexed::new(stream, |stream, executor| {
                 http2_builder(executor).serve_connection(TokioIo::new(stream), service)
             });
-            run(connection, |connection| connection.connection().graceful_shutdown(), over).await;
+            Box::pin(run(Box::pin(connection), |connection| connection.connection().graceful_shutdown(), over))
         }
     }
 }
@@ -164,8 +167,7 @@ async fn idle(shared: &Shared) {
 }
 
 /// Runs the connection; when `over` comes it may finish what it has begun, and nothing else.
-async fn run<C: Future>(connection: C, end: impl FnOnce(Pin<&mut C>), over: impl Future<Output = ()>) {
-    let mut connection = pin!(connection);
+async fn run<C: Future>(mut connection: Pin<Box<C>>, end: impl FnOnce(Pin<&mut C>), over: impl Future<Output = ()>) {
     // Polled only when it was itself woken: a plain select would look at its timers at every byte of the connection.
     let mut over = pin!(FuturesUnordered::from_iter([over]));
     tokio::select! {

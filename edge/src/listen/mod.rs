@@ -247,7 +247,7 @@ impl Acceptor {
         let Some(certificates) = &self.certificates else {
             return http::serve(stream, Protocol::Http1, connection, self.front, self.stop).await;
         };
-        let stream = match timeout(limits::HANDSHAKE, handshake(stream, certificates)).await {
+        let stream = match timeout(limits::HANDSHAKE, Box::pin(handshake(stream, certificates))).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return tracing::debug!(%peer, %error, "handshake failed"),
             Err(_) => return tracing::debug!(%peer, "handshake too slow"),

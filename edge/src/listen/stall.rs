@@ -14,6 +14,9 @@ use tokio::{
 
 use crate::limits;
 
+/// Bytes that are copied together rather than handed over as a list.
+const SMALL: usize = 1024;
+
 /// Cuts off readers that do not read.
 pub(crate) struct Stall<S> {
     inner: S,
@@ -59,6 +62,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
         let written = match bufs {
             // Nearly always: one record. The kernel takes one buffer more cheaply than a list of one.
             [buf] => inner.poll_write(cx, buf),
+            // A piece of a stream with its length before it and a line's end behind it: the same.
+            _ if bufs.iter().map(|buf| buf.len()).sum::<usize>() <= SMALL => {
+                let mut joined = [0; SMALL];
+                let mut len = 0;
+                for buf in bufs {
+                    joined[len..len + buf.len()].copy_from_slice(buf);
+                    len += buf.len();
+                }
+                inner.poll_write(cx, &joined[..len])
+            }
             _ => inner.poll_write_vectored(cx, bufs),
         };
         self.judge(cx, written)
@@ -76,5 +89,36 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.inner).poll_shutdown(cx);
         self.judge(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn parts_arrive_in_their_order_however_many_bytes_they_are() {
+        let (near, mut far) = tokio::io::duplex(4 * SMALL);
+        let mut near = Stall::new(near);
+        for middle in [0, 1, SMALL - 6, SMALL - 5, SMALL - 4, 2 * SMALL] {
+            let text = vec![b'x'; middle];
+            let parts = [b"c8\r\n".as_slice(), &text, b"\r\n"];
+            let whole = parts.concat();
+            let mut written = 0;
+            while written < whole.len() {
+                let mut skip = written;
+                let rest = parts.map(|part| {
+                    let skipped = skip.min(part.len());
+                    skip -= skipped;
+                    IoSlice::new(&part[skipped..])
+                });
+                written += near.write_vectored(&rest).await.unwrap();
+            }
+            let mut read = vec![0; whole.len()];
+            far.read_exact(&mut read).await.unwrap();
+            assert_eq!(read, whole);
+        }
     }
 }
