@@ -1,6 +1,7 @@
-//! Redis as a cluster: everything that goes through it, spread over the nodes, and a node that comes back empty.
+//! Redis as a cluster: everything that goes through it, spread over the nodes, and a node that comes back empty. And a
+//! Redis that speaks TLS.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -8,7 +9,7 @@ use serde_json::json;
 use crate::{
     BACKGROUND,
     stubs::provider::{KEY, Provider},
-    world::{Actor, Site, World, eventually},
+    world::{Actor, Site, World, eventually, ports, process::Process},
 };
 
 /// Enough for every node to have the keys of some.
@@ -155,4 +156,31 @@ async fn a_node_that_comes_back_empty_is_filled_from_postgres() {
         ada.activate("engine", &one.id).await.header("x-svc-propagation").starts_with("2/2")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_redis_that_speaks_tls_is_spoken_to() {
+    let (folder, port) = (tempfile::tempdir().unwrap(), ports::free());
+    let [certificate, key] = ["redis.pem", "redis.key"].map(|name| folder.path().join(name));
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let mut server = Command::new("redis-server");
+    server.args(["--save", "", "--port", "0", "--tls-auth-clients", "no", "--requirepass", "sesame", "--tls-port"]);
+    server.arg(port.to_string()).arg("--dir").arg(folder.path());
+    server.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
+    server.arg("--tls-ca-cert-file").arg(&certificate);
+    let _server = Process::start("redis", folder.path(), &server);
+
+    let url = format!("rediss://:sesame@127.0.0.1:{port}");
+    // Whom the machine trusts.
+    let world = World::builder().set("REDIS__URL", url).variable("SSL_CERT_FILE", certificate.display()).start().await;
+    let ada = world.user("ada").await;
+    let one = ada.publish("engine", &Site::page("one")).await;
+    eventually(BACKGROUND, "the edge acknowledges", async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        ada.activate("engine", &one.id).await.header("x-svc-propagation").starts_with("1/1")
+    })
+    .await;
+    assert_eq!(world.edge().get(&one.url).await.text(), "one");
 }
