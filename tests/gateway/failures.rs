@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{Gateway, frames_of, served_by};
 use crate::{
+    BACKGROUND,
     stubs::provider::{Act, SECRET, Script, completion, usual_events},
-    world::ports,
+    world::{eventually, ports},
 };
 
 #[tokio::test]
@@ -157,6 +158,10 @@ async fn a_stream_that_fails_ends_in_an_error_and_never_cleanly() {
         assert_eq!((events.len(), &error["code"]), (words, &code.into()), "{what}");
     }
     gateway.stream().await.frames();
+    // What was said before is owed: ten streams of which something was heard, and the last.
+    let heard = "SELECT count(*) FROM ai_usage WHERE completion_tokens BETWEEN 1 AND 50 AND prompt_tokens > 0";
+    eventually(BACKGROUND, "all is metered", async || gateway.world.sql_number(heard).await == 11).await;
+    assert!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await <= 12);
 }
 
 #[tokio::test]

@@ -84,11 +84,13 @@ pub struct Open {
 /// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,
 /// although nobody asks which it is while a client waits.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<RwLock<Option<(Epoch, Arc<Script>)>>>);
+pub(super) struct Memory(Arc<RwLock<Option<Known>>>);
+
+type Known = (Epoch, Arc<Script>);
 
 impl Memory {
     pub(super) fn is(&self, epoch: &Epoch) {
-        let is_known = |known: &Option<(Epoch, _)>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
+        let is_known = |known: &Option<Known>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
         if !is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
             let script = Arc::new(scripts::admission(&epoch.id));
             *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
