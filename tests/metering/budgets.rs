@@ -180,6 +180,10 @@ async fn the_last_minute_is_rebuilt_and_each_completion_counts_once() {
     for row in [&both, &under_way, &old] {
         books.redis.revalue(EDGE, row).await.unwrap();
     }
+    // Redis remembers as many, but they are no longer of this minute.
+    let (minute, old) = (format!("svc:ai:{{{}}}:minute", books.account), books.now - Duration::from_secs(62));
+    let old = old.unix_millis().to_string();
+    assert_eq!(books.world.redis_number("RPUSH", &[&minute, &old, &old, &old, &old]).await, Some(4));
     let last_minute = vec![written.id.clone(), both.id.clone()];
     let (new, verdict) = books.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);

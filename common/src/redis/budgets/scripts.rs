@@ -51,7 +51,11 @@ else
     local at = tonumber(string.sub(id, 5, 13), 36)
     if at and at > now - 60000 then table.insert(times, math.min(at, now)) end
   end
-  if #times > redis.call('LLEN', minute) then
+  local remembered = 0
+  for _, at in ipairs(redis.call('LRANGE', minute, 0, -1)) do
+    if tonumber(at) > now - 60000 then remembered = remembered + 1 end
+  end
+  if #times > remembered then
     table.sort(times)
     redis.call('DEL', minute)
     for i = math.max(#times - per_minute + 1, 1), #times do
