@@ -234,6 +234,8 @@ pub(crate) const USAGE_BATCH: usize = 500;
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
 /// How long an admission that would be refused waits for Redis to be told what has just ended.
 pub(crate) const TELL_WAIT: Duration = Duration::from_millis(100);
+/// How often Redis is told what has ended, unless it is more than was reserved.
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
 /// What Redis is told at once.
 pub(crate) const REDIS_BATCH: usize = 256;
 /// Bytes of a segment of the journal, after which a new one begins.

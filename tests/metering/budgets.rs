@@ -102,8 +102,8 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
 
     // One used 10 of its 90, and Postgres has it: 110 in all, as of version 4.
     let used = UsageRow { completion: 10, estimated: false, ..admitted[0].0.clone() };
-    books.redis.revalue(EDGE, &used).await.unwrap();
-    books.redis.revalue(EDGE, &used).await.unwrap();
+    books.redis.revalue(EDGE, &books.account, &[&used]).await.unwrap();
+    books.redis.revalue(EDGE, &books.account, &[&used]).await.unwrap();
     assert_eq!(books.tokens().await, 920);
     for _ in 0..2 {
         books.confirm(&used, spent(4, 110)).await;
@@ -122,14 +122,14 @@ async fn what_redis_forgot_is_built_again_and_never_from_what_is_too_old() {
     books.world.redis_command("FLUSHALL").await;
 
     // The edge tells of it before anybody asks; whoever asks then counts it.
-    books.redis.revalue(EDGE, &row).await.unwrap();
+    books.redis.revalue(EDGE, &books.account, &[&row]).await.unwrap();
     let (other, verdict) = books.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
     assert!(matches!(books.admit(&other, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151));
 
     // Sums that were read before a row was written arrive after it was confirmed.
     books.world.redis_command("FLUSHALL").await;
-    books.redis.revalue(EDGE, &row).await.unwrap();
+    books.redis.revalue(EDGE, &books.account, &[&row]).await.unwrap();
     books.confirm(&row, spent(2, 150)).await;
     let (late, _) = books.admit_new(1).await;
     assert_eq!(books.admit(&late, Some(base(1, 100))).await, Verdict::Unknown);
@@ -178,7 +178,7 @@ async fn the_last_minute_is_rebuilt_and_each_completion_counts_once() {
     // older than a minute.
     let (written, both, under_way, old) = (ago(20), ago(10), ago(30), ago(61));
     for row in [&both, &under_way, &old] {
-        books.redis.revalue(EDGE, row).await.unwrap();
+        books.redis.revalue(EDGE, &books.account, &[row]).await.unwrap();
     }
     // Redis remembers as many, but they are no longer of this minute.
     let (minute, old) = (format!("svc:ai:{{{}}}:minute", books.account), books.now - Duration::from_secs(62));
@@ -207,6 +207,6 @@ async fn a_redis_that_is_back_with_what_it_had_saved_is_not_believed() {
     // Its sums may be older than what it had said before.
     let (new, verdict) = books.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
-    books.redis.revalue(EDGE, &lost).await.unwrap();
+    books.redis.revalue(EDGE, &books.account, &[&lost]).await.unwrap();
     assert!(matches!(books.admit(&new, Some(base(2, 300))).await, Verdict::Admitted(used) if used.tokens == 451));
 }

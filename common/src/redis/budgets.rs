@@ -171,15 +171,16 @@ impl Redis {
         self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
     }
 
-    /// Puts what is known of a completion now in the place of what was. It need not be there: after Redis has lost it,
-    /// this brings it back.
-    pub async fn revalue(&self, edge: &str, row: &UsageRow) -> Result<(), RedisError> {
-        let account = row.account.as_str();
+    /// Puts what is known of an account's completions now in the place of what was. They need not be there: after Redis
+    /// has lost them, this brings them back.
+    pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
         let script = &scripts::REVALUE;
         let mut call = script.prepare_invoke();
-        call.key(spent_key(account)).key(open_key(account));
-        call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
-        call.arg(day_number(row.day())).arg(month_number(row.month()));
+        call.key(spent_key(account.as_str())).key(open_key(account.as_str()));
+        for row in rows {
+            call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
+            call.arg(day_number(row.day())).arg(month_number(row.month()));
+        }
         call.invoke_async(&mut self.commands()).await
     }
 

@@ -13,6 +13,9 @@ use redis::Script;
 /// The minute slides: it holds the time of each admission, so that no minute, wherever it begins, has more of them than
 /// the limit. Redis's own clock is the only one asked for it, because the edges' differ.
 ///
+/// It runs while a client waits, and Redis logs each of its writes: one step for both sums, and the end of `spent`, which
+/// whoever comes later can have read again, is put off once a day.
+///
 /// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
 /// here first. Reservations count against the day they were made on.
 pub(super) fn admission(memory: &str) -> Script {
@@ -64,10 +67,12 @@ else
     redis.call('PEXPIRE', minute, 60000)
   end
   redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[10], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[10])
+  redis.call('PEXPIRE', spent, 172800000)
 end
 if day > d then
   d, dt, dh = day, 0, 0
   redis.call('HSET', spent, 'd', d, 'dt', 0, 'dh', 0)
+  redis.call('PEXPIRE', spent, 172800000)
 end
 if month > m then
   m, mc, mh = month, 0, 0
@@ -80,44 +85,51 @@ while oldest and tonumber(oldest) <= now - 60000 do
   oldest = redis.call('LINDEX', minute, -1)
 end
 local requests = redis.call('LLEN', minute)
-local resets, frees = 0, 0
-if requests > 0 then
-  resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
-  local first = requests < per_minute and oldest or redis.call('LINDEX', minute, per_minute - 1)
-  frees = math.min(tonumber(first or oldest) + 60000 - now, 60000)
+local refusal
+if requests >= per_minute then
+  refusal = 1
+elseif dt + dh + tokens > per_day then
+  refusal = 2
+elseif mc + mh + cost > per_month then
+  refusal = 3
 end
-if requests >= per_minute then return {1, requests, frees, resets, dt + dh} end
-if dt + dh + tokens > per_day then return {2, requests, frees, resets, dt + dh} end
-if mc + mh + cost > per_month then return {3, requests, frees, resets, dt + dh} end
+if refusal then
+  if requests == 0 then return {refusal, 0, 0, 0, dt + dh} end
+  local resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
+  local first = requests >= per_minute and redis.call('LINDEX', minute, per_minute - 1) or oldest
+  return {refusal, requests, math.min(tonumber(first) + 60000 - now, 60000), resets, dt + dh}
+end
 
 if redis.call('HSETNX', open, ARGV[1], ARGV[2]) == 1 then
-  if day == d then
-    redis.call('HINCRBY', spent, 'dh', tokens)
-    dh = dh + tokens
-  end
-  if month == m then redis.call('HINCRBY', spent, 'mh', cost) end
-  redis.call('PEXPIRE', spent, 172800000)
+  if day == d then dh = dh + tokens end
+  if month == m then mh = mh + cost end
+  redis.call('HSET', spent, 'dh', dh, 'mh', mh)
   redis.call('LPUSH', minute, now)
   redis.call('PEXPIRE', minute, 60000)
   requests = requests + 1
 end
-return {4, requests, oldest and frees or 60000, 60000, dt + dh}
+return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000, 60000, dt + dh}
 ";
 
-/// KEYS spent, open. ARGV id, text, tokens, cost, day, month.
+/// KEYS spent, open. ARGV, for each completion: id, text, tokens, cost, day, month.
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
-local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
-local old = redis.call('HGET', KEYS[2], ARGV[1])
-if old then
-  local t, c = string.match(old, '^(%d+) (%d+) ')
-  tokens, cost = tokens - tonumber(t), cost - tonumber(c)
-end
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 local s = redis.call('HMGET', KEYS[1], 'd', 'm')
-if s[1] == ARGV[5] then redis.call('HINCRBY', KEYS[1], 'dh', tokens) end
-if s[2] == ARGV[6] then redis.call('HINCRBY', KEYS[1], 'mh', cost) end
+local day_tokens, month_cost = 0, 0
+for i = 1, #ARGV, 6 do
+  local tokens, cost = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local old = redis.call('HGET', KEYS[2], ARGV[i])
+  if old then
+    local t, c = string.match(old, '^(%d+) (%d+) ')
+    tokens, cost = tokens - tonumber(t), cost - tonumber(c)
+  end
+  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  if s[1] == ARGV[i + 4] then day_tokens = day_tokens + tokens end
+  if s[2] == ARGV[i + 5] then month_cost = month_cost + cost end
+end
+if day_tokens ~= 0 then redis.call('HINCRBY', KEYS[1], 'dh', day_tokens) end
+if month_cost ~= 0 then redis.call('HINCRBY', KEYS[1], 'mh', month_cost) end
 ",
     )
 });

@@ -29,6 +29,8 @@ pub(super) struct Books {
     pub(super) journal: Journal,
     /// Woken when there is something to tell Redis.
     pub(super) news: Notify,
+    /// Woken when that cannot wait: somebody waits for it, or more was used than Redis believes.
+    pub(super) urgent: Notify,
     /// Of how many ends Redis has been told.
     told: watch::Sender<u64>,
 }
@@ -70,7 +72,13 @@ enum State {
 
 impl Books {
     pub(super) fn new(journal: Journal) -> Self {
-        Self { pages: Mutex::default(), journal, news: Notify::new(), told: watch::Sender::new(0) }
+        Self {
+            pages: Mutex::default(),
+            journal,
+            news: Notify::new(),
+            urgent: Notify::new(),
+            told: watch::Sender::new(0),
+        }
     }
 
     /// This edge.
@@ -103,7 +111,9 @@ impl Books {
     /// A completion ends; `change` makes its row say what was used.
     pub(super) fn end(&self, id: &CompletionId, change: impl FnOnce(&mut UsageRow)) {
         let Some(mut row) = self.pages().entries.get(id).map(|entry| entry.row.clone()) else { return };
+        let reserved = (row.tokens(), row.cost);
         change(&mut row);
+        let is_more = row.tokens() > reserved.0 || row.cost > reserved.1;
         let segment = self.journal.append(&Line::Ended(&row));
         {
             let mut pages = self.pages();
@@ -114,6 +124,9 @@ impl Books {
             pages.to_revalue.push_back(id.clone());
             pages.to_write.push_back(id.clone());
             pages.ended += 1;
+        }
+        if is_more {
+            self.urgent.notify_one();
         }
         self.news.notify_one();
     }
@@ -161,6 +174,7 @@ impl Books {
         if *self.told.borrow() >= ended {
             return false;
         }
+        self.urgent.notify_one();
         let mut told = self.told.subscribe();
         let _ = timeout(limits::TELL_WAIT, told.wait_for(|told| *told >= ended)).await;
         true

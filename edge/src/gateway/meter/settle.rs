@@ -74,9 +74,13 @@ impl MeterTasks {
                 continue;
             }
             let all = rows.len() < limits::REDIS_BATCH && back.len() < limits::REDIS_BATCH;
-            let revalued = join_all(rows.iter().map(async |row| {
-                let told = self.redis.revalue(&self.edge, row).await;
-                self.books.put_back(row, told.is_ok());
+            let mut accounts: BTreeMap<&Account, Vec<&UsageRow>> = BTreeMap::new();
+            for row in &rows {
+                accounts.entry(&row.account).or_default().push(row);
+            }
+            let revalued = join_all(accounts.into_iter().map(async |(account, rows)| {
+                let told = self.redis.revalue(&self.edge, account, &rows).await;
+                rows.into_iter().for_each(|row| self.books.put_back(row, told.is_ok()));
                 told
             }));
             let released = join_all(back.iter().map(async |row| {
@@ -90,6 +94,8 @@ impl MeterTasks {
                 sleep(REDIS_PAUSE).await;
             } else if all {
                 self.books.told(ended);
+                // What ends meanwhile is told in one go: each telling keeps Redis from an admission.
+                let _ = timeout(limits::TELL_EVERY, self.books.urgent.notified()).await;
             }
         }
     }
