@@ -36,6 +36,7 @@ mod invites;
 mod mail;
 mod master_key;
 mod metering;
+mod metrics;
 mod open_tabs;
 mod openapi;
 mod org_gate;

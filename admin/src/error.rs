@@ -189,6 +189,7 @@ impl ApiError {
 
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
+        common::telemetry::metrics::postgres_failed("api");
         Self::internal(error)
     }
 }

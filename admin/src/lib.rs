@@ -14,6 +14,7 @@ pub mod error;
 pub mod extract;
 mod jobs;
 pub mod mail;
+pub mod metrics;
 pub mod middleware;
 pub mod pages;
 pub mod router;

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, codehost::local, serve};
+use admin::{app::App, codehost::local, metrics, serve};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use common::{
@@ -11,7 +11,7 @@ use common::{
     db::{self, tokens, users},
     domain::{Clock, token::TokenKind},
     secrets::tokens::TokenSecret,
-    telemetry,
+    telemetry::{self, metrics::Exporter},
 };
 
 /// What tokens made here are called in the list of tokens.
@@ -62,6 +62,11 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     runtime.block_on(async {
         match arguments.command.unwrap_or(Command::Serve) {
             Command::Serve => {
+                let exporter = config.admin.metrics_listen.map(Exporter::start).transpose();
+                if let Some(exporter) = exporter.context("admin.metrics_listen")? {
+                    metrics::describe();
+                    tokio::spawn(exporter.run());
+                }
                 let (app, edges) = App::new(config)?;
                 serve::serve(app, edges).await
             }

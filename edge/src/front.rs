@@ -23,7 +23,7 @@ pub use self::body::Body;
 pub(crate) use self::visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor};
 use crate::{
     gateway::Gateway,
-    limits,
+    limits, metrics,
     platform::Platform,
     route::{Recollection, RouteError, Routes},
     sites::{SiteBody, Sites, Visit, pages},
@@ -129,6 +129,9 @@ impl Front {
             }
             _ => malformed(),
         };
+        if matches!(response.body(), Body::Site(_)) {
+            metrics::site(response.status());
+        }
         response.headers_mut().insert(header::SERVER, SERVER);
         response
     }

@@ -9,6 +9,7 @@ pub mod gate;
 pub mod gateway;
 mod limits;
 pub mod listen;
+pub mod metrics;
 pub mod platform;
 pub mod route;
 pub mod sites;

@@ -16,7 +16,7 @@ use common::{
     redis::Redis,
     secrets::MasterKey,
     store::PackStore,
-    telemetry,
+    telemetry::{self, metrics::Exporter},
 };
 use edge::{
     front::Front,
@@ -57,6 +57,10 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = Config::load(arguments.config.as_deref())?;
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+    let exporter = config.edge.metrics_listen.map(Exporter::start).transpose().context("edge.metrics_listen")?;
+    if exporter.is_some() {
+        edge::metrics::describe();
+    }
     let sockets = Sockets::bind(config.edge.listen_https, config.edge.listen_http)?;
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -72,7 +76,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(&config, master_key, sockets, threads, stop.clone())?
+        listeners(&config, master_key, sockets, threads, stop.clone(), exporter)?
     };
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop) });
@@ -85,6 +89,7 @@ fn listeners(
     sockets: Sockets,
     threads: usize,
     stop: Stop,
+    exporter: Option<Exporter>,
 ) -> anyhow::Result<Listeners> {
     let clock = Clock::system();
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
@@ -123,6 +128,12 @@ fn listeners(
         gateway.finish().await;
         nothing_to_settle.cancel();
     });
+    if let Some(exporter) = exporter {
+        let stop = last_connection_gone.clone();
+        listeners.add_background(async move {
+            stop.run_until_cancelled_owned(exporter.run()).await;
+        });
+    }
     listeners.accept_after(follower.announced());
     listeners.add_background(follower.announcer(edge, last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));

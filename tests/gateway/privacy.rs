@@ -8,8 +8,9 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use super::Gateway;
 use crate::{
     BACKGROUND,
+    metrics::Page,
     stubs::provider::{Act, Script, choice, completion, event},
-    world::eventually,
+    world::{eventually, ports},
 };
 
 /// In every prompt and in every completion.
@@ -17,8 +18,15 @@ const MARKER: &str = "xyzzy-plugh-4711";
 
 #[tokio::test]
 async fn prompts_and_completions_leave_no_trace() {
-    let gateway =
-        Gateway::start_with(|world| world.set("GATEWAY__IDLE_SECONDS", 1).set("GATEWAY__FIRST_BYTE_SECONDS", 2)).await;
+    let (edge_metrics, admin_metrics) = (ports::free(), ports::free());
+    let gateway = Gateway::start_with(|world| {
+        world
+            .set("GATEWAY__IDLE_SECONDS", 1)
+            .set("GATEWAY__FIRST_BYTE_SECONDS", 2)
+            .set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{edge_metrics}"))
+            .set("ADMIN__METRICS_LISTEN", format!("127.0.0.1:{admin_metrics}"))
+    })
+    .await;
     let words =
         |count: usize| (0..count).map(|_| event(&json!([choice(&json!({ "content": MARKER }), None)]), &json!(null)));
     let ends = [
@@ -70,6 +78,10 @@ async fn prompts_and_completions_leave_no_trace() {
         assert!(!edge.process.log().contains(MARKER), "the edge's log: {}", edge.process.log());
     }
     assert!(!world.admin.log().contains(MARKER), "admin's log");
+    for port in [edge_metrics, admin_metrics] {
+        let page = Page::of(port).await;
+        assert!(page.text.contains("svc_build_info") && !page.text.contains(MARKER), "{}", page.text);
+    }
     assert_no_row(world.database.as_str()).await;
     assert_no_key(world.redis_port).await;
     assert_no_file(world.folder());

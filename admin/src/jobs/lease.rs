@@ -3,7 +3,7 @@
 use common::db::job_leases;
 
 use super::{Batch, Job};
-use crate::app::App;
+use crate::{app::App, metrics};
 
 /// Full batches in a row under one lease.
 const BATCHES: usize = 20;
@@ -12,7 +12,11 @@ const BATCHES: usize = 20;
 pub(super) async fn attend<J: Job>(app: &App, job: &J) {
     let mut failing = false;
     while !app.stopping.is_cancelled() {
-        match turn(app, job).await {
+        let turned = turn(app, job).await;
+        if turned.is_err() {
+            metrics::job_failed(J::NAME);
+        }
+        match turned {
             Ok(done) => {
                 if done > 0 {
                     tracing::info!(job = J::NAME, done, "a job has run");
@@ -43,6 +47,7 @@ async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
         Ok(ran) => ran.unwrap_or(Ok(0)),
         Err(_) => Err(anyhow::anyhow!("it did not end within its lease")),
     };
+    metrics::job_ran(J::NAME, app.clock.now(), ran.as_ref().ok().copied());
     let error = ran.as_ref().err().map(|error| format!("{error:#}"));
     job_leases::give_back(&app.db, lease, error.as_deref()).await?;
     ran

@@ -10,6 +10,7 @@ use axum::{
 use tracing::Instrument as _;
 
 use super::request_id::RequestId;
+use crate::metrics;
 
 /// Middleware: logs method, path template, status and duration under the request's id.
 pub async fn record(request: Request, next: Next) -> Response {
@@ -22,10 +23,12 @@ pub async fn record(request: Request, next: Next) -> Response {
         "request",
         id = id.as_ref().map_or("", RequestId::as_str),
         method = %request.method(),
-        path,
+        path = path.as_str(),
     );
     async move {
+        let method = metrics::method(request.method());
         let response = next.run(request).await;
+        metrics::answered(&path, method, response.status(), started.elapsed());
         let millis = started.elapsed().as_secs_f64() * 1_000.0;
         let status = response.status().as_u16();
         let ms = format_args!("{millis:.1}");

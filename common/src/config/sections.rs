@@ -123,6 +123,9 @@ pub struct Edge {
     /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
     pub spool: Option<PathBuf>,
+    /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
+    /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
+    pub metrics_listen: Option<SocketAddr>,
 }
 
 impl Default for Edge {
@@ -135,6 +138,7 @@ impl Default for Edge {
             http_mode: HttpMode::Redirect,
             threads: 0,
             spool: None,
+            metrics_listen: None,
         }
     }
 }
@@ -157,11 +161,13 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// Where uploads are kept while they are received, 100 MB each; the system's temporary folder when absent.
     pub spool: Option<PathBuf>,
+    /// Where admin's metrics are read, as `edge.metrics_listen` says; such as `127.0.0.1:9465`.
+    pub metrics_listen: Option<SocketAddr>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: address("127.0.0.1:8081"), spool: None }
+        Self { listen: address("127.0.0.1:8081"), spool: None, metrics_listen: None }
     }
 }
 

@@ -9,7 +9,8 @@ use std::{
 };
 
 use redis::{
-    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError, RedisFuture, Value,
+    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError, RedisFuture,
+    ServerErrorKind, Value,
     aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub},
     io::tcp::TcpSettings,
 };
@@ -18,6 +19,7 @@ use super::{
     budgets::Memory,
     cluster::{self, Cluster},
 };
+use crate::telemetry::metrics::redis_failed;
 
 /// Longest wait for an answer. A Redis that is slower is treated as absent.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -141,11 +143,24 @@ fn open(url: &str) -> Result<Client, RedisError> {
     Client::open(url.into_connection_info()?.set_tcp_settings(settings))
 }
 
+/// What fails is counted. A script that is not there yet is no failure: it is sent.
+async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
+    let answer = answer.await;
+    if let Err(error) = &answer
+        && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
+    {
+        redis_failed();
+    }
+    answer
+}
+
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Self::Single(connection) => connection.req_packed_command(command),
-            Self::Cluster(cluster) => Box::pin(async { cluster.connection().await?.req_packed_command(command).await }),
+            Self::Single(connection) => Box::pin(counted(connection.req_packed_command(command))),
+            Self::Cluster(cluster) => {
+                Box::pin(counted(async { cluster.connection().await?.req_packed_command(command).await }))
+            }
         }
     }
 
@@ -156,10 +171,10 @@ impl ConnectionLike for Commands {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
-            Self::Single(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Self::Cluster(cluster) => {
-                Box::pin(async move { cluster.connection().await?.req_packed_commands(pipeline, offset, count).await })
-            }
+            Self::Single(connection) => Box::pin(counted(connection.req_packed_commands(pipeline, offset, count))),
+            Self::Cluster(cluster) => Box::pin(counted(async move {
+                cluster.connection().await?.req_packed_commands(pipeline, offset, count).await
+            })),
         }
     }
 

@@ -1,4 +1,6 @@
-//! Logs: how both programs write them.
+//! Logs: how both programs write them. And [`metrics`].
+
+pub mod metrics;
 
 use tracing_subscriber::{EnvFilter, fmt};
 

@@ -1,6 +1,10 @@
 //! `POST /v1/chat/completions`, from the admitted request to its answer.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -21,7 +25,7 @@ use super::{
     stream::{Flow, Metered, Stream},
     upstream::{Answer, Broken, NoAnswer},
 };
-use crate::limits;
+use crate::{limits, metrics};
 
 /// Answers a judged request. It is polled on when its client has gone.
 pub(super) async fn complete(
@@ -32,8 +36,23 @@ pub(super) async fn complete(
     gone: Gone,
 ) -> Response<Body> {
     let Ok(permit) = shared.under_way.clone().try_acquire_owned() else {
+        metrics::gateway(&completion.served.model.id, StatusCode::SERVICE_UNAVAILABLE);
         return refuse(Refusal::busy(), None);
     };
+    let model = completion.served.model.clone();
+    let response = exchange(shared, key, completion, request_id, gone, permit).await;
+    metrics::gateway(&model.id, response.status());
+    response
+}
+
+async fn exchange(
+    shared: Arc<Shared>,
+    key: Arc<GatewayKey>,
+    completion: Completion,
+    request_id: String,
+    gone: Gone,
+    permit: OwnedSemaphorePermit,
+) -> Response<Body> {
     let Completion { served, is_stream, reserve, likely_prompt, body } = completion;
     let most = reserve.completion;
     let Admitted { ticket, rates } = match shared.meter.admit(&key, &served.model, reserve).await {
@@ -80,7 +99,12 @@ struct Exchange {
 impl Exchange {
     /// The provider's answer, if it is one.
     async fn ask(&self, body: Bytes, is_stream: bool) -> Result<Answer, Fault> {
-        let answer = self.served.upstream.ask(body, is_stream).await.map_err(|error| {
+        let provider = &self.served.upstream.name;
+        let asked = Instant::now();
+        let answer = self.served.upstream.ask(body, is_stream).await;
+        metrics::upstream(provider, asked.elapsed());
+        let answer = answer.map_err(|error| {
+            metrics::upstream_failed(provider, error.word());
             self.warn(&error);
             match error {
                 NoAnswer::Slow | NoAnswer::SlowConnect => Fault::Slow,
@@ -97,6 +121,7 @@ impl Exchange {
             answer.status.as_u16(),
             if is_event_stream { "events" } else { "no events" }
         ));
+        metrics::upstream_failed(provider, answer.status.as_str().to_owned());
         let fault = self.fault_of(&answer);
         self.put_away(answer);
         Err(fault)
@@ -183,6 +208,7 @@ impl Exchange {
 
     async fn read(&self, mut answer: Answer) -> Result<(Bytes, Usage), Fault> {
         let failed = |why: &dyn std::fmt::Display| {
+            metrics::upstream_failed(&self.served.upstream.name, "unusable answer");
             self.warn(why);
             Fault::FAILED
         };
@@ -190,6 +216,7 @@ impl Exchange {
         let mut body = BytesMut::new();
         while let Some(chunk) = poll_fn(|cx| answer.poll_chunk(cx)).await {
             let chunk = chunk.map_err(|broken| {
+                metrics::upstream_failed(&self.served.upstream.name, "answer broke off");
                 self.warn(&broken);
                 if broken == Broken::Slow { Fault::Slow } else { Fault::FAILED }
             })?;

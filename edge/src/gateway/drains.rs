@@ -42,10 +42,12 @@ impl Drains {
         let (Ok(runtime), Ok(place)) = (Handle::try_current(), self.0.places.clone().try_acquire_owned()) else {
             return;
         };
+        metrics::gauge!("svc_gateway_drains").increment(1);
         let stop = self.0.stop.clone();
         let task = async move {
             let _ = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
             drop(place);
+            metrics::gauge!("svc_gateway_drains").decrement(1);
         };
         self.0.tasks.spawn_on(task, &runtime);
     }

@@ -147,6 +147,7 @@ impl Keys {
 
 impl From<sqlx::Error> for KeyError {
     fn from(error: sqlx::Error) -> Self {
+        common::telemetry::metrics::postgres_failed("keys");
         Self::Unreadable(error.to_string().into())
     }
 }

@@ -49,7 +49,10 @@ use self::{
     meter::Meter,
     refusal::Refusal,
 };
-use crate::limits;
+use crate::{
+    limits,
+    metrics::{self, NO_MODEL},
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const COMPLETIONS: &str = "/v1/chat/completions";
@@ -100,8 +103,15 @@ impl Gateway {
         let (head, mut body) = request.into_parts();
         let request_id = self.request_ids.next();
         let mut response = match self.route(&head, &mut body, &request_id).await {
-            Ok(response) => response,
+            Ok(response) => {
+                // Completions count themselves, under their model.
+                if head.uri.path() != COMPLETIONS || head.method == Method::OPTIONS {
+                    metrics::gateway(NO_MODEL, response.status());
+                }
+                response
+            }
             Err(refusal) => {
+                metrics::gateway(NO_MODEL, refusal.status);
                 if !body.is_end_stream() && !head.headers.contains_key(header::EXPECT) {
                     leave_nothing_of(&mut body).await;
                 }

@@ -210,6 +210,7 @@ impl Flow {
 
     fn fail(&mut self, trouble: &Trouble) -> Next {
         tracing::warn!(provider = self.served.upstream.name, request = self.request_id, %trouble, "a stream failed");
+        crate::metrics::stream_failed(&self.served.model.id);
         if self.metered.frames.has_content() {
             let usage = self.metered.frames.usage();
             self.metered.settle(Usage { estimated: true, ..usage });

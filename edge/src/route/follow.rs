@@ -146,6 +146,7 @@ impl Follower {
             }
             Err(error) => {
                 tracing::warn!(%error, "Postgres cannot be asked for route changes");
+                common::telemetry::metrics::postgres_failed("route changes");
                 self.memory.set_lapsed(self.clock.now().since(self.confirmed) > limits::STALE);
                 false
             }

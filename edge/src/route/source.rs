@@ -69,6 +69,7 @@ impl Source for Postgres {
 
 impl From<sqlx::Error> for RouteError {
     fn from(error: sqlx::Error) -> Self {
+        common::telemetry::metrics::postgres_failed("routes");
         Self::Unreadable(error.to_string().into())
     }
 }

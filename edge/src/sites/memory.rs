@@ -14,8 +14,11 @@ use super::{
     pack::Pack,
     packs::{PackError, Packs, in_time},
 };
-use crate::limits::{
-    BODY_CACHE_BYTES, CACHE_SHARDS, LOADS_AT_ONCE, MANIFEST_CACHE_BYTES, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+use crate::{
+    limits::{
+        BODY_CACHE_BYTES, CACHE_SHARDS, LOADS_AT_ONCE, MANIFEST_CACHE_BYTES, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+    },
+    metrics,
 };
 
 /// Bytes that an entry takes beside its body, about.
@@ -91,7 +94,9 @@ impl Memory {
             return Ok(Bytes::new());
         }
         let key = (pack.number, span.offset);
-        if let Some(body) = self.bodies.get(&key) {
+        let found = self.bodies.get(&key);
+        metrics::body(found.is_some());
+        if let Some(body) = found {
             return Ok(body);
         }
         let load = self.load(self.packs.read(&pack.id, span.offset, span.len));

@@ -101,6 +101,13 @@ impl Books {
         self.pages().entries.contains_key(id)
     }
 
+    /// How many are under way, and how many have ended without being in Postgres.
+    pub(super) fn levels(&self) -> (usize, usize) {
+        let pages = self.pages();
+        let count = |state| pages.entries.values().filter(|entry| entry.state == state).count();
+        (count(State::Open), count(State::Ended))
+    }
+
     /// A completion begins.
     pub(super) fn begin(&self, row: UsageRow) {
         let segments = Segments::of(self.journal.append(&Line::Open(&row)));

@@ -115,7 +115,7 @@ impl Journal {
                 Some(number)
             }
             Err(error) => {
-                metrics::counter!("gateway_journal_errors").increment(1);
+                metrics::counter!("svc_gateway_journal_errors_total").increment(1);
                 if !std::mem::replace(&mut pen.failing, true) {
                     let folder = self.folder.display();
                     tracing::error!(%error, %folder, "the journal of usage cannot be written (edge.spool)");

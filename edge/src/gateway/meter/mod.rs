@@ -34,6 +34,7 @@ use common::{
         Redis, RedisError,
         budgets::{Budget, Used, Verdict},
     },
+    telemetry::metrics::postgres_failed,
 };
 use sqlx::PgPool;
 use tokio::{
@@ -191,7 +192,7 @@ impl Meter {
             at: now,
         };
         let refused = |why: &'static str| {
-            metrics::counter!("gateway_refused", "why" => why).increment(1);
+            metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
             tracing::debug!(account = %key.account, model = model.id, why, "a completion is refused");
         };
         let unavailable = Refused::Unavailable { retry_after: limits::METER_RETRY_AFTER };
@@ -205,6 +206,9 @@ impl Meter {
             Ok(verdict) => verdict,
             Err(obstacle) => {
                 tracing::debug!(%obstacle, "a completion cannot be counted");
+                if matches!(obstacle, Obstacle::Postgres(_)) {
+                    postgres_failed("sums");
+                }
                 refused("unavailable");
                 // The reservation may stand all the same.
                 if let Obstacle::Redis(error) = obstacle
@@ -218,7 +222,7 @@ impl Meter {
         let rates = |used| self.rates(used, next_midnight(now).since(now));
         match verdict {
             Verdict::Admitted(used) => {
-                metrics::counter!("gateway_admitted").increment(1);
+                metrics::counter!("svc_gateway_admitted_total").increment(1);
                 let ticket = Ticket::new(self.0.books.clone(), row, model.clone());
                 Ok(Admitted { ticket, rates: rates(used) })
             }

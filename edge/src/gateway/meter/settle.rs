@@ -10,6 +10,7 @@ use common::{
         budgets::Open,
         leases::{Epoch, RENEW_EVERY},
     },
+    telemetry::metrics::postgres_failed,
 };
 use futures_util::future::join_all;
 use sqlx::PgPool;
@@ -107,7 +108,9 @@ impl MeterTasks {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
-            match self.redis.renew_lease(&self.edge).await {
+            let renewed = self.redis.renew_lease(&self.edge).await;
+            crate::metrics::level("svc_gateway_redis_up", usize::from(renewed.is_ok()));
+            match renewed {
                 Ok(epoch) => {
                     let is_new = known.as_ref().is_none_or(|known| !known.is_same(&epoch));
                     if is_new && let Err(error) = self.redis.load_budgets().await {
@@ -122,8 +125,9 @@ impl MeterTasks {
                 }
                 Err(error) => tracing::debug!(%error, "the lease cannot be renewed"),
             }
-            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-            metrics::gauge!("gateway_unsettled").set(self.books.len() as f64);
+            let (open, backlog) = self.books.levels();
+            crate::metrics::level("svc_gateway_open", open);
+            crate::metrics::level("svc_gateway_journal_backlog", backlog);
         }
     }
 
@@ -218,11 +222,12 @@ impl MeterTasks {
                     if was_failing {
                         tracing::info!(rows = rows.len(), "Postgres takes usage again");
                     }
-                    metrics::counter!("gateway_settled").increment(rows.len() as u64);
+                    metrics::counter!("svc_gateway_settled_total").increment(rows.len() as u64);
                     self.books.written(&rows);
                     unconfirmed.extend(by_account_and_day(spent, &rows));
                 }
                 Err(error) => {
+                    postgres_failed("usage");
                     self.books.not_written(&rows);
                     if !was_failing {
                         tracing::warn!(%error, "Postgres does not take usage; it is kept in the journal and tried again");

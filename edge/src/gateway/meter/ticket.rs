@@ -38,6 +38,7 @@ impl Ticket {
         let (prompt, completion) =
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
+        crate::metrics::tokens(&self.model.id, &Usage { prompt, completion, ..usage });
         self.books.end(&self.id, |row| {
             (row.prompt, row.completion, row.estimated, row.cost) = (prompt, completion, usage.estimated, cost);
         });

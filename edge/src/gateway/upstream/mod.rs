@@ -75,6 +75,18 @@ pub(super) enum NoAnswer {
     Broken(hyper::Error),
 }
 
+impl NoAnswer {
+    /// What metrics call it.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "no connection",
+            Self::SlowConnect => "slow connection",
+            Self::Slow => "slow answer",
+            Self::Broken(_) => "connection broke",
+        }
+    }
+}
+
 impl Upstream {
     pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, UpstreamError> {
         let unusable = |error: http::Error| UpstreamError::Address(provider.name.clone(), error);

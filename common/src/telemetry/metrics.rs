@@ -1,0 +1,115 @@
+//! Metrics: a page in Prometheus's format, on a listener of its own (`edge.metrics_listen`, `admin.metrics_listen`).
+//!
+//! Labels come from the configuration and from our own code only: models, providers, routes, statuses, jobs. Never from
+//! what a client sends, never an account, a host or an address; so that the page stays small and says nothing of people.
+//! Without a listener nothing is counted.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+
+/// Readers at once.
+const READERS: usize = 8;
+/// Longest a reader may stay.
+const READER_STAY: Duration = Duration::from_secs(10);
+/// Pause after the system refused to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often what histograms gathered is put together: they hold it one by one until then.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Of what is measured in seconds: from a warm file to a long completion.
+const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
+
+const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// A listener for the page of metrics.
+pub struct Exporter {
+    listener: std::net::TcpListener,
+    handle: PrometheusHandle,
+}
+
+impl Exporter {
+    /// Takes the address, and from here on everything that is counted. Before anything is counted, once a program.
+    pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
+        listener.set_nonblocking(true)?;
+        let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).map_err(|_| anyhow::anyhow!("metrics are exported already"))?;
+        metrics::describe_counter!("svc_redis_errors_total", "Commands that Redis refused or did not answer.");
+        metrics::describe_counter!("svc_postgres_errors_total", "Statements that Postgres refused or did not answer.");
+        metrics::describe_gauge!("svc_build_info", "Always 1; its label says which version runs.");
+        metrics::gauge!("svc_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1);
+        Ok(Self { listener, handle })
+    }
+
+    /// Answers readers for as long as it is polled.
+    pub async fn run(self) {
+        let listener = match TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "metrics are not exported"),
+        };
+        let handle = self.handle;
+        let answer = async {
+            let places = Arc::new(Semaphore::new(READERS));
+            while let Ok(place) = places.clone().acquire_owned().await {
+                let Ok((stream, _)) = listener.accept().await else {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
+                let handle = handle.clone();
+                tokio::spawn(async move {
+                    let service = service_fn(|request| {
+                        let response = page(&request, &handle);
+                        async { Ok::<_, std::convert::Infallible>(response) }
+                    });
+                    let mut http = http1::Builder::new();
+                    let http = http.timer(TokioTimer::new()).header_read_timeout(READER_STAY);
+                    let _ = timeout(READER_STAY, http.serve_connection(TokioIo::new(stream), service)).await;
+                    drop(place);
+                });
+            }
+        };
+        let upkeep = async {
+            loop {
+                tokio::time::sleep(UPKEEP_EVERY).await;
+                handle.run_upkeep();
+            }
+        };
+        tokio::select! {
+            () = answer => {}
+            () = upkeep => {}
+        }
+    }
+}
+
+fn page(request: &Request<Incoming>, handle: &PrometheusHandle) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    if request.uri().path() != "/metrics" {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    } else {
+        response.headers_mut().insert(header::CONTENT_TYPE, FORMAT);
+        *response.body_mut() = handle.render().into();
+    }
+    response
+}
+
+/// Postgres refused something, or did not answer. `what` was it that it was asked for.
+pub fn postgres_failed(what: &'static str) {
+    metrics::counter!("svc_postgres_errors_total", "what" => what).increment(1);
+}
+
+/// Redis refused something, or did not answer.
+pub fn redis_failed() {
+    metrics::counter!("svc_redis_errors_total").increment(1);
+}

@@ -1,0 +1,97 @@
+//! What this edge counts; `common::telemetry::metrics` says how it is read, and which labels may be.
+
+use std::{sync::LazyLock, time::Duration};
+
+use http::StatusCode;
+use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+use crate::gateway::meter::Usage;
+
+/// The model of requests that name none of ours.
+pub(crate) const NO_MODEL: &str = "none";
+
+/// Requests to sites by the first digit of their status. Looked up once, because sites are counted on the hottest path.
+static SITES: LazyLock<[Counter; 6]> = LazyLock::new(|| {
+    ["other", "1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| counter!("svc_sites_requests_total", "status" => class))
+});
+static BODIES: LazyLock<[Counter; 2]> =
+    LazyLock::new(|| ["miss", "hit"].map(|found| counter!("svc_sites_bodies_total", "cache" => found)));
+
+/// Says what everything means. Once, when the exporter has begun.
+pub fn describe() {
+    describe_counter!("svc_sites_requests_total", "Requests to sites and unknown hosts, by class of status.");
+    describe_counter!(
+        "svc_sites_bodies_total",
+        "Small bodies of sites looked for in memory, and whether they were there."
+    );
+    describe_counter!(
+        "svc_gateway_requests_total",
+        "Requests to the gateway, by model and status; model is `none` for other requests than completions of a known one."
+    );
+    describe_counter!("svc_gateway_tokens_total", "Tokens metered, by model, kind, and whether they are estimated.");
+    describe_counter!("svc_gateway_streams_failed_total", "Streams that ended in an error after they had begun.");
+    describe_counter!(
+        "svc_gateway_upstream_failures_total",
+        "Requests that providers did not answer with a completion."
+    );
+    describe_histogram!("svc_gateway_upstream_seconds", "From asking a provider to the head of its answer.");
+    describe_counter!("svc_gateway_admitted_total", "Completions that limits admitted.");
+    describe_counter!(
+        "svc_gateway_refused_total",
+        "Completions that limits refused, by the limit; `unavailable` when they cannot be checked, `books` when too much waits for Postgres."
+    );
+    describe_counter!("svc_gateway_settled_total", "Completions whose usage Postgres has.");
+    describe_gauge!("svc_gateway_open", "Completions under way, each with a reservation.");
+    describe_gauge!("svc_gateway_journal_backlog", "Completions that have ended and that Postgres does not have yet.");
+    describe_counter!("svc_gateway_journal_errors_total", "Lines that the journal of usage did not take.");
+    describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
+    describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
+}
+
+/// A site, or a page of ours in its place, was answered.
+pub(crate) fn site(status: StatusCode) {
+    let class = usize::from(status.as_u16() / 100);
+    SITES.get(class).unwrap_or(&SITES[0]).increment(1);
+}
+
+/// A small body was looked for in memory.
+pub(crate) fn body(found: bool) {
+    BODIES[usize::from(found)].increment(1);
+}
+
+/// The gateway answered. `model` is one of the configuration's, or [`NO_MODEL`].
+pub(crate) fn gateway(model: &str, status: StatusCode) {
+    let status = status.as_str().to_owned();
+    counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status).increment(1);
+}
+
+/// A completion was metered.
+pub(crate) fn tokens(model: &str, usage: &Usage) {
+    let estimated = if usage.estimated { "true" } else { "false" };
+    for (kind, count) in [("prompt", usage.prompt), ("completion", usage.completion)] {
+        let labels = [("model", model.to_owned()), ("kind", kind.to_owned()), ("estimated", estimated.to_owned())];
+        counter!("svc_gateway_tokens_total", &labels).increment(count);
+    }
+}
+
+/// A stream that had begun ended in an error.
+pub(crate) fn stream_failed(model: &str) {
+    counter!("svc_gateway_streams_failed_total", "model" => model.to_owned()).increment(1);
+}
+
+/// A provider has answered, well or not.
+pub(crate) fn upstream(provider: &str, took: Duration) {
+    histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned()).record(took);
+}
+
+/// A provider gave no completion: `why` is a word of ours, or its status.
+pub(crate) fn upstream_failed(provider: &str, why: impl Into<metrics::SharedString>) {
+    counter!("svc_gateway_upstream_failures_total", "provider" => provider.to_owned(), "why" => why.into())
+        .increment(1);
+}
+
+/// How many of something there are now.
+pub(crate) fn level(name: &'static str, count: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    gauge!(name).set(count as f64);
+}
