@@ -81,7 +81,9 @@ impl MeterTasks {
             }
             let revalued = join_all(accounts.into_iter().map(async |(account, rows)| {
                 let told = self.redis.revalue(&self.edge, account, &rows).await;
-                rows.into_iter().for_each(|row| self.books.put_back(row, told.is_ok()));
+                for row in rows {
+                    self.books.put_back(row, told.is_ok());
+                }
                 told
             }));
             let released = join_all(back.iter().map(async |row| {
