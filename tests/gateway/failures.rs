@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 
 use super::{Gateway, frames_of, served_by};
 use crate::{
@@ -218,4 +222,25 @@ async fn a_provider_that_is_not_there_is_an_error() {
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
     let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;
     answer.assert_openai_error(502, "upstream_error");
+}
+
+#[tokio::test]
+async fn a_provider_that_accepts_nobody_is_waited_for_in_bounds_and_once() {
+    let deaf = TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let deaf = deaf.listen(0).unwrap();
+    let address = deaf.local_addr().unwrap();
+    // Its queue is full: nobody's handshake is answered any more.
+    let mut queued = Vec::new();
+    while let Ok(Ok(stream)) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        queued.push(stream);
+    }
+    let world = served_by(&format!("http://{address}")).start().await;
+    let key = super::create_key(&world.user("ada").await).await;
+    let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
+    let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;
+    answer.assert_openai_error(504, "upstream_timeout");
+    // A second attempt would have waited as long again.
+    assert_eq!(world.edge().process.log().matches("a completion failed").count(), 1);
+    assert_eq!(world.sql_number("SELECT count(*) FROM ai_usage").await, 0);
 }

@@ -147,7 +147,9 @@ impl Upstream {
 
     async fn connect(&self) -> Result<Line, NoAnswer> {
         let connecting = async {
-            let stream = self.connector.clone().oneshot(self.uri.clone()).await.map_err(NoAnswer::Connect)?;
+            let connected = self.connector.clone().oneshot(self.uri.clone()).await;
+            let stream = connected
+                .map_err(|error| if is_timeout(&*error) { NoAnswer::SlowConnect } else { NoAnswer::Connect(error) })?;
             Line::over(stream).await.map_err(|error| NoAnswer::Connect(error.into()))
         };
         timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| NoAnswer::SlowConnect)?
@@ -191,6 +193,13 @@ impl Upstream {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Line)>> {
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// Whether the connector's own patience, which it divides among a name's addresses, came to its end before ours.
+fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
 /// What connects to every provider.
