@@ -276,6 +276,8 @@ pub(crate) const PROVIDER_HEAD_FIELDS: usize = 100;
 pub(crate) const PROVIDER_BUFFER: usize = 32 * 1024;
 /// Pieces of a stream that come sooner after each other are read, and passed on, together.
 pub(crate) const GATHER: Duration = Duration::from_millis(1);
+/// So many completions are under way before that is done: an edge that is idle gains nothing by waiting.
+pub(crate) const GATHER_FROM: usize = 8;
 /// Bytes of a stream that are passed on at once.
 pub(crate) const GATHERED_PIECE: usize = 16 * 1024;
 /// For the whole of an answer once it has begun.

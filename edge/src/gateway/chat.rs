@@ -177,7 +177,7 @@ impl Exchange {
             unzipping,
             served: self.served,
             request_id: self.request_id,
-            _permit: permit,
+            permit,
             read: 0,
             out: BytesMut::new(),
         };

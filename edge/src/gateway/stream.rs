@@ -97,7 +97,7 @@ pub(super) struct Flow {
     /// Names the request in logs.
     pub(super) request_id: String,
     /// Its place among those under way.
-    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) permit: OwnedSemaphorePermit,
     /// Bytes of the answer so far.
     pub(super) read: usize,
     pub(super) out: BytesMut,
@@ -167,7 +167,7 @@ impl Flow {
                 }
                 Ok(Progress::Going) => {
                     // Not before: nothing is waited for in front of the first words.
-                    self.answer.gather();
+                    self.choose_pace();
                     Next::Bytes(self.out.split().freeze())
                 }
                 Ok(Progress::Done) => {
@@ -177,6 +177,16 @@ impl Flow {
                 }
                 Err(trouble) => self.fail(&trouble),
             });
+        }
+    }
+
+    /// Few streams are passed on piece by piece; of many, each piece costs what the others wait for.
+    fn choose_pace(&mut self) {
+        let under_way = limits::EXCHANGES.saturating_sub(self.permit.semaphore().available_permits());
+        if under_way >= limits::GATHER_FROM {
+            self.answer.gather();
+        } else {
+            self.answer.hurry();
         }
     }
 
