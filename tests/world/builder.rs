@@ -1,0 +1,154 @@
+//! How a world comes to be: its programs, each with a configuration, and everything that they need.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+use url::Url;
+
+use super::{
+    Bucket, OPERATOR_SECRET, World, ports,
+    process::Process,
+    redis_server::{RedisKind, form_cluster, start_redis},
+    request, start_admin,
+    template::Template,
+};
+
+static WORLDS: AtomicU32 = AtomicU32::new(0);
+
+/// How a world differs from the usual one.
+pub struct Builder {
+    edges: usize,
+    bucket: bool,
+    lasting_redis: bool,
+    redis_nodes: usize,
+    env: Vec<(String, String)>,
+}
+
+impl Builder {
+    /// So many edges; one otherwise.
+    pub fn edges(mut self, count: usize) -> Self {
+        self.edges = count;
+        self
+    }
+
+    /// Deployments are kept in an S3 bucket instead of a folder.
+    pub fn bucket(mut self) -> Self {
+        self.bucket = true;
+        self
+    }
+
+    /// Redis writes down what it is told, as `make up` has it, and knows it again after [`World::restart_redis`].
+    pub fn lasting_redis(mut self) -> Self {
+        self.lasting_redis = true;
+        self
+    }
+
+    /// Redis is a cluster of three nodes.
+    pub fn redis_cluster(mut self) -> Self {
+        self.redis_nodes = 3;
+        self
+    }
+
+    /// A configuration key, as its environment variable has it.
+    pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
+        self.env.push((format!("SVC__{variable}"), value.to_string()));
+        self
+    }
+
+    /// A variable of the programs' environment that is none of ours.
+    pub fn variable(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.env.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The world, ready.
+    pub async fn start(self) -> World {
+        let template = Template::shared().await;
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        let (database_name, database) = template.database(number).await;
+        let folder = TempDir::with_prefix_in(format!("{number}-"), &template.folder).unwrap();
+        std::fs::create_dir(folder.path().join("store")).unwrap();
+
+        let (redis_port, admin_port) = (ports::free(), ports::free());
+        let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
+        let public_port = listeners.first().map_or(8443, |(_, https)| *https);
+        let here = |port: u16| format!("127.0.0.1:{port}");
+        let redis_kind = match (self.redis_nodes, self.lasting_redis) {
+            (1, false) => RedisKind::Forgetful,
+            (1, true) => RedisKind::Lasting,
+            _ => RedisKind::Node,
+        };
+        let more_nodes: Vec<u16> = (1..self.redis_nodes).map(|_| ports::free()).collect();
+        let redis_url = match more_nodes.last() {
+            // The program finds out about the others.
+            Some(last) => format!("redis+cluster://{},{}", here(redis_port), here(*last)),
+            None => format!("redis://{}", here(redis_port)),
+        };
+        let bucket = self.bucket.then(|| Bucket::start(&folder.path().join("bucket")));
+        let mut env: Vec<(String, String)> = [
+            ("POSTGRES__URL", database.to_string()),
+            // Many worlds share one server.
+            ("POSTGRES__MAX_CONNECTIONS", "6".to_owned()),
+            ("REDIS__URL", redis_url),
+            ("STORE__URL", Url::from_directory_path(folder.path().join("store")).unwrap().to_string()),
+            ("ADMIN__LISTEN", here(admin_port)),
+            ("EDGE__ADMIN_UPSTREAMS", here(admin_port)),
+            ("EDGE__THREADS", "1".to_owned()),
+            ("EDGE__SPOOL", folder.path().join("spool").display().to_string()),
+            ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
+            ("SITE__CONSOLE_URL", format!("https://app.svc.localhost:{public_port}")),
+            ("SITE__AI_URL", format!("https://ai.svc.localhost:{public_port}")),
+            ("CODE_HOST__KIND", "local".to_owned()),
+            ("CODE_HOST__CLIENT_SECRET", OPERATOR_SECRET.to_owned()),
+            ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),
+            // Tests of one limit must not run into another.
+            ("LIMITS__API_PER_MIN", "1000000".to_owned()),
+        ]
+        .into_iter()
+        .chain(bucket.iter().flat_map(Bucket::settings))
+        .map(|(key, value)| (format!("SVC__{key}"), value))
+        .collect();
+        env.extend(
+            [("SVC_LOG_FORMAT", "text"), ("NO_COLOR", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
+        env.extend(self.env);
+
+        let redis = start_redis(redis_port, folder.path(), redis_kind);
+        let redis_nodes: Vec<(u16, Process)> =
+            more_nodes.into_iter().map(|port| (port, start_redis(port, folder.path(), redis_kind))).collect();
+        if !redis_nodes.is_empty() {
+            form_cluster(std::iter::once(redis_port).chain(redis_nodes.iter().map(|(port, _)| *port))).await;
+        }
+        let admin = start_admin(folder.path(), &env);
+        let client = request::client().build().unwrap();
+        let mut world = World {
+            admin,
+            edges: Vec::new(),
+            redis,
+            redis_port,
+            admin_port,
+            database,
+            database_name,
+            template,
+            env,
+            client,
+            bucket,
+            redis_kind,
+            redis_nodes,
+            folder,
+        };
+        for (http_port, https_port) in listeners {
+            let edge = world.start_edge(http_port, https_port);
+            world.edges.push(edge);
+        }
+        world.wait_until_ready().await;
+        world
+    }
+}
+
+impl World {
+    /// A world to be described.
+    pub fn builder() -> Builder {
+        Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, env: Vec::new() }
+    }
+}

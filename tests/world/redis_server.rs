@@ -1,0 +1,100 @@
+//! The world's Redis: one that forgets, one that remembers, or a cluster.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use super::{READY_WITHIN, World, eventually, ports, process::Process};
+
+/// What a Redis remembers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RedisKind {
+    /// Empty after each start.
+    Forgetful,
+    /// With an append-only file.
+    Lasting,
+    /// Of a cluster; empty after each start, but for its place in it.
+    Node,
+}
+
+/// A Redis at this port, with a folder of its own below `folder`.
+pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process {
+    let folder = folder.join(format!("redis-{port}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--save", "", "--port"]).arg(port.to_string()).arg("--dir").arg(&folder);
+    match kind {
+        RedisKind::Forgetful => command.args(["--appendonly", "no"]),
+        RedisKind::Lasting => command.args(["--appendonly", "yes", "--appendfsync", "everysec"]),
+        RedisKind::Node => {
+            // The usual one, ten thousand above, may be somebody else's. The others know the node by it.
+            let known = folder.join("bus-port");
+            let bus = std::fs::read_to_string(&known).unwrap_or_else(|_| ports::free().to_string());
+            std::fs::write(&known, &bus).unwrap();
+            command.args(["--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+            command.arg("--cluster-port").arg(bus)
+        }
+    };
+    Process::start("redis", &folder, &command)
+}
+
+/// Makes one cluster of the nodes at these ports, without copies.
+pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
+    let nodes: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    let form = || {
+        let mut command = Command::new("redis-cli");
+        command.args(["--cluster", "create"]).args(&nodes).args(["--cluster-replicas", "0", "--cluster-yes"]);
+        command.stdin(std::process::Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    eventually(READY_WITHIN, "the nodes form a cluster", async || {
+        let listens = async |node: &String| tokio::net::TcpStream::connect(node.as_str()).await.is_ok();
+        for node in &nodes {
+            if !listens(node).await {
+                return false;
+            }
+        }
+        form()
+    })
+    .await;
+}
+
+impl World {
+    /// The number a Redis command gives; none while Redis is away.
+    pub async fn redis_number(&self, name: &str, arguments: &[&str]) -> Option<i64> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
+    }
+
+    /// A Redis command.
+    pub async fn redis_command(&self, name: &str) {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        redis::cmd(name).query_async::<redis::Value>(&mut connection).await.unwrap();
+    }
+
+    /// Starts Redis again after it was killed, empty unless it is a lasting one.
+    pub fn restart_redis(&mut self) {
+        self.redis = start_redis(self.redis_port, self.folder.path(), self.redis_kind);
+    }
+
+    /// Kills a node of a Redis that is a cluster, and starts it again, empty. The first is [`Self::redis`].
+    pub async fn restart_redis_node(&mut self, index: usize, after: Duration) {
+        let (port, process) = &mut self.redis_nodes[index - 1];
+        process.kill();
+        tokio::time::sleep(after).await;
+        *process = start_redis(*port, self.folder.path(), self.redis_kind);
+    }
+
+    /// What Redis saves is here.
+    pub fn redis_folder(&self) -> PathBuf {
+        self.folder.path().join(format!("redis-{}", self.redis_port))
+    }
+
+    /// The ports of all nodes of a Redis that is a cluster.
+    pub fn redis_ports(&self) -> impl Iterator<Item = u16> {
+        std::iter::once(self.redis_port).chain(self.redis_nodes.iter().map(|(port, _)| *port))
+    }
+}
