@@ -1,10 +1,10 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench sqlx
+.PHONY: help up test check advisories bench sqlx
 
 help: ## What can be done here
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
 	@deploy/up
@@ -12,8 +12,11 @@ up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
 test: ## Every check and every test, unattended
 	@.ci/test
 
-check: ## Format, lints, licences: quick, before a commit
+check: ## Format, migrations, dependencies, lints, documentation: before a commit
 	@.ci/check
+
+advisories: ## Ask whether a dependency has a known vulnerability; needs github.com
+	@.ci/advisories
 
 bench: ## Measure against other servers and AI gateways; rewrites the tables of bench/README.md
 	@bench/run
