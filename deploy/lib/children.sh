@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# The programs we start, and the one way they all stop.
+# Starts programs, and stops all of them in one way.
 #
-# A guard process reads a pipe whose writing end only this script holds. Every program started is told to the guard;
-# when the pipe closes — because the script ends, fails half-way, or is killed with SIGKILL — the guard stops them, the
-# last started first. There is no other way to stop, so none can leave a process behind.
+# A guard process reads a pipe whose writing end only this script holds. The script reports every program that it starts
+# to the guard. When the pipe closes, because the script ended, failed or was killed with SIGKILL, the guard stops them,
+# the last started first. A regular stop takes the same way, so that it is tried every time.
 
-# How long a program may take to stop before it is killed.
+# The time limit for a program to stop before it is killed.
 readonly STOP_SECONDS=15
 
 # File descriptors that no program may inherit: 7 the pipe to the guard, 8 the lock on ports, 9 the lock on the state
 # folder. The guard keeps 9, so that the state folder is locked until everything has stopped.
 
-# start_guard [FILE]: FILE, when given, is removed before anything stops.
+# start_guard [FILE]: starts the guard, which removes FILE before it stops anything.
 start_guard() {
   exec 7> >(trap '' INT TERM HUP; exec setsid bash "$HERE/lib/guard.sh" "$STOP_SECONDS" "$@" 8<&-)
   GUARD=$!
@@ -59,14 +59,14 @@ label() {
   exec sed --unbuffered "s/^/$(printf '%-8s' "$1") | /" >&2 7>&- 8<&- 9>&-
 }
 
-# A zombie has stopped, whoever is slow to bury it.
+# is_running PID: a zombie counts as stopped, even while its parent has not waited for it.
 is_running() {
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
   [[ ${stat##*) } != Z* ]]
 }
 
-# wait_until SECONDS CHILD WHAT COMMAND…: polls the command while the child lives.
+# wait_until SECONDS CHILD WHAT COMMAND…: repeats the command until it succeeds, while the child lives.
 wait_until() {
   local deadline=$((SECONDS + $1)) child=$2 what=$3
   shift 3
@@ -80,7 +80,7 @@ wait_until() {
   done
 }
 
-# Returns when a child has ended, with its name in ENDED.
+# Returns when any child has ended; sets ENDED to its name.
 wait_for_any_end() {
   local ended=
   wait -n -p ended "${!CHILD_NAMES[@]}" || true

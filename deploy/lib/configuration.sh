@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# What this instance is: its ports, its svc.toml, its up.json.
+# What identifies this instance: its ports, its svc.toml, its up.json.
 
-# The value of a configuration key: the environment's, which the programs obey as well, else the one given.
+# setting KEY DEFAULT: a configuration key's value in the environment, which the programs read too; otherwise the default.
 setting() {
   local variable="SVC__${1^^}"
   variable=${variable//./__}
   printf '%s' "${!variable:-$2}"
 }
 
-# Ports stay the same from run to run while they are free, so that addresses and bookmarks stay true.
+# Ports stay the same from run to run while they are free, so that addresses and bookmarks stay valid.
 choose_ports() {
   local https=8443 http=8080 admin=8081 postgres=5442 redis=6389
   # shellcheck source=/dev/null
@@ -52,7 +52,7 @@ dns_target = "edge.$SITE_DOMAIN"
 url = "$POSTGRES_URL"
 
 [redis]
-url = "$REDIS_NEAR_URL"
+url = "$REDIS_SOCKET_URL"
 
 [store]
 url = "file://$STATE/store"
@@ -76,7 +76,7 @@ master_key_file = "$STATE/master.key"
 TOML
 }
 
-# Written last: who finds it finds everything ready.
+# Written last: the file's existence says that everything is ready.
 write_up_json() {
   write_secret "$STATE/up.json" <<JSON
 {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the machine must have: Rust, and a few Debian packages, which are installed when they are missing.
+# Sees to what the machine must have: Rust, and Debian packages, which are installed when they are missing.
 
-# A checkout is what we run from; cargo is the one thing that is not ours to install.
+# cargo is never installed by us: how it is kept up to date is its user's choice.
 require_rust() {
   command -v cargo >/dev/null || die "cargo is not on the PATH." \
     "Install Rust from https://rustup.rs (or Debian's rustup), open a new shell, and try again."
@@ -31,7 +31,7 @@ has_command() {
   esac
 }
 
-# The folder of the newest PostgreSQL server's programs; empty when there is none.
+# postgres_bin: prints the folder of the newest PostgreSQL server's programs; nothing when there is none.
 postgres_bin() {
   local postgres
   postgres=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | sort -V | tail -n 1)

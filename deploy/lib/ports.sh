@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Free loopback ports.
+# Finds free loopback ports.
 
-# Two of us starting at once must not choose the same port: the lock is held from the choice until all are listening.
-# It is taken on a folder everybody can open, so that it works between users and leaves no file.
+# Two instances that start concurrently must not choose the same port: the lock is held from the choice until all are
+# listening. It is taken on a folder that everybody can open, so that it works between users and leaves no file.
 lock_ports() {
   exec 8</tmp
   flock --wait 60 8 || say "another start is taking long; going on without its port lock"
@@ -10,7 +10,7 @@ lock_ports() {
 
 unlock_ports() { exec 8<&-; }
 
-# Whether nothing listens on TCP port $1, on any address.
+# port_is_free PORT: succeeds when nothing listens on that TCP port, on any address.
 port_is_free() {
   local hex tables=() table
   printf -v hex '%04X' "$1"
@@ -19,7 +19,7 @@ port_is_free() {
   ! awk -v port=":$hex\$" '$4 == "0A" && $2 ~ port { found = 1 } END { exit !found }' "${tables[@]}"
 }
 
-# The first free port from $1 on, leaving out those chosen before.
+# choose_port PORT: sets PORT to the first free one from there on, leaving out those chosen before.
 CHOSEN_PORTS=" "
 choose_port() {
   local port

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# A private PostgreSQL: data of its own, one loopback port, a password only we know, no unix socket.
+# Runs a private PostgreSQL: data of its own, one loopback port, a random password, no Unix socket.
 # (A socket's path may have at most about 107 bytes, which a deep state folder exceeds.)
 
-# start_postgres FOLDER PORT [SETTING…]: starts it on the data in FOLDER, made when there is none; sets POSTGRES_URL,
-# to the database `svc` with a superuser's rights. Settings are further arguments of the server.
+# start_postgres FOLDER PORT [SETTING…]: starts it on the data in FOLDER, which it creates when there is none. Sets
+# POSTGRES_URL to the database `svc`, with a superuser's rights. Settings are further arguments of the server.
 start_postgres() {
   local folder=$1 port=$2 bin home password
   shift 2
@@ -23,7 +23,7 @@ start_postgres() {
   POSTGRES_URL="postgres://svc:$password@127.0.0.1:$port/svc"
 }
 
-# Postgres refuses to run as root: then its own user, which Debian's package made, runs it.
+# Postgres refuses to run as root: for root it is run by its own user, which Debian's package created.
 choose_postgres_user() {
   AS_POSTGRES=()
   POSTGRES_OWNER=$(id -un)
@@ -40,7 +40,8 @@ choose_postgres_user() {
 
 as_postgres() { "${AS_POSTGRES[@]}" "$@"; }
 
-# The folder that Postgres owns: in FOLDER, unless its user cannot get there (under /root, say).
+# postgres_home FOLDER: creates the folder that Postgres owns and prints its path: inside FOLDER, unless Postgres' user
+# cannot get there, as under /root.
 postgres_home() {
   local folder=$1 home=$1/data
   if [[ -f $folder/elsewhere ]]; then
@@ -57,7 +58,7 @@ postgres_home() {
   echo "$home"
 }
 
-# Made beside its place and then moved there, so that an interrupted start leaves nothing half-made.
+# The cluster is created beside its place and then moved there, so that an interrupted start leaves no incomplete one.
 create_cluster() {
   local bin=$1 home=$2 password=$3 log
   say "creating a database cluster in $home"
@@ -74,7 +75,7 @@ create_cluster() {
   rm -f "$log"
 }
 
-# Data of an older server needs that server's programs.
+# matching_bin BIN CLUSTER: prints the folder of the programs that can read the cluster; an older one needs its own server's.
 matching_bin() {
   local version
   version=$(as_postgres cat "$2/PG_VERSION")
@@ -95,7 +96,7 @@ create_database() {
     "${psql[@]}" --command "CREATE DATABASE svc"
 }
 
-# start_throwaway_postgres FOLDER: for tests, on a free port; its data need not survive a crash of the machine.
+# start_throwaway_postgres FOLDER: starts one for tests, on a free port; its data need not survive a crash of the machine.
 start_throwaway_postgres() {
   lock_ports
   choose_port 5500

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# How the scripts speak: one voice, on standard error, so that standard output stays for results.
+# Prints messages on standard error, so that standard output stays free for results.
 
 say() { printf '%s\n' "svc: $*" >&2; }
 
