@@ -1,21 +1,18 @@
-//! Everything that can be said on the command line.
+//! The command line: every command, and the options that all of them share. `commands/<noun>.rs` defines a command's
+//! own
+//! arguments, [`crate::options`] the options that several commands share, [`crate::dispatch`] runs what was parsed.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use common::domain::{OrgName, ProjectName};
 use url::Url;
 
-use crate::{
-    commands::{
-        access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share,
-        shares, skill, tokens, transfer, vcs,
-    },
-    failure::Failure,
-    project,
+use crate::commands::{
+    access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share, shares,
+    skill, tokens, transfer, vcs,
 };
 
-/// Apart from what is a command's own.
+/// The help heading of the options that every command takes.
 const EVERYWHERE: &str = "Options of every command";
 
 const AFTER_HELP: &str = "\
@@ -46,7 +43,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What every command understands.
+/// The options that every command takes.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = EVERYWHERE)]
 pub(crate) struct Global {
@@ -116,27 +113,19 @@ pub(crate) enum Command {
     },
 }
 
-/// `--project`, for the commands that need one.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ProjectOption {
-    /// The project, by name or address [default: what .svcproject says]
-    #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
-    pub(crate) project: Option<ProjectName>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `--org`, for the commands that need one.
-#[derive(Debug, clap::Args)]
-pub(crate) struct OrgOption {
-    /// The organization, by name
-    #[arg(long, global = true, env = "SVC_ORG", value_name = "ORG")]
-    org: Option<OrgName>,
-}
-
-impl OrgOption {
-    /// The organization that was named.
-    pub(crate) fn named(self) -> Result<OrgName, Failure> {
-        self.org.ok_or_else(|| {
-            Failure::usage("Which organization?").with_hint("Add `--org NAME`, or set SVC_ORG; `svc orgs` lists yours.")
-        })
+    #[test]
+    fn the_secret_of_an_invite_link_may_begin_with_a_hyphen() {
+        for end in [format!("-q{}", "A".repeat(41)), format!("--{}", "A".repeat(41))] {
+            for verb in ["accept", "preview"] {
+                Args::try_parse_from(["svc", "invites", verb, &end]).unwrap();
+                Args::try_parse_from(["svc", "invites", verb, "--json", &end]).unwrap();
+                Args::try_parse_from(["svc", "invites", verb, &end, "--json"]).unwrap();
+            }
+        }
+        assert!(Args::try_parse_from(["svc", "invites", "accept", "--nonsense"]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Where the API is, and who we are there.
+//! The API's address and the token to use there.
 //!
 //! Saved logins live in one file under the XDG configuration folder, readable by its owner alone, one login per API
 //! address. A `make up` that runs on this machine needs no login: its `up.json` names the address, the CA and a token.
@@ -24,7 +24,7 @@ const UP_FILE: &str = "up.json";
 /// The state folder of `make up`, unless `SVC_STATE_DIR` names another.
 const STATE_FOLDER: &str = ".svc";
 
-/// What the command line and the environment say about the connection.
+/// The part of a connection that the command line and the environment determine.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) api: Option<Url>,
@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
     pub(crate) token: Option<String>,
 }
 
-/// Where to connect to, and as whom.
+/// An API address, the certificate authority to trust there, and the token to present.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) api: Url,
@@ -40,11 +40,11 @@ pub(crate) struct Connection {
     pub(crate) ca_file: Option<PathBuf>,
     /// The `up.json` that named this address, when one did.
     pub(crate) up_file: Option<PathBuf>,
-    /// The AI gateway's address, if it was named.
+    /// The AI gateway's address, when the login or `up.json` names it.
     pub(crate) ai: Option<Url>,
 }
 
-/// The saved logins.
+/// The saved logins, as their file holds them.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Logins {
     /// The address of the latest login.
@@ -65,7 +65,7 @@ pub(crate) struct Saved {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// What `make up` says of itself; it holds more than this.
+/// The fields of `make up`'s `up.json` that the client reads.
 #[derive(Debug, Deserialize)]
 struct Up {
     base_url: Url,
@@ -117,7 +117,7 @@ impl Connection {
         })
     }
 
-    /// The AI gateway's address: the one that was named, or `ai.` where the API is `api.`.
+    /// The AI gateway's address: the one that was named, or the API's with `ai.` in place of `api.`.
     pub(crate) fn gateway(&self) -> Result<Url, Failure> {
         if let Some(ai) = &self.ai {
             check(ai)?;
@@ -134,7 +134,8 @@ impl Connection {
         })
     }
 
-    /// What an AI key that was made here is kept under. Another token may be another person's.
+    /// The name under which an AI key for this connection is saved. It depends on the token: another token may be
+    /// another person's.
     fn ai_key_name(&self) -> String {
         let token = self.token.as_deref().and_then(TokenSecret::parse).map(|secret| secret.hash());
         let bytes = token.iter().flat_map(TokenHash::as_bytes).take(8);
@@ -183,12 +184,12 @@ impl Logins {
         self.by_api.remove(&key(api))
     }
 
-    /// The AI key that svc made for itself here.
+    /// The saved AI key for this connection.
     pub(crate) fn ai_key(&self, connection: &Connection) -> Option<&str> {
         self.ai_keys.get(&connection.ai_key_name()).map(String::as_str)
     }
 
-    /// Remembers one.
+    /// Saves an AI key for this connection.
     pub(crate) fn keep_ai_key(&mut self, connection: &Connection, secret: String) {
         self.ai_keys.insert(connection.ai_key_name(), secret);
     }
@@ -198,7 +199,7 @@ impl Logins {
     }
 }
 
-/// Where logins are saved.
+/// The path of the file that logins are saved in.
 pub(crate) fn file() -> anyhow::Result<PathBuf> {
     let folder = env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -218,7 +219,7 @@ fn same_place(one: &Url, other: &Url) -> bool {
     key(one) == key(other)
 }
 
-/// A token must not travel in the clear.
+/// Refuses an address over plain HTTP, where a token would travel unencrypted.
 fn check(api: &Url) -> Result<(), Failure> {
     let local = match api.host() {
         Some(Host::Domain(name)) => is_localhost(name),
@@ -234,7 +235,7 @@ fn check(api: &Url) -> Result<(), Failure> {
     }
 }
 
-/// `localhost` and everything below it, which is this machine by RFC 6761.
+/// Whether `host` is `localhost` or a name below it, which RFC 6761 reserves for this machine.
 pub(crate) fn is_localhost(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")

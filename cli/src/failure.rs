@@ -1,4 +1,4 @@
-//! What went wrong, for people (a sentence and what to do next), for programs (a stable code) and for shells (an exit code).
+//! Failures: a sentence and a next step for people, a stable code for programs, an exit code for shells.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Unreachable = 7,
 }
 
-/// A failure that the person can do something about.
+/// A failure that the person who runs the command can act on.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -43,7 +43,7 @@ impl Failure {
         Self::new(Kind::Limit, "limit_exceeded", message)
     }
 
-    /// What the API answered: `code` and `message` are its own.
+    /// The failure that the API's error envelope describes, with its `code` and `message`.
     pub(crate) fn answered(status: u16, code: impl Into<String>, message: impl Into<String>) -> Self {
         let kind = match status {
             401 => Kind::NotSignedIn,
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do next, in place of a more general hint.
+    /// Sets the next step, replacing a more general hint.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -77,7 +77,7 @@ pub(crate) fn of(error: &anyhow::Error) -> Failure {
         .unwrap_or_else(|| Failure::new(Kind::Refused, "failed", Chain(error).to_string()))
 }
 
-/// An error and its causes in one line.
+/// Formats an error and its causes on one line.
 struct Chain<'e>(&'e anyhow::Error);
 
 impl fmt::Display for Chain<'_> {

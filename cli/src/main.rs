@@ -1,12 +1,15 @@
 //! `svc`, the command-line client.
 //!
-//! Start with [`args`] for what can be said, `commands/<noun>.rs` for what is done, [`client`] for how it is sent.
+//! Start with [`args`] for the command line, `commands/<noun>.rs` for what a command does, [`client`] for how it calls
+//! the API.
 
 mod args;
 mod client;
 mod commands;
 mod credentials;
+mod dispatch;
 mod failure;
+mod options;
 mod output;
 mod pack;
 mod project;
@@ -18,7 +21,7 @@ use common::domain::Clock;
 
 use crate::{args::Args, failure::Failure, output::Output};
 
-/// What a shell reports for a program that Ctrl-C ended.
+/// The exit status that shells report for a program ended by Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
@@ -41,7 +44,7 @@ fn main() -> ExitCode {
 #[tokio::main(flavor = "current_thread")]
 async fn run(args: Args, output: Output) -> anyhow::Result<ExitCode> {
     tokio::select! {
-        done = commands::run(args, output) => done.map(|()| ExitCode::SUCCESS),
+        done = dispatch::run(args, output) => done.map(|()| ExitCode::SUCCESS),
         _ = tokio::signal::ctrl_c() => {
             // Blocking work (packing) has no one left to finish for; its temporary file has no name.
             std::process::exit(INTERRUPTED)

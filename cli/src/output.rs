@@ -1,4 +1,4 @@
-//! Everything that is printed. Results go to stdout, so that they can be piped; commentary goes to stderr.
+//! Printing. Results go to stdout, so that they can be piped; commentary goes to stderr.
 //!
 //! With `--json`, stdout holds exactly one document, whether the command succeeded or not.
 
@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Report};
 
-/// How often a spinner turns.
+/// The pause between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(80);
 
-/// Where and how to print.
+/// The way results and commentary are printed: for people or as JSON. Cheap to copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
@@ -30,23 +30,23 @@ impl Output {
         Self { json, now }
     }
 
-    /// Whether programs read the result.
+    /// Whether `--json` was given.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
-    /// Whether a person can be asked something.
+    /// Whether a person is there to answer a question.
     pub(crate) fn can_ask(self) -> bool {
         !self.json && console::user_attended() && user_attended_stderr()
     }
 
-    /// The command's one result: `value` for programs, `human` for people.
+    /// Prints the command's result: `value` with `--json`, else what `human` returns.
     pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
         let text = if self.json { serde_json::to_string_pretty(value)? } else { human() };
         write_stdout(&text)
     }
 
-    /// A list: `{"key": [items]}` for programs, a line each for people, or `nothing`.
+    /// Prints a list: `{"key": [items]}` with `--json`, else a line for each item, or `nothing` when there is none.
     pub(crate) fn list<T: Serialize>(
         self,
         key: &str,
@@ -58,19 +58,19 @@ impl Output {
         self.result(&BTreeMap::from([(key, items)]), || lines(items, headings, nothing, line))
     }
 
-    /// Commentary: what is happening, what was decided. A program finds the same in the document.
+    /// Prints commentary on what is happening or was decided. With `--json` it is left out: the document says it.
     pub(crate) fn note(self, text: &str) {
         if !self.json {
             tell(text);
         }
     }
 
-    /// Something went well.
+    /// Prints commentary that something succeeded.
     pub(crate) fn success(self, text: &str) {
         self.note(&format!("{} {text}", Style::new().for_stderr().green().bold().apply_to("✓")));
     }
 
-    /// The end of a command that failed.
+    /// Prints the failure that ended the command.
     pub(crate) fn failure(self, failure: &Failure) {
         if self.json {
             let report = serde_json::to_string_pretty(&Report::from(failure)).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Output {
         }
     }
 
-    /// A spinner, or nothing to be seen where nobody watches.
+    /// A spinner beside `message`; hidden when stderr is no terminal.
     pub(crate) fn spinner(self, text: impl Into<String>) -> ProgressBar {
         let bar = self.bar(None, "{spinner:.cyan} {msg}");
         bar.set_message(text.into());
@@ -92,7 +92,7 @@ impl Output {
         bar
     }
 
-    /// A bar over so many bytes.
+    /// A progress bar over `total` bytes; hidden when stderr is no terminal.
     pub(crate) fn byte_bar(self, text: impl Into<String>, bytes: u64) -> ProgressBar {
         let bar = self
             .bar(Some(bytes), "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] {bytes}/{total_bytes} {binary_bytes_per_sec}");
@@ -111,7 +111,7 @@ impl Output {
         bar
     }
 
-    /// `3 hours ago`, `in 6 days`.
+    /// The distance of `time` from now, in its largest fitting unit: `3 hours ago`, `in 6 days`.
     pub(crate) fn relative(self, instant: Timestamp) -> String {
         if instant > self.now {
             format!("in {}", rough(instant.since(self.now)))
@@ -137,24 +137,24 @@ fn write_stdout(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Something that is no failure, but should be known.
+/// Prints a warning to stderr: no failure, but worth knowing.
 pub(crate) fn warning(text: &str) {
     tell(&format!("{} {text}", Style::new().for_stderr().yellow().bold().apply_to("warning:")));
 }
 
-/// Tells the person something, whoever reads stdout.
+/// Prints a line to stderr, also with `--json`.
 pub(crate) fn tell(text: &str) {
     // Commentary that nobody can read is no reason to fail.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A line each, as [`Output::list`] shows them; for a list within something else.
+/// Formats items as [`Output::list`] prints them, for a list within a larger result.
 pub(crate) fn lines<T>(items: &[T], headings: &[&str], nothing: &str, line: impl FnMut(&T) -> Vec<String>) -> String {
     let rows: Vec<Vec<String>> = items.iter().map(line).collect();
     table(headings, &rows, nothing)
 }
 
-/// Columns, aligned; an empty table says `nothing` instead.
+/// Formats rows as aligned columns under `headings`; `nothing` when there are no rows.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> String {
     if rows.is_empty() {
         return nothing.to_owned();
@@ -177,12 +177,12 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> S
     std::iter::once(heading).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// `62.1 MB`.
+/// Formats a number of bytes: `62.1 MB`.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string().replace("iB", "B")
 }
 
-/// `1 file`, `1,097 files`.
+/// Formats a count with its noun: `1 file`, `1,097 files`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", indicatif::HumanCount(number))

@@ -1,4 +1,4 @@
-//! Which project a command means.
+//! The choice of the project that a command acts on.
 
 use std::{env, fs, path::Path};
 
@@ -6,7 +6,7 @@ use common::domain::{ProjectName, names::NewProjectName};
 
 use crate::failure::Failure;
 
-/// A file that holds a project's name on a line of its own; lines that begin with `#` are comments.
+/// The name of the file that holds a project's name on a line of its own; lines that begin with `#` are comments.
 pub(crate) const PROJECT_FILE: &str = ".svcproject";
 
 /// The project that was named with `--project` (or `SVC_PROJECT`), else by the nearest [`PROJECT_FILE`]: in `folder`,
@@ -30,12 +30,12 @@ pub(crate) fn named_or_remembered(named: Option<ProjectName>, folder: Option<&Pa
     Err(Failure::usage("Which project?").with_hint(hint).into())
 }
 
-/// Keeps the name for the next time.
+/// Writes the name into [`PROJECT_FILE`] in `folder`.
 pub(crate) fn remember(name: &ProjectName) -> anyhow::Result<()> {
     Ok(fs::write(PROJECT_FILE, format!("{name}\n"))?)
 }
 
-/// A valid project name made of the folder's own.
+/// A valid project name derived from the folder's name; none when nothing valid can be made of it.
 fn suggested(folder: &Path) -> Option<String> {
     let name = folder.canonicalize().ok()?.file_name()?.to_str()?.to_ascii_lowercase();
     let dashed: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

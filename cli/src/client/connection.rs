@@ -1,4 +1,4 @@
-//! The connection itself: whom to trust, and where a name is.
+//! The HTTP client: trusted certificate authorities and name resolution.
 
 use std::{
     fs,
@@ -52,7 +52,7 @@ fn authorities(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(certificates)
 }
 
-/// The system's resolver, except that `*.localhost` is this machine (RFC 6761), whatever the system thinks.
+/// A resolver that answers `*.localhost` with loopback (RFC 6761) and asks the system for every other name.
 struct LocalhostHere;
 
 impl Resolve for LocalhostHere {

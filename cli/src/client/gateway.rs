@@ -1,4 +1,4 @@
-//! HTTP to the AI gateway, which speaks `OpenAI`'s format and knows no other tokens than AI keys.
+//! HTTP to the AI gateway, which speaks `OpenAI`'s format and accepts AI keys only.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-/// A list is there by then.
+/// Longest wait for the list of models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// A model may think so long before its next word.
+/// Longest pause between two parts of a streamed answer.
 const WORD_TIMEOUT: Duration = Duration::from_mins(5);
-/// Bytes of one line of an answer: beyond it, it is none of the gateway's.
+/// Most bytes of one line of a streamed answer; the gateway sends no longer ones.
 const LINE_BYTES: usize = 1024 * 1024;
 
 /// A client of one gateway.
@@ -28,7 +28,7 @@ pub(crate) struct Gateway {
     key: String,
 }
 
-/// A model that can be asked.
+/// A model that the gateway offers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Model {
     pub(crate) id: String,
@@ -36,7 +36,7 @@ pub(crate) struct Model {
     pub(crate) pricing: Pricing,
 }
 
-/// What a model costs, in cents for a million tokens.
+/// The price of a model, in cents per million tokens.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Pricing {
     pub(crate) input: f64,
@@ -46,7 +46,7 @@ pub(crate) struct Pricing {
     pub(crate) unit: serde_json::Value,
 }
 
-/// What a completion used.
+/// The tokens that a completion used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Used {
     pub(crate) prompt_tokens: u64,
@@ -111,14 +111,14 @@ impl Gateway {
         Ok(Self { http: connection::build(connection)?, address, key })
     }
 
-    /// The models there are.
+    /// Lists the models of the gateway.
     pub(crate) async fn models(&self) -> Result<Vec<Model>, Failure> {
         let request = self.http.get(self.url("models")?).timeout(LIST_TIMEOUT);
         let list = self.send(request).await?.json::<List>().await;
         list.map(|list| list.data).map_err(|_| self.strange())
     }
 
-    /// Asks a model; its answer comes in parts.
+    /// Asks a model and streams its answer.
     pub(crate) async fn chat(
         &self,
         model: &str,
@@ -186,7 +186,7 @@ fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
 }
 
 impl Parts {
-    /// The next part; none at the end.
+    /// The next part of the answer; none at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, Failure> {
         loop {
             if let Some(part) = self.ready.pop_front() {
@@ -229,7 +229,7 @@ fn broken_off() -> Failure {
     Failure::new(Kind::Unreachable, "broken_off", "The answer broke off.").with_hint("Try again in a minute.")
 }
 
-/// Bytes as they come, lines as they end.
+/// A buffer that takes bytes as they arrive and gives complete lines.
 #[derive(Debug, Default)]
 struct Lines {
     rest: Vec<u8>,

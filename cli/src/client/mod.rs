@@ -1,4 +1,4 @@
-//! HTTP to the control plane: one call, its retries, and what its answer means.
+//! HTTP to the control plane: calls, their retries, and the failures that answers mean.
 
 mod connection;
 pub(crate) mod gateway;
@@ -18,13 +18,13 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-/// A call without a large body is over by then, or never.
+/// Longest duration of a call without a large body.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// A longer `Retry-After` is told to the person instead of waited for.
+/// Longest `Retry-After` that is waited for; a longer one becomes the command's failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Pages of a list that are followed: at 100 rows each, more than anybody reads.
+/// Most pages of a list that are fetched, of 100 rows each.
 const MAX_PAGES: usize = 100;
 
 /// A client of one API address.
@@ -36,15 +36,15 @@ pub(crate) struct Client {
     up_file: Option<PathBuf>,
 }
 
-/// A successful answer.
+/// A successful answer of the API.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) body: T,
-    /// How far the change got, on answers to changes.
+    /// The edges that have the change, when the answer carries `X-Svc-Propagation`.
     pub(crate) propagation: Option<Propagation>,
 }
 
-/// `X-Svc-Propagation: 2/3; 9ms`.
+/// The value of `X-Svc-Propagation`, such as `2/3; 9ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Propagation {
     pub(crate) acknowledged: u32,
@@ -59,7 +59,7 @@ impl Client {
         Ok(Self { http, api, token, up_file })
     }
 
-    /// The same client, speaking for another token.
+    /// This client with another token.
     pub(crate) fn with_token(&self, token: String) -> Self {
         let (http, api, up_file) = (self.http.clone(), self.api.clone(), self.up_file.clone());
         Self { http, api, token: Some(token), up_file }
@@ -70,7 +70,8 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// A POST under an `Idempotency-Key`: repeating it after a dropped connection answers the first answer again.
+    /// Sends a POST under an `Idempotency-Key`, so that repeating it after a dropped connection gets the first answer
+    /// again.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -81,7 +82,7 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// A POST of the login flow, which needs no token.
+    /// Sends a POST without a token, for the login flow.
     pub(crate) async fn post_unsigned<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -109,25 +110,26 @@ impl Client {
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// A PUT whose body is not JSON, but the thing itself.
+    /// Sends a PUT whose body is raw bytes, such as an image.
     pub(crate) async fn put_bytes<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<Answer<T>, Failure> {
         let request = || Ok(self.signed(Method::PUT, path)?.body(body.clone()));
         self.answer(request, Safety::Repeatable).await
     }
 
-    /// A GET that anybody may make.
+    /// Sends a GET without a token.
     pub(crate) async fn get_unsigned<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = || Ok(self.http.get(self.url(path)?).timeout(CALL_TIMEOUT));
         Ok(self.answer(request, Safety::Repeatable).await?.body)
     }
 
-    /// Not repeated after a dropped connection: the second answer would be a 404 for what the first one deleted.
+    /// Sends a DELETE. Not repeated after a dropped connection: the second answer would be a 404 for what the first one
+    /// deleted.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
         let request = || self.signed(Method::DELETE, path);
         self.answer(request, Safety::Once).await
     }
 
-    /// Every row of a paged list.
+    /// Fetches every row of a paged list.
     pub(crate) async fn list<P, T>(
         &self,
         path: &str,
@@ -237,7 +239,7 @@ impl Client {
     }
 }
 
-/// Whether a request may be sent again when nobody knows if it arrived.
+/// Whether a request may be sent again when it is unknown whether it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Safety {
     Repeatable,
@@ -248,7 +250,7 @@ fn idempotency_key() -> String {
     format!("{BRAND}-{:032x}", rand::random::<u128>())
 }
 
-/// Whether the same request may succeed in a moment.
+/// Whether an answer of this status may become a success when the request is repeated soon.
 fn may_pass(status: StatusCode, failure: &Failure) -> bool {
     match status {
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => true,
@@ -278,7 +280,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get("retry-after")?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// Up to a quarter longer, so that many clients do not come back at once.
+/// Lengthens a pause by up to a quarter, so that many clients do not return in the same moment.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + rand::random::<f64>() / 4.0)
 }

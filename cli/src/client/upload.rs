@@ -1,4 +1,4 @@
-//! Sending a packed folder.
+//! The upload of a packed folder.
 
 use std::{
     fs::File,
@@ -18,17 +18,17 @@ use reqwest::{
 use super::{Answer, Client, Safety, idempotency_key};
 use crate::{failure::Failure, pack::Archive};
 
-/// 100 MB at half a megabit per second, and then some.
+/// Longest duration of one upload: 100 MB at half a megabit per second take 27 minutes.
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(30);
 const CHUNK: usize = 256 * 1024;
 
-/// What to send, and where to.
+/// An archive and the request that uploads it.
 #[derive(Debug)]
 pub(crate) struct Upload<'a> {
     pub(crate) path: &'a str,
     pub(crate) archive: Archive,
     pub(crate) git_sha: Option<String>,
-    /// The gate of a share, which must stand before the first request.
+    /// The password of a share; sent along so that the gate stands before the first request.
     pub(crate) password: Option<&'a SitePassword>,
     pub(crate) progress: &'a ProgressBar,
 }
@@ -74,7 +74,7 @@ fn header_password(password: &SitePassword) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// The file from its beginning. Every read seeks, because an earlier attempt may still be reading.
+/// A stream of the file from its beginning. Every read seeks, because an earlier attempt may still be reading.
 fn chunks(file: Arc<Mutex<File>>, progress: ProgressBar) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold(0_u64, move |offset| {
         let read = read_at(&file, offset);

@@ -8,7 +8,7 @@ use common::{
 use serde_json::json;
 
 use super::{password, projects};
-use crate::{args::ProjectOption, client::Client, output::Output, project};
+use crate::{client::Client, options::ProjectOption, output::Output, project};
 
 /// Show or change who may see a site.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,8 @@ enum Mode {
     Public,
     /// Everybody who knows the password may see it
     Password {
-        /// The password, or - to read it from stdin; without it you are asked, or the one that was set before holds again
+        /// The password, or - to read it from stdin [default: asked for on a terminal, else the one that was set
+        /// before]
         password: Option<String>,
     },
     /// Only the members of the organization that owns it may see it
@@ -75,7 +76,7 @@ async fn change(name: &ProjectName, body: &serde_json::Value, client: &Client, o
         AccessMode::Org => "Only members of its organization see",
     };
     output.success(&format!("{told} {name}."));
-    super::tell_propagation(output, "In force", answer.propagation);
+    super::propagation::report(output, "In force", answer.propagation);
     output.result(
         &json!({"ok": true, "project": name, "mode": answer.body.mode, "propagation": answer.propagation}),
         String::new,

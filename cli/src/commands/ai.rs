@@ -22,11 +22,11 @@ use crate::{
     output::{self, Output, count, table},
 };
 
-/// What the key is called that `svc ai` makes for itself.
+/// The label of the key that `svc ai` creates for itself.
 const OWN_KEY: &str = "svc ai";
-/// Width of the longest bar.
+/// Width of the longest bar of the usage chart, in characters.
 const BAR: u64 = 24;
-/// Longest prompt that is read from a pipe: what a request may hold.
+/// Most bytes of a prompt that is read from a pipe: the gateway's limit of a request.
 const PROMPT_BYTES: u64 = 64 * 1024;
 
 /// Use the AI gateway: its models, your usage, a quick try, keys for other programs.
@@ -45,26 +45,26 @@ enum Action {
         /// YYYY-MM [default: this month]
         #[arg(long, value_name = "MONTH")]
         month: Option<Month>,
-        /// Of this organization's keys
+        /// The organization whose keys are counted, instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
     },
     /// Ask a model something; the prompt is what follows, or what is piped in
     Chat(Chat),
-    /// Make keys for other programs
+    /// Create keys for other programs
     Key {
         #[command(subcommand)]
         action: KeyAction,
     },
 }
 
-/// How the gateway is reached.
+/// The options that choose a gateway and a key.
 #[derive(Debug, Args)]
 struct Way {
     /// The gateway's address, without /v1 [default: beside the API's]
     #[arg(long, env = "SVC_AI_URL", value_name = "URL")]
     ai_url: Option<url::Url>,
-    /// An AI key [default: one that svc makes for itself]
+    /// An AI key [default: one that svc creates for itself]
     #[arg(long, env = "SVC_AI_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<String>,
 }
@@ -77,10 +77,10 @@ struct Chat {
     /// The model: svc/… [default: the cheapest]
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// What the model should know before
+    /// Instructions for the model, as a system message
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Longest answer, in tokens
+    /// The answer's length at most, in tokens
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_tokens: Option<u32>,
     #[command(flatten)]
@@ -89,9 +89,9 @@ struct Chat {
 
 #[derive(Debug, Subcommand)]
 enum KeyAction {
-    /// Create a key; it is shown this once
+    /// Create a key; it is shown only now
     Create {
-        /// Owned, and paid for, by this organization
+        /// The organization that owns the key and pays for it
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
         /// A name to know it by
@@ -186,7 +186,7 @@ fn drawn(usage: &AiUsage) -> String {
     table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used in this month.")
 }
 
-/// At least a sliver, so that what was used is seen.
+/// Draws a bar, at least a sliver wide, so that a small amount is visible.
 fn bar(tokens: u64, most: u64) -> String {
     let eighths = (u128::from(tokens) * u128::from(BAR) * 8 / u128::from(most)).max(u128::from(tokens > 0));
     let (whole, part) = (usize::try_from(eighths / 8).unwrap_or(0), usize::try_from(eighths % 8).unwrap_or(0));
@@ -255,7 +255,7 @@ fn cheapest(models: &[Model]) -> Result<String, Failure> {
         .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
 }
 
-/// Prints words as they come. On a terminal without what could steer it: a model says what it likes.
+/// Prints text as it arrives. Control characters are left out on a terminal, which they could steer.
 fn say(words: &str) {
     let mut stdout = io::stdout().lock();
     let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');

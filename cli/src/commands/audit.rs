@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 use super::projects;
 use crate::{
-    args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
+    options::ProjectOption,
     output::Output,
     project,
 };
 
-/// Rows of a page of the API.
+/// Rows of one page of the API.
 const PAGE: usize = 100;
 
 /// Show who changed a project or an organization.
@@ -24,7 +24,7 @@ pub(crate) struct Audit {
     /// An organization, with all its projects
     #[arg(long, value_name = "ORG", conflicts_with = "project")]
     org: Option<OrgName>,
-    /// So many of the newest entries
+    /// How many of the newest entries to show
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]

@@ -1,11 +1,11 @@
-//! Opening an address in the person's browser, where there is one.
+//! Opening an address in the person's browser.
 
 use std::{
     env,
     process::{Command, Stdio},
 };
 
-/// Opens `url`; false when nothing here could.
+/// Opens `url`; false when no program for it was found.
 pub(super) fn open(url: &str) -> bool {
     let opener = if cfg!(target_os = "macos") {
         "open"

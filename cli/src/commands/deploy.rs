@@ -10,28 +10,28 @@ use serde::Serialize;
 
 use super::publish::{self, Published};
 use crate::{
-    args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
+    options::ProjectOption,
     output::Output,
     pack,
     project::{self, PROJECT_FILE},
 };
 
-/// Publish a folder: packed, uploaded and live in one go.
+/// Publish a folder: pack it, upload it and serve it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deploy {
     /// The folder, or a single file that becomes index.html [default: the current folder]
     dir: Option<PathBuf>,
     #[command(flatten)]
     project: ProjectOption,
-    /// The organization that is to own the project, when it is created
+    /// The organization that will own the project, when it is created
     #[arg(long, value_name = "ORG")]
     org: Option<OrgName>,
-    /// Fail when there is no such project, in place of creating it
+    /// Fail when there is no such project, instead of creating it
     #[arg(long)]
     no_create: bool,
-    /// Keep the project's name in .svcproject, here
+    /// Keep the project's name in .svcproject in the current folder
     #[arg(long)]
     save: bool,
 }

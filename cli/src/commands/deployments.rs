@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::projects;
 use crate::{
-    args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
+    options::ProjectOption,
     output::{Output, count, size},
     project,
 };
 
-/// Characters of a commit's id that people read.
+/// Characters of a commit id that are shown.
 const SHORT_SHA: usize = 8;
 
 /// List a project's deployments, newest first.
@@ -23,15 +23,15 @@ const SHORT_SHA: usize = 8;
 pub(crate) struct Deployments {
     #[command(flatten)]
     project: ProjectOption,
-    /// How many
+    /// How many of the newest deployments to list
     #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
     limit: u8,
 }
 
-/// Serve an earlier deployment again, at once and without an upload.
+/// Serve an earlier deployment again, without an upload.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rollback {
-    /// Which one, by id or address [default: the newest one before the live one]
+    /// The deployment, by id or address [default: the newest one before the live one]
     #[arg(value_parser = deployment_id)]
     deployment: Option<DeploymentId>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) ->
         _ => failure,
     })?;
     output.success(&format!("{name} serves {id} again."));
-    super::tell_propagation(output, "Live", answer.propagation);
+    super::propagation::report(output, "Live", answer.propagation);
     let active = answer.body.active_deployment_id;
     let document = json!({
         "ok": true, "project": name, "active_deployment_id": active, "propagation": answer.propagation,
@@ -112,7 +112,7 @@ fn line(deployment: &Deployment, output: Output) -> Vec<String> {
     ]
 }
 
-/// An id with or without its prefix, or a deployment's own address.
+/// Reads a deployment's id from the command line: with or without its prefix, or from a deployment's own address.
 fn deployment_id(text: &str) -> Result<DeploymentId, String> {
     let label = project::first_label(text).unwrap_or(text);
     let body = label.split_once("--").map_or(label, |(body, _)| body);

@@ -12,16 +12,16 @@ use serde_json::json;
 
 use super::projects;
 use crate::{
-    args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
+    options::ProjectOption,
     output::Output,
     project,
 };
 
 /// Serve a project at hostnames of your own.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Domains {
     #[command(subcommand)]
     action: Option<Action>,
@@ -31,10 +31,10 @@ pub(crate) struct Domains {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them
+    /// List the custom domains
     #[command(alias = "ls")]
     List,
-    /// Attach a hostname, and say which DNS record to create; again to see how far it is
+    /// Attach a hostname and print the DNS record to create; run it again to see the state
     #[command(alias = "attach")]
     Add {
         /// The hostname, such as www.example.com
@@ -79,7 +79,7 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
     let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
     let attached = answer.body;
     output.success(&format!("{} leads to {name}.", attached.domain));
-    super::tell_propagation(output, "Known", answer.propagation);
+    super::propagation::report(output, "Known", answer.propagation);
     output.note("Create this record where the domain's DNS is kept, unless it is there:");
     output.result(&json!({"domain": attached, "propagation": answer.propagation}), || record(&attached))?;
     if attached.tls_ready {
@@ -90,7 +90,7 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
     Ok(())
 }
 
-/// The record to create, as a zone file has it, which people and their registrars' forms can read.
+/// Formats the DNS record to create, in the syntax of zone files.
 fn record(domain: &Domain) -> String {
     format!("{}.  CNAME  {}.", domain.domain, domain.dns_target)
 }
@@ -105,12 +105,12 @@ async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: 
         _ => projects::unknown(name, failure),
     })?;
     output.success(&format!("Detached {domain} from {name}."));
-    super::tell_propagation(output, "Gone", answer.propagation);
+    super::propagation::report(output, "Gone", answer.propagation);
     output.note("Remove its DNS record too, or whoever attaches the name next is served there.");
     output.result(&answer.body, String::new)
 }
 
-/// Reads a hostname from the command line: itself, or an address that begins with it.
+/// Reads a hostname from the command line: the hostname, or a URL of it.
 fn parse(text: &str) -> Result<Hostname, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map_or(text, |rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));

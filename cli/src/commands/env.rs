@@ -24,9 +24,9 @@ use serde_json::json;
 
 use super::projects;
 use crate::{
-    args::ProjectOption,
     client::Client,
     failure::{Failure, Kind},
+    options::ProjectOption,
     output::Output,
     project,
 };
@@ -36,7 +36,7 @@ const INPUT_BYTES: u64 = 4 * ENV_VALUE_CHARS as u64 + 1;
 
 /// List and change a project's environment variables.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Env {
     #[command(subcommand)]
     action: Option<Action>,
@@ -46,7 +46,7 @@ pub(crate) struct Env {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them; their values only with --values, or in --json
+    /// List the variables; their values only with --values or --json
     #[command(alias = "ls")]
     List {
         /// Show the values too
@@ -55,12 +55,13 @@ enum Action {
     },
     /// Print one variable's value
     Get {
-        /// The variable
+        /// The variable's name
         key: EnvKey,
     },
     /// Set a variable
     ///
-    /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not stand in
+    /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not
+    /// stand in
     /// the shell's history.
     Set {
         /// Letters, digits and underscores, not beginning with a digit
@@ -71,14 +72,14 @@ enum Action {
         /// Read the value from this file, as it stands
         #[arg(long, value_name = "FILE", conflicts_with = "value")]
         file: Option<PathBuf>,
-        /// Where it is seen [default: as before; a new one at runtime]
+        /// Where the variable is visible [default: as before; a new one at runtime]
         #[arg(long, value_enum)]
         scope: Option<Scope>,
     },
     /// Remove a variable
     #[command(alias = "remove", alias = "delete", alias = "unset")]
     Rm {
-        /// The variable
+        /// The variable's name
         key: EnvKey,
     },
     /// Write all variables to a dotenv file, readable by you alone
@@ -94,11 +95,11 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// By what runs
+    /// At runtime
     Runtime,
-    /// By what builds
+    /// During builds
     Build,
-    /// By both
+    /// At runtime and during builds
     Both,
 }
 
@@ -129,7 +130,7 @@ pub(crate) async fn run(env: Env, client: &Client, output: Output) -> anyhow::Re
     }
 }
 
-/// The project's variables, by name.
+/// Fetches the project's variables, sorted by name.
 async fn variables(name: &ProjectName, client: &Client) -> Result<Vec<EnvVar>, Failure> {
     let answer = client.get::<EnvList>(&format!("/projects/{name}/env")).await;
     let mut env = answer.map_err(|failure| projects::unknown(name, failure))?.body.env;
@@ -245,7 +246,7 @@ fn parse(text: String) -> anyhow::Result<EnvValue> {
     EnvValue::try_from(text).map_err(|why| Failure::usage(format!("This cannot be a variable: {why}.")).into())
 }
 
-/// As dotenv files have it: bare when nothing in it means anything there.
+/// Quotes a value for a dotenv file; a value without special characters stays bare.
 fn quoted(value: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !value.is_empty() && value.chars().all(bare) {

@@ -20,9 +20,9 @@ use crate::{
     output::{self, Output},
 };
 
-/// What RFC 8628 asks for after `slow_down`.
+/// The interval is lengthened by this much after `slow_down` (RFC 8628, section 3.5).
 const SLOWER_BY: Duration = Duration::from_secs(5);
-/// Whatever the service says: not a busy loop.
+/// Shortest pause between two polls, whatever interval the service names.
 const FASTEST: Duration = Duration::from_secs(1);
 
 /// Sign in: a browser opens, you confirm the code, and this command remembers you.
@@ -76,7 +76,7 @@ pub(crate) async fn whoami(client: &Client, output: Output) -> anyhow::Result<()
     output.result(&account, || name(&account))
 }
 
-/// Asks in the service's own rhythm until the person has answered or the code is too old.
+/// Polls at the service's interval until the person has answered or the code has expired.
 async fn poll(client: &Client, start: &DeviceStart) -> Result<String, Failure> {
     let question = DevicePoll { device_code: start.device_code.clone() };
     let mut interval = Duration::from_secs(start.interval).max(FASTEST);

@@ -12,15 +12,15 @@ use common::{
 
 use super::orgs;
 use crate::{
-    args::OrgOption,
     client::Client,
     failure::{Failure, Kind},
+    options::OrgOption,
     output::{self, Output},
 };
 
 /// List an organization's members, or change who belongs to it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Members {
     #[command(flatten)]
     org: OrgOption,
@@ -30,22 +30,22 @@ pub(crate) struct Members {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them: owners, admins, the others
+    /// List the members: owners, admins, the others
     #[command(alias = "ls")]
     List,
     /// Change a member's role
     Role {
-        /// Their login at the code host
+        /// The member's login at the code host
         #[arg(value_parser = login)]
         login: String,
-        /// What they are from now on
+        /// The member's new role
         #[arg(value_enum)]
         role: Role,
     },
     /// Remove a member
     #[command(alias = "remove", alias = "delete")]
     Rm {
-        /// Their login at the code host
+        /// The member's login at the code host
         #[arg(value_parser = login)]
         login: String,
     },
@@ -53,7 +53,7 @@ enum Action {
     Leave,
 }
 
-/// What a member may do.
+/// A role, as the command line spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Role {
     /// Works on the organization's projects
@@ -91,7 +91,7 @@ fn line(member: &Member, output: Output) -> Vec<String> {
     vec![member.login.clone(), member.role.to_string(), output.relative(member.joined)]
 }
 
-/// Members, within what is told of their organization.
+/// Formats members, for a list within an organization's detail.
 pub(super) fn listed(members: &[Member], output: Output) -> String {
     output::lines(members, &HEADINGS, NOBODY, |member| line(member, output))
 }
@@ -113,7 +113,7 @@ async fn remove(org: &OrgName, login: &str, client: &Client, output: Output) -> 
     let answer = client.delete::<Done>(&format!("/orgs/{org}/members/{login}")).await;
     let answer = answer.map_err(|failure| explained(org, login, failure))?;
     output.success(&format!("{login} is no member of {org} any more."));
-    super::tell_propagation(output, "Closed to them", answer.propagation);
+    super::propagation::report(output, "Closed to them", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
@@ -131,7 +131,7 @@ async fn leave(org: &OrgName, client: &Client, output: Output) -> anyhow::Result
         _ => orgs::unknown(org, failure),
     })?;
     output.success(&format!("You have left {org}."));
-    super::tell_propagation(output, "Closed to you", answer.propagation);
+    super::propagation::report(output, "Closed to you", answer.propagation);
     output.result(&answer.body, String::new)
 }
 
@@ -147,7 +147,7 @@ fn explained(org: &OrgName, login: &str, failure: Failure) -> Failure {
     }
 }
 
-/// A login of the code host: what may stand in an address as it is.
+/// Reads a login of the code host: characters that need no escaping in a path.
 fn login(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text = text.trim_start_matches('@');

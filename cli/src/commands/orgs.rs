@@ -20,7 +20,7 @@ use crate::{
 
 /// List your organizations, or change one.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Orgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -28,38 +28,38 @@ pub(crate) struct Orgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them with your role in each, newest first
+    /// List your organizations with your role in each, newest first
     #[command(alias = "ls")]
     List,
     /// Create an organization: you are its owner
     Create {
         /// 3 to 40 characters of a-z, 0-9 and -; it cannot be changed
         name: OrgName,
-        /// What it is called in sentences
+        /// The display name
         #[arg(long, value_name = "TEXT")]
         display_name: Option<DisplayName>,
     },
     /// Show an organization and its members
     Show {
-        /// Its name
+        /// The organization's name
         org: OrgName,
     },
-    /// Change what an organization is called in sentences
+    /// Change an organization's display name
     #[command(group = ArgGroup::new("what").required(true))]
     Rename {
-        /// Its name
+        /// The organization's name
         org: OrgName,
-        /// What it is called from now on
+        /// The new display name
         #[arg(group = "what")]
         display_name: Option<DisplayName>,
-        /// Take the display name away
+        /// Remove the display name
         #[arg(long, group = "what")]
         clear: bool,
     },
     /// Set or remove an organization's icon
     #[command(group = ArgGroup::new("icon").required(true))]
     Icon {
-        /// Its name
+        /// The organization's name
         org: OrgName,
         /// A PNG, JPEG, WebP or GIF image of at most 512 KB
         #[arg(group = "icon")]
@@ -71,9 +71,9 @@ enum Action {
     /// Delete an organization that has no projects any more
     #[command(alias = "rm", alias = "remove")]
     Delete {
-        /// Its name
+        /// The organization's name
         org: OrgName,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -90,7 +90,7 @@ pub(crate) async fn run(orgs: Orgs, client: &Client, output: Output) -> anyhow::
     }
 }
 
-/// Adds the next step to a 404 of an organization's own routes.
+/// Adds the next step to a 404 of one of the organization's routes.
 pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
     if failure.kind == Kind::NotFound {
         return Failure { message: format!("You belong to no organization {org}."), ..failure }
@@ -99,7 +99,7 @@ pub(super) fn unknown(org: &OrgName, failure: Failure) -> Failure {
     failure
 }
 
-/// An organization's detail, with what to do when there is none.
+/// Fetches an organization's detail; a failure names the next step.
 pub(super) async fn detail(org: &OrgName, client: &Client) -> Result<OrgDetail, Failure> {
     let answer = client.get(&format!("/orgs/{org}")).await;
     Ok(answer.map_err(|failure| unknown(org, failure))?.body)
@@ -214,6 +214,6 @@ async fn delete(name: &OrgName, yes: bool, client: &Client, output: Output) -> a
         _ => unknown(name, failure),
     })?;
     output.success(&format!("Deleted {name}."));
-    super::tell_propagation(output, "Gone", answer.propagation);
+    super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }

@@ -7,10 +7,10 @@ use console::Term;
 
 use crate::{failure::Failure, output::Output};
 
-/// A password on stdin is one line; more is a mistake (a file, not a password).
+/// Most bytes read from stdin for a password: it is one line, and more is a file given by mistake.
 const STDIN_BYTES: u64 = 4 * 1024;
 
-/// `-` reads it from stdin, or asks when stdin is a terminal, so that it is not in the shell's history.
+/// Reads a password: `-` means stdin, or a question when stdin is a terminal, so that it is not in the shell's history.
 pub(super) fn read(text: &str, output: Output) -> anyhow::Result<SitePassword> {
     match text {
         "-" if output.can_ask() => {
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str, output: Output) -> anyhow::Result<SitePassword> {
     }
 }
 
-/// Asks without showing what is typed; nothing when nothing is.
+/// Asks for a password without showing what is typed; none when the line is empty.
 pub(super) fn ask(question: &str) -> anyhow::Result<Option<SitePassword>> {
     let terminal = Term::stderr();
     terminal.write_str(question)?;

@@ -21,7 +21,7 @@ use crate::{
 
 /// List your projects, or change them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Projects {
     #[command(subcommand)]
     action: Option<Action>,
@@ -29,10 +29,10 @@ pub(crate) struct Projects {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them, newest first
+    /// List the projects, newest first
     #[command(alias = "ls")]
     List {
-        /// An organization's, instead of your own
+        /// The organization whose projects are listed, instead of your own
         #[arg(long, value_name = "ORG")]
         org: Option<OrgName>,
     },
@@ -40,17 +40,17 @@ enum Action {
     Create {
         /// 3 to 40 characters of a-z, 0-9 and -; it becomes the subdomain
         name: NewProjectName,
-        /// The organization that is to own it
+        /// The organization that will own the project
         #[arg(long, value_name = "ORG")]
         org: Option<OrgName>,
     },
     /// Remove a project with everything it ever published
     #[command(alias = "remove", alias = "delete")]
     Rm {
-        /// Its name or address
+        /// The project's name or address
         #[arg(value_parser = project::parse)]
         name: ProjectName,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -59,7 +59,7 @@ enum Action {
 /// Open a project in the browser.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Open {
-    /// Its name [default: what .svcproject says]
+    /// The project's name or address [default: what .svcproject says]
     #[arg(value_parser = project::parse)]
     project: Option<ProjectName>,
 }
@@ -84,13 +84,13 @@ pub(crate) async fn open(open: Open, client: &Client, output: Output) -> anyhow:
     output.result(&json!({"project": name, "url": project.url, "opened": opened}), || project.url.clone())
 }
 
-/// A project's detail, with what to do when there is none.
+/// Fetches a project's detail; a failure names the next step.
 pub(super) async fn detail(name: &ProjectName, client: &Client) -> Result<ProjectDetail, Failure> {
     let answer = client.get(&format!("/projects/{name}")).await;
     Ok(answer.map_err(|failure| unknown(name, failure))?.body)
 }
 
-/// Makes the project.
+/// Creates a project.
 pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &Client) -> Result<Project, Failure> {
     let name: NewProjectName =
         name.as_str().parse().map_err(|why| Failure::usage(format!("{name} cannot be a project: {why}.")))?;
@@ -103,7 +103,7 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
     Ok(answer?.body)
 }
 
-/// Adds the next step to a 404 of a project's own routes.
+/// Adds the next step to a 404 of one of the project's routes.
 pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
     if failure.kind == Kind::NotFound {
         return Failure { message: format!("You have no project {name}."), ..failure }
@@ -141,6 +141,6 @@ async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) 
     }
     let answer = client.delete::<Done>(&format!("/projects/{name}")).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
-    super::tell_propagation(output, "Gone", answer.propagation);
+    super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }

@@ -1,4 +1,4 @@
-//! What `deploy` and `share` have in common: choose, pack, upload.
+//! The part that `deploy` and `share` have in common: select files, pack them, upload the archive.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -11,14 +11,14 @@ use crate::{
     pack::{self, Archive, Selection},
 };
 
-/// A packed folder, on its way.
+/// A packed folder that is ready to be uploaded.
 pub(super) struct Package {
     selection: Selection,
     archive: Archive,
     git_sha: Option<String>,
 }
 
-/// What was published, for `--json`.
+/// The result of publishing, as `--json` prints it.
 #[derive(Serialize)]
 pub(super) struct Published {
     #[serde(flatten)]
@@ -27,14 +27,14 @@ pub(super) struct Published {
     bytes: u64,
     packed_bytes: u64,
     git_sha: Option<String>,
-    /// Why files were left out unasked, and how many for each reason.
+    /// The number of files that were left out without being excluded by the person, by reason.
     skipped: std::collections::BTreeMap<String, u64>,
-    /// Files outside the folder that symlinks in it lead to.
+    /// The files outside the folder that symlinks in it lead to.
     linked: Vec<std::path::PathBuf>,
     pub(super) propagation: Option<Propagation>,
 }
 
-/// Packs `path`, on a thread of its own.
+/// Packs `path` on a thread of its own.
 pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Package> {
     let spinner = output.spinner(format!("Packing {}", path.display()));
     let start = Instant::now();
@@ -70,7 +70,7 @@ pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Packa
     Ok(package)
 }
 
-/// Uploads it, and says what the service had to say.
+/// Uploads the package and prints the service's warnings.
 pub(super) async fn upload(
     package: Package,
     path: &str,
@@ -89,7 +89,7 @@ pub(super) async fn upload(
     for warning in &uploaded.warnings {
         output::warning(warning);
     }
-    super::tell_propagation(output, "Live", propagation);
+    super::propagation::report(output, "Live", propagation);
     Ok(Published {
         uploaded,
         files: selection.entries.len(),
@@ -106,7 +106,7 @@ fn describe_skipped(what: &str, times: u64) -> String {
     if times == 1 { what.to_owned() } else { format!("{what} ({times}×)") }
 }
 
-/// The commit that is checked out where `path` is, if anything is.
+/// The commit that is checked out in the repository around `path`; none outside a repository.
 fn git_sha(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let folder = if path.is_dir() { &path } else { path.parent()? };

@@ -1,4 +1,4 @@
-//! `svc repo`: which repository's pushes deploy a project.
+//! `svc repo`: the repository whose pushes deploy a project.
 
 use clap::Subcommand;
 use common::{
@@ -11,11 +11,11 @@ use common::{
 use serde_json::json;
 
 use super::{projects, vcs};
-use crate::{args::ProjectOption, client::Client, failure::Failure, output::Output, project};
+use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output, project};
 
-/// Show or change which repository a project deploys from.
+/// Show or change the repository that a project deploys from.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::SHOW_IS_USUAL)]
+#[command(after_help = crate::options::SHOW_IS_DEFAULT)]
 pub(crate) struct Repo {
     #[command(subcommand)]
     action: Option<Action>,
@@ -25,7 +25,7 @@ pub(crate) struct Repo {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show it
+    /// Show the linked repository
     Show,
     /// Deploy what is pushed to a repository
     Link {
@@ -34,14 +34,14 @@ enum Action {
         /// The branch that deploys [default: the repository's default branch]
         #[arg(long, short)]
         branch: Option<Branch>,
-        /// The folder of it that is published [default: all of it]
+        /// The folder of the repository that is published [default: all of it]
         #[arg(long, short, value_name = "DIR")]
         directory: Option<Directory>,
-        /// The installation that reaches it [default: the one on the repository's owner]
+        /// The installation that reaches the repository [default: the one on its owner's account]
         #[arg(long, value_name = "ID", value_parser = vcs::id)]
         installation: Option<i64>,
     },
-    /// Deploy no pushes any more; what is published stays
+    /// Stop deploying pushes; what is published stays
     Unlink,
 }
 
@@ -78,7 +78,7 @@ async fn show(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
     })
 }
 
-/// The installation on the account that owns the repository.
+/// The id of the installation on the account that owns the repository.
 async fn installation_of(repo: &RepoName, client: &Client) -> Result<i64, Failure> {
     let (owner, _) = repo.parts();
     let installations = vcs::installations(client).await?;

@@ -7,12 +7,12 @@ use common::domain::limits;
 use super::{password, publish};
 use crate::{client::Client, output::Output};
 
-/// Publish a file or a folder for some days. The address is unlisted, but it is no secret.
+/// Publish a file or a folder for some days. The address is unlisted but not secret.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Share {
     /// A page, or a folder with an index.html
     path: PathBuf,
-    /// Days until it goes away, 1 to 30
+    /// Days until the share expires, 1 to 30
     #[arg(
         long,
         value_name = "DAYS",

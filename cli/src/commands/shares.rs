@@ -15,7 +15,7 @@ use crate::{
 
 /// List your live shares, or remove one.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Shares {
     #[command(subcommand)]
     action: Option<Action>,
@@ -23,13 +23,13 @@ pub(crate) struct Shares {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them, newest first
+    /// List your shares, newest first
     #[command(alias = "ls")]
     List,
-    /// Remove a share now; its address stops serving at once
+    /// Remove a share now; its address stops serving immediately
     #[command(alias = "remove", alias = "delete")]
     Rm {
-        /// Its three words, its address, or its tmp-… name
+        /// The share's three words, its address, or its tmp-… name
         #[arg(value_parser = share_name)]
         share: String,
     },
@@ -69,7 +69,7 @@ async fn remove(share: &str, client: &Client, output: Output) -> anyhow::Result<
         _ => failure,
     })?;
     output.success(&format!("Removed {share}."));
-    super::tell_propagation(output, "Gone", answer.propagation);
+    super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
 

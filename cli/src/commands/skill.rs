@@ -26,7 +26,7 @@ enum Action {
         #[arg(long, default_value = FOLDER)]
         dir: PathBuf,
     },
-    /// Print it
+    /// Print the skill
     Show,
 }
 

@@ -21,9 +21,9 @@ use crate::{
 
 /// List your API tokens, or an organization's, or change them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Tokens {
-    /// An organization's tokens, instead of your own
+    /// The organization whose tokens are meant, instead of your own
     #[arg(long, global = true, value_name = "ORG")]
     org: Option<OrgName>,
     #[command(subcommand)]
@@ -32,22 +32,22 @@ pub(crate) struct Tokens {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them, newest first
+    /// List the tokens, newest first
     #[command(alias = "ls")]
     List,
-    /// Create a token; its secret is shown this once
+    /// Create a token; its secret is shown only now
     Create {
-        /// What it works against [default: cli, or deploy for an organization]
+        /// What the token works against [default: cli, or deploy for an organization]
         #[arg(long, value_enum)]
         kind: Option<Kind>,
-        /// A name to know it by
+        /// A label to recognize it by
         #[arg(long, value_parser = label)]
         label: Option<String>,
     },
-    /// Revoke a token: it stops working at once
+    /// Revoke a token: it stops working immediately
     #[command(alias = "rm")]
     Revoke {
-        /// Its id: tok_…
+        /// The token's id: tok_…
         id: TokenId,
     },
 }
@@ -160,7 +160,7 @@ async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Ou
         _ => failure,
     })?;
     output.success(&format!("Revoked {id}."));
-    super::tell_propagation(output, "Gone", answer.propagation);
+    super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
 }
 

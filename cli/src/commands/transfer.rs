@@ -7,15 +7,15 @@ use common::{
 use serde_json::json;
 
 use super::projects;
-use crate::{args::ProjectOption, client::Client, failure::Failure, output::Output, project};
+use crate::{client::Client, failure::Failure, options::ProjectOption, output::Output, project};
 
 /// Move a project into an organization, or out of one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Transfer {
-    /// The organization that is to own it: one that you belong to
+    /// The organization that will own the project; you must belong to it
     #[arg(value_name = "ORG", required_unless_present = "personal", conflicts_with = "personal")]
     org: Option<OrgName>,
-    /// Make it your personal project: takes an admin of the organization
+    /// Make it your personal project; you must be an admin of the organization
     #[arg(long)]
     personal: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) async fn run(transfer: Transfer, client: &Client, output: Output) -> 
         Some(org) => output.success(&format!("{name} belongs to {org} now.")),
         None => output.success(&format!("{name} is your personal project now.")),
     }
-    super::tell_propagation(output, "In force", answer.propagation);
+    super::propagation::report(output, "In force", answer.propagation);
     output.result(&json!({"project": answer.body, "propagation": answer.propagation}), String::new)
 }
 

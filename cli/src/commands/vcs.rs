@@ -17,7 +17,7 @@ use crate::{
 
 /// List the code host's installations that you may use, or share them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::LIST_IS_USUAL)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Vcs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -37,7 +37,7 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         org: OrgName,
     },
-    /// End that; the organization's projects that are linked through it are unlinked
+    /// Stop sharing an installation; the organization's projects that are linked through it are unlinked
     Unshare {
         /// The installation's id
         #[arg(value_parser = id)]
@@ -61,7 +61,7 @@ pub(crate) async fn run(vcs: Vcs, client: &Client, output: Output) -> anyhow::Re
     }
 }
 
-/// The installations that the caller may use.
+/// Fetches the installations that the caller may use.
 pub(super) async fn installations(client: &Client) -> Result<Vec<Installation>, Failure> {
     Ok(client.get::<InstallationList>("/vcs").await?.body.installations)
 }

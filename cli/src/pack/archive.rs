@@ -29,7 +29,7 @@ const MEMBER_BYTES: u64 = 1024 * 1024;
 const MAX_THREADS: usize = 4;
 const TAR_END: [u8; 1024] = [0; 1024];
 
-/// A packed tarball, in a file that vanishes with it.
+/// A packed tarball in a temporary file that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) file: File,
@@ -82,7 +82,7 @@ fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> 
     Ok(Archive { file, bytes })
 }
 
-/// Runs of files, in order, of about [`MEMBER_BYTES`] each.
+/// Splits the files, in order, into runs of about [`MEMBER_BYTES`].
 fn members(entries: &[Entry]) -> Vec<&[Entry]> {
     let mut size = 0;
     entries

@@ -1,7 +1,8 @@
-//! What is published: every regular file of the folder that nothing excludes.
+//! The selection of what is published: every regular file of the folder that no rule excludes.
 //!
 //! A symlink stands for what it leads to, as in a browser that opens the folder: a file, wherever it is, or a folder
-//! inside the published one. It is left out when it leads to a folder elsewhere (which may be the whole disk), into what
+//! inside the published one. It is left out when it leads to a folder elsewhere (which may be the whole disk), into
+//! what
 //! is hidden (where secrets lie), around in a circle, or nowhere.
 
 use std::{
@@ -19,9 +20,9 @@ use crate::{
     output::{count, size},
 };
 
-/// Patterns of files that are not published, in gitignore's syntax. Honoured in every folder.
+/// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
 const IGNORE_FILE: &str = ".svcignore";
-/// Names that never belong on a site: version control, secrets, dependencies, our own files.
+/// Names of files and folders that are never published: version control, secrets, dependencies, our own files.
 const NEVER: [&str; 10] = [
     ".git",
     ".hg",
@@ -34,19 +35,19 @@ const NEVER: [&str; 10] = [
     "node_modules",
     ".env",
 ];
-/// Where build tools put the site that a source folder makes.
+/// Folders in which build tools put the site they make.
 const BUILD_FOLDERS: [&str; 4] = ["dist", "build", "out", "_site"];
-/// Files that are listed at most: enough to say that they are too many.
+/// Most files that are collected: one more than may be published.
 const MOST_LISTED: usize = 10 * *limits::ARCHIVE_FILES.end();
-/// What a symlink is called that leads nowhere.
+/// The reason given for leaving out a symlink that leads nowhere.
 const BROKEN: &str = "broken symlink";
 const PAGE_EXTENSIONS: [&str; 3] = ["html", "htm", "xhtml"];
 
-/// A file and the name it gets on the site.
+/// A file on disk and its path on the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) source: PathBuf,
-    /// Relative, with `/` between its parts.
+    /// The path on the site: relative, with `/` between its parts.
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
@@ -56,15 +57,15 @@ pub(crate) struct Entry {
 pub(crate) struct Selection {
     pub(crate) entries: Vec<Entry>,
     pub(crate) bytes: u64,
-    /// What was skipped without being asked for: reason or name, and how often.
+    /// The number of files that were left out without being excluded by the person, by reason or name.
     pub(crate) skipped: BTreeMap<String, u64>,
-    /// Files that lie outside the folder, and that a symlink in it leads to.
+    /// The files outside the folder that symlinks in it lead to.
     pub(crate) linked: Vec<PathBuf>,
-    /// Things the person may not have meant.
+    /// Warnings about what the person may not have intended.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Everything `path` publishes, within the contract's limits.
+/// Selects the files of `path`, and fails when they exceed the service's limits.
 pub(crate) fn select(path: &Path) -> anyhow::Result<Selection> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     let selection = if metadata.is_dir() { folder(path)? } else { single(path, metadata.len()) };
@@ -72,7 +73,8 @@ pub(crate) fn select(path: &Path) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-/// The folder beside the sources that was probably meant: `package.json` here, and a built site in `dist/`.
+/// The build folder that was probably meant: when `folder` holds `package.json`, and a built site in `dist/` or its
+/// like.
 pub(crate) fn likely_build_folder(path: &Path) -> Option<&'static str> {
     path.join("package.json").is_file().then_some(())?;
     BUILD_FOLDERS.into_iter().find(|folder| path.join(folder).join("index.html").is_file())
@@ -157,7 +159,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-/// What was left out and how often, counted from within the walk.
+/// A counter of what the walk left out.
 #[derive(Clone, Default)]
 struct Skipped(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -175,7 +177,7 @@ fn is_never_published(name: &str) -> bool {
     NEVER.contains(&name) || name.starts_with(".env.")
 }
 
-/// Why a symlink is left out that leads to a file or a folder; none when it is followed.
+/// The reason for leaving out a symlink that leads to a file or a folder; none when it is followed.
 fn why_not_followed(root: &Path, link: &ignore::DirEntry) -> Option<&'static str> {
     let Ok(target) = link.path().canonicalize() else { return Some(BROKEN) };
     let is_inside = target.starts_with(root);
@@ -191,7 +193,7 @@ fn why_not_followed(root: &Path, link: &ignore::DirEntry) -> Option<&'static str
     is_hidden.then_some("symlink to something hidden")
 }
 
-/// What to call the symlink that the walk stumbled over, if that is what it was.
+/// The reason to report when the walk failed at a symlink; none for other failures.
 fn broken_link(error: &ignore::Error) -> Option<&'static str> {
     match error {
         ignore::Error::WithDepth { err, .. } => broken_link(err),

@@ -1,0 +1,17 @@
+//! The line that tells how many edges have a change.
+
+use crate::{
+    client::Propagation,
+    output::{self, Output},
+};
+
+/// Prints how many edges have the change, as commentary: `Live on 3 of 3 edges in 9 ms.`
+pub(super) fn report(output: Output, what: &str, propagation: Option<Propagation>) {
+    let Some(Propagation { acknowledged, edges, milliseconds }) = propagation else { return };
+    if edges > 0 {
+        output.success(&format!("{what} on {acknowledged} of {edges} edges in {milliseconds} ms."));
+    }
+    if acknowledged < edges {
+        output::warning("The others have not answered; they take the change over when they are back.");
+    }
+}

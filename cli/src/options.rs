@@ -1,0 +1,35 @@
+//! Options and help lines that several commands share.
+
+use common::domain::{OrgName, ProjectName};
+
+use crate::{failure::Failure, project};
+
+/// The last line of the help of a command that lists when no subcommand is given.
+pub(crate) const LIST_IS_DEFAULT: &str = "Without a command: list.";
+/// The last line of the help of a command that shows its subject when no subcommand is given.
+pub(crate) const SHOW_IS_DEFAULT: &str = "Without a command: show.";
+
+/// `--project`, for the commands that need one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProjectOption {
+    /// The project, by name or address [default: what .svcproject says]
+    #[arg(long, short, global = true, env = "SVC_PROJECT", value_name = "NAME", value_parser = project::parse)]
+    pub(crate) project: Option<ProjectName>,
+}
+
+/// `--org`, for the commands that need one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OrgOption {
+    /// The organization, by name
+    #[arg(long, global = true, env = "SVC_ORG", value_name = "ORG")]
+    org: Option<OrgName>,
+}
+
+impl OrgOption {
+    /// The organization that `--org` or `SVC_ORG` names; a usage failure when neither does.
+    pub(crate) fn named(self) -> Result<OrgName, Failure> {
+        self.org.ok_or_else(|| {
+            Failure::usage("Which organization?").with_hint("Add `--org NAME`, or set SVC_ORG; `svc orgs` lists yours.")
+        })
+    }
+}
