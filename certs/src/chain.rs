@@ -12,87 +12,87 @@ use rustls::{Error as TlsError, InconsistentKeys, crypto::aws_lc_rs, sign::Certi
 use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject as _};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};
 
-/// Certificates of a chain: more than any authority hands out.
+/// Most certificates of a chain: more than any authority hands out.
 const CHAIN_LENGTH: usize = 10;
-/// Names of a certificate: ten times what public authorities allow.
+/// Most names of a certificate: ten times what public authorities allow.
 const NAMES: usize = 1_000;
-/// Fewer days than this are worth a word.
+/// A certificate with fewer days left than this is noted.
 const SOON_DAYS: u64 = 14;
 const PEM_LINE: usize = 64;
 
-/// A chain whose every part was looked at.
+/// A certificate chain and its private key that passed every check of [`Chain::judge`].
 #[derive(Clone)]
 pub struct Chain {
     /// DNS names it covers, wildcards as `*.name`: lower case, sorted.
     pub names: Vec<String>,
-    /// Leaf first, PEM.
+    /// The certificates as PEM, the leaf first.
     pub chain_pem: String,
-    /// The private key, PEM.
+    /// The private key as PEM.
     pub key_pem: String,
-    /// Who issued the leaf.
+    /// The leaf's issuer, by the name that people know it by.
     pub issuer: String,
-    /// Valid from.
+    /// The start of the leaf's validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the leaf's validity.
     pub not_after: Timestamp,
-    /// What the operator should know.
+    /// Findings that the operator should know but that are no reason to refuse.
     pub notes: Vec<Note>,
 }
 
-/// Why a chain is of no use. The text is for the operator.
+/// The reason why a chain or its key was refused. Its text is written for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Useless {
-    /// The chain's file.
+pub enum ChainError {
+    /// The chain's file holds no certificate.
     #[error(
         "there is no certificate in the chain's file; it must be PEM, with -----BEGIN CERTIFICATE----- lines \
          (openssl x509 -inform der turns DER into it)"
     )]
     NoCertificate,
-    /// A broken line somewhere.
+    /// The PEM of the named file cannot be decoded.
     #[error("the PEM of the {0} is damaged; copy the file again")]
     Pem(&'static str),
     /// Beyond the bound.
     #[error("the chain has more than {CHAIN_LENGTH} certificates; only the leaf and its intermediates belong into it")]
     TooLong,
-    /// Not an X.509 certificate.
+    /// The certificate at this position, counted from 1, is no X.509 certificate.
     #[error("certificate {0} of the chain cannot be read")]
     Unreadable(usize),
-    /// The key's file.
+    /// The key's file holds no private key.
     #[error("there is no private key in the key's file; it must be PEM, with a -----BEGIN PRIVATE KEY----- line")]
     NoKey,
-    /// The key asks for a passphrase.
+    /// The key is encrypted with a passphrase.
     #[error("the key is protected by a passphrase, which nobody could type at every start; openssl pkey takes it off")]
     EncryptedKey,
-    /// A kind or size of key that TLS servers of ours do not take.
+    /// The key is of a kind or size that edges cannot use.
     #[error(
         "edges cannot use this kind of key; RSA of 2048 to 8192 bits, ECDSA (P-256, P-384, P-521) and Ed25519 work"
     )]
     UnusableKey,
-    /// The key is of another certificate.
+    /// The key does not belong to the leaf; it may belong to the certificate at this position, counted from 1.
     #[error("the key does not belong to the first certificate of the chain{}", elsewhere(*.0))]
     OtherKey(Option<usize>),
-    /// The chain is not one.
+    /// The certificate at this position, counted from 1, was not issued by the next one.
     #[error(
         "certificate {0} of the chain was not issued by certificate {next}; the order is the leaf, then who issued it, \
          and so on (authorities call that file fullchain.pem)", next = .0 + 1
     )]
     Order(usize),
-    /// Over.
+    /// The leaf's validity has ended.
     #[error("the certificate was valid until {0}; renew it and import the new one")]
     Expired(Timestamp),
-    /// Too early.
+    /// The leaf's validity has not begun.
     #[error("the certificate is valid from {0} on; import it then (or see whether this machine's clock is right)")]
     NotYet(Timestamp),
-    /// An authority's own certificate.
+    /// The first certificate is a certificate authority's.
     #[error(
         "the first certificate is an authority's (CA:TRUE), which visitors do not accept for a website; the leaf comes \
          first (for a self-signed one: openssl req -x509 -addext basicConstraints=critical,CA:FALSE)"
     )]
     Authority,
-    /// For mail, code, clients.
+    /// The leaf's extended key usage does not allow servers.
     #[error("the certificate is not meant for servers (its extended key usage lacks serverAuth)")]
     NotForServers,
-    /// Names only in the subject, or none.
+    /// The leaf has no DNS name among its subject alternative names.
     #[error("the certificate names no hostname among its subject alternative names, and visitors look at no others")]
     NoNames,
     /// Beyond the bound.
@@ -104,16 +104,16 @@ fn elsewhere(position: Option<usize>) -> String {
     position.map_or_else(String::new, |at| format!(", but to certificate {at}; the chain must begin with that one"))
 }
 
-/// Something that is no reason to refuse.
+/// A finding about a chain that is no reason to refuse it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// The certificate is its own issuer.
     SelfSigned,
-    /// A chain of one.
+    /// The chain is the leaf alone.
     NoIntermediate,
-    /// Few days left.
+    /// The certificate ends in this many days.
     EndsSoon(u64),
-    /// A name that is no hostname.
+    /// This name of the certificate is no hostname and was left out.
     LeftOut(String),
 }
 
@@ -132,11 +132,11 @@ impl fmt::Display for Note {
 
 impl Chain {
     /// Reads and judges the PEM of a chain and of its key.
-    pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, Useless> {
+    pub fn judge(chain: &[u8], key: &[u8], now: Timestamp) -> Result<Self, ChainError> {
         let chain = certificates(chain)?;
-        let parsed = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(Useless::Unreadable(at)));
+        let parsed = (1..).zip(&chain).map(|(at, der)| parse(der).ok_or(ChainError::Unreadable(at)));
         let parsed: Vec<_> = parsed.collect::<Result<_, _>>()?;
-        let leaf = parsed.first().ok_or(Useless::NoCertificate)?;
+        let leaf = parsed.first().ok_or(ChainError::NoCertificate)?;
         let key = private_key(key)?;
         // First: whose key it is tells which certificate was meant to come first.
         matching(&chain, &key)?;
@@ -144,16 +144,16 @@ impl Chain {
         let (not_before, not_after) = (leaf.validity().not_before, leaf.validity().not_after);
         let (not_before, not_after) = (Timestamp::from(not_before.to_datetime()), not_after.to_datetime().into());
         if not_after <= now {
-            return Err(Useless::Expired(not_after));
+            return Err(ChainError::Expired(not_after));
         }
         if not_before > now {
-            return Err(Useless::NotYet(not_before));
+            return Err(ChainError::NotYet(not_before));
         }
         if leaf.is_ca() {
-            return Err(Useless::Authority);
+            return Err(ChainError::Authority);
         }
         if !is_for_servers(leaf) {
-            return Err(Useless::NotForServers);
+            return Err(ChainError::NotForServers);
         }
         let (names, mut notes) = names(leaf)?;
         if leaf.issuer() == leaf.subject() {
@@ -177,37 +177,37 @@ impl Chain {
     }
 }
 
-/// Whole days until `end`.
+/// The number of whole days from `now` until `end`.
 pub fn days_left(end: Timestamp, now: Timestamp) -> u64 {
     end.since(now).as_secs() / (24 * 60 * 60)
 }
 
-/// Who issued the leaf of a stored chain; none when it cannot be read.
+/// The issuer of a stored chain's leaf; none when the chain cannot be read.
 pub fn issuer_of(chain_pem: &str) -> Option<String> {
     let der = CertificateDer::from_pem_slice(chain_pem.as_bytes()).ok()?;
     parse(&der).map(|leaf| called(leaf.issuer()))
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Useless> {
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ChainError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .take(CHAIN_LENGTH + 1)
         .collect::<Result<_, _>>()
-        .map_err(|_| Useless::Pem("chain"))?;
+        .map_err(|_| ChainError::Pem("chain"))?;
     match chain.len() {
-        0 => Err(Useless::NoCertificate),
+        0 => Err(ChainError::NoCertificate),
         1..=CHAIN_LENGTH => Ok(chain),
-        _ => Err(Useless::TooLong),
+        _ => Err(ChainError::TooLong),
     }
 }
 
-fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Useless> {
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ChainError> {
     let text = String::from_utf8_lossy(pem);
     let is_encrypted = ["ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"].iter().any(|mark| text.contains(mark));
     match PrivateKeyDer::from_pem_slice(pem) {
-        _ if is_encrypted => Err(Useless::EncryptedKey),
+        _ if is_encrypted => Err(ChainError::EncryptedKey),
         Ok(key) => Ok(key),
-        Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(Useless::NoKey),
-        Err(_) => Err(Useless::Pem("key")),
+        Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(ChainError::NoKey),
+        Err(_) => Err(ChainError::Pem("key")),
     }
 }
 
@@ -216,10 +216,10 @@ fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
     rest.is_empty().then_some(certificate)
 }
 
-/// As the edge will take them.
-fn matching(chain: &[CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Result<(), Useless> {
+/// Checks that the key can sign as edges will have it sign, and that it belongs to the leaf.
+fn matching(chain: &[CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> Result<(), ChainError> {
     let provider = aws_lc_rs::default_provider();
-    let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|_| Useless::UnusableKey)?;
+    let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|_| ChainError::UnusableKey)?;
     let is_of = |certificate: &CertificateDer<'static>| {
         CertifiedKey::new(vec![certificate.clone()], signing.clone()).keys_match()
     };
@@ -228,19 +228,19 @@ fn matching(chain: &[CertificateDer<'static>], key: &PrivateKeyDer<'static>) -> 
         Some(Ok(())) => Ok(()),
         Some(Err(TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch))) => {
             let other = certificates.position(|certificate| is_of(certificate).is_ok());
-            Err(Useless::OtherKey(other.map(|after_first| after_first + 2)))
+            Err(ChainError::OtherKey(other.map(|after_first| after_first + 2)))
         }
-        Some(Err(_)) => Err(Useless::Unreadable(1)),
-        None => Err(Useless::NoCertificate),
+        Some(Err(_)) => Err(ChainError::Unreadable(1)),
+        None => Err(ChainError::NoCertificate),
     }
 }
 
-fn in_order(chain: &[X509Certificate<'_>]) -> Result<(), Useless> {
+fn in_order(chain: &[X509Certificate<'_>]) -> Result<(), ChainError> {
     let mut pairs = (1..).zip(chain.windows(2));
     let broken = pairs.find(|(_, pair)| {
         pair[0].issuer() != pair[1].subject() || pair[0].verify_signature(Some(pair[1].public_key())).is_err()
     });
-    broken.map_or(Ok(()), |(at, _)| Err(Useless::Order(at)))
+    broken.map_or(Ok(()), |(at, _)| Err(ChainError::Order(at)))
 }
 
 fn is_for_servers(leaf: &X509Certificate<'_>) -> bool {
@@ -248,8 +248,8 @@ fn is_for_servers(leaf: &X509Certificate<'_>) -> bool {
     leaf.extended_key_usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.value.any || usage.value.server_auth))
 }
 
-fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), Useless> {
-    let alternative = leaf.subject_alternative_name().map_err(|_| Useless::Unreadable(1))?;
+fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), ChainError> {
+    let alternative = leaf.subject_alternative_name().map_err(|_| ChainError::Unreadable(1))?;
     let (mut names, mut notes) = (Vec::new(), Vec::new());
     for name in alternative.iter().flat_map(|extension| &extension.value.general_names) {
         if let GeneralName::DNSName(name) = name {
@@ -262,20 +262,20 @@ fn names(leaf: &X509Certificate<'_>) -> Result<(Vec<String>, Vec<Note>), Useless
     names.sort();
     names.dedup();
     match names.len() {
-        0 => Err(Useless::NoNames),
+        0 => Err(ChainError::NoNames),
         1..=NAMES => Ok((names, notes)),
-        _ => Err(Useless::TooManyNames),
+        _ => Err(ChainError::TooManyNames),
     }
 }
 
-/// The form in which the edge looks a name up; none when no visitor can ask for it.
+/// The form of a name in which edges look it up; none when no visitor can ask for it.
 pub(crate) fn dns_name(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let host = name.strip_prefix("*.").unwrap_or(&name);
     DnsName::try_from(host).is_ok().then_some(name)
 }
 
-/// What people call an authority: its certificate's name, and who keeps it.
+/// The name that people know an authority by: its common name and its organization.
 fn called(name: &X509Name<'_>) -> String {
     let mut common = name.iter_common_name().filter_map(|part| part.as_str().ok());
     let mut organization = name.iter_organization().filter_map(|part| part.as_str().ok());

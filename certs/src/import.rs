@@ -9,16 +9,17 @@ use sqlx::PgPool;
 
 use crate::chain::Chain;
 
-/// What [`import`] did.
+/// The outcome of [`import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// It is what is presented already.
+    /// The same chain and key are stored already.
     Before,
-    /// It was stored: edges present it from now on.
+    /// The certificate was stored; edges present it from now on.
     Now,
 }
 
-/// Stores `chain`, its key sealed. Importing the same again changes nothing, so that a renewal's hook may do it at every run.
+/// Stores `chain`, its key sealed. Importing the same again changes nothing, so that a renewal's hook may do it at
+/// every run.
 pub async fn import(
     db: &PgPool,
     master_key: &MasterKey,

@@ -1,6 +1,7 @@
-//! Certificates: where they come from. Serving them is edge's part, storing them `common::db::certificates`'.
+//! Certificates and their keys: where they come from. Edges present them; `common::db::certificates` stores them.
 //!
-//! [`local_ca`] is for machines without public names: an authority of their own. [`chain`] judges what an operator brings
+//! [`local_ca`] is for machines without public names: an authority of their own. [`chain`] judges what an operator
+//! brings
 //! along, [`import`] stores it, [`listing`] says what there is. [`rotation`] exchanges the master key
 //! that private keys, and all other stored secrets, are sealed with.
 

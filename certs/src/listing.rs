@@ -1,4 +1,4 @@
-//! What is stored, for operators: those that end first come first.
+//! The list of stored certificates for operators, soonest end first.
 
 use std::{fmt::Write as _, io};
 
@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::chain::{days_left, issuer_of};
 
-/// Certificates read at once.
+/// Certificates of one batch.
 const PAGE: i64 = 500;
 
 /// Writes a table of every stored certificate.
@@ -42,7 +42,7 @@ fn line(listed: &Listed, now: Timestamp) -> String {
     line
 }
 
-/// To the second, however it was stored.
+/// A time cut to the second.
 fn seconds(at: Timestamp) -> String {
     Timestamp::from_unix_millis(at.unix_seconds() * 1_000).to_string()
 }

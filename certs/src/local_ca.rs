@@ -27,32 +27,32 @@ use crate::{chain::dns_name, private_file};
 const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca.key";
 const DAY: Duration = Duration::from_hours(24);
-/// Ten years: trusting it by hand again is tedious.
+/// The lifetime of an authority: ten years, because trusting it by hand again is tedious.
 const CA_LIFE: Duration = Duration::from_hours(24 * 3_650);
-/// What browsers accept at most is 398 days.
+/// The lifetime of a leaf. Browsers accept 398 days at most.
 const LEAF_LIFE: Duration = Duration::from_hours(24 * 397);
 
-/// Why there is no local authority, or no leaf from it.
+/// The reason why there is no local authority, or no leaf signed by it.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalCaError {
-    /// A file of the authority.
+    /// A file of the authority cannot be read or written.
     #[error("cannot use {path}: {source}")]
     File {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// Only one of the authority's two files is there.
+    /// Only one of the authority's two files exists.
     #[error("{0} is missing although the authority's other file is there; restore it, or remove both to start anew")]
     Half(PathBuf),
     /// The domains were changed since the authority was made.
     #[error("the authority in {0} is not good for {1}; remove its ca.pem and ca.key, and trust the new one")]
     OtherDomains(PathBuf, String),
-    /// No hostname.
+    /// The text is no hostname.
     #[error("{0:?} is not a hostname; give names such as www.shop.localhost, without https:// and without a port")]
     NoHostname(String),
-    /// Asked for by hand, and beyond what the authority may sign.
+    /// The name given by hand lies outside the authority's name constraints.
     #[error(
         "the authority in {folder} signs names under {permitted} only, so that whoever steals its key can forge no \
          others. Choose a name under one of them, or bring a certificate for {name} with `certs import`"
@@ -60,9 +60,9 @@ pub enum LocalCaError {
     OutOfReach {
         /// The authority's folder.
         folder: PathBuf,
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// What it may sign.
+        /// The domains that the authority may sign for.
         permitted: String,
     },
     /// Making or reading a certificate failed.
@@ -73,22 +73,22 @@ pub enum LocalCaError {
     Database(#[from] sqlx::Error),
 }
 
-/// What [`renew`] did.
+/// The outcome of [`renew`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The stored leaf is good for longer.
+    /// The stored leaf stays: more than a third of its life is left.
     Kept,
     /// A new leaf was stored.
     Issued,
 }
 
-/// The authority, read from or made in a folder.
+/// A certificate authority kept in a folder.
 pub struct LocalCa {
     certificate_pem: String,
     key: KeyPair,
 }
 
-/// The DNS names that an installation needs a certificate for.
+/// The DNS names that an installation of this configuration needs a certificate for.
 pub fn names(site: &config::Site) -> Vec<String> {
     let urls = [&site.base_url, &site.ai_url, &site.console_url];
     let hosts = urls.into_iter().filter_map(|url| url.host_str()).map(str::to_ascii_lowercase);
@@ -108,12 +108,12 @@ pub fn names(site: &config::Site) -> Vec<String> {
     names
 }
 
-/// Hostnames given by hand, in the form in which they are looked up.
+/// Parses hostnames given by hand into the form in which edges look them up.
 pub fn hostnames(given: &[String]) -> Result<Vec<String>, LocalCaError> {
     given.iter().map(|name| dns_name(name).ok_or_else(|| LocalCaError::NoHostname(name.clone()))).collect()
 }
 
-/// Sees to it that a leaf for `names` is stored that has at least a third of its life before it.
+/// Stores a new leaf for `names` unless the stored one has more than a third of its life left.
 pub async fn renew(
     db: &PgPool,
     master_key: &MasterKey,
@@ -143,15 +143,15 @@ pub async fn renew(
     Ok(Outcome::Issued)
 }
 
-/// A certificate with its key.
+/// A leaf certificate with its private key.
 pub struct Leaf {
-    /// Leaf first, then the authority.
+    /// The chain as PEM: the leaf, then the authority.
     pub chain_pem: String,
-    /// PKCS #8.
+    /// The private key as PEM, in PKCS #8.
     pub key_pem: String,
-    /// Valid from.
+    /// The start of the leaf's validity.
     pub not_before: Timestamp,
-    /// Valid until.
+    /// The end of the leaf's validity.
     pub not_after: Timestamp,
 }
 
@@ -194,7 +194,7 @@ impl LocalCa {
         }
     }
 
-    /// A new authority.
+    /// Creates an authority whose name constraints allow `domains`.
     pub fn generate(names: &[String], now: Timestamp) -> Result<Self, LocalCaError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -213,7 +213,7 @@ impl LocalCa {
         Ok(Self { certificate_pem, key })
     }
 
-    /// A leaf for `names`.
+    /// Signs a leaf for `names`.
     pub fn issue(&self, names: &[String], now: Timestamp) -> Result<Leaf, LocalCaError> {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key)?;
         let key = KeyPair::generate()?;
@@ -234,7 +234,7 @@ impl LocalCa {
         })
     }
 
-    /// The domains in its name constraints.
+    /// The domains that the authority's name constraints permit.
     fn permitted(&self) -> Vec<String> {
         let Ok(der) = CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()) else { return Vec::new() };
         let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return Vec::new() };
@@ -247,7 +247,7 @@ impl LocalCa {
         subtrees.into_iter().flatten().filter_map(|subtree| domain(&subtree.base)).collect()
     }
 
-    /// The root, for those who are to trust it.
+    /// The root certificate as PEM, for everyone who is to trust it.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }

@@ -24,7 +24,7 @@ use common::{
 };
 use sqlx::PgPool;
 
-/// Far more than a chain and its key have.
+/// Most bytes of a file that is read: far more than a chain or a key has.
 const PEM_BYTES: u64 = 1024 * 1024;
 const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
 
@@ -43,7 +43,7 @@ struct Arguments {
 enum Command {
     /// Writes a new master key to FILE, readable by you alone. Keep a copy: without it nothing sealed opens again.
     MasterKey {
-        /// Where to; refused when it exists.
+        /// The file to write; refused when it exists.
         file: PathBuf,
     },
     /// Exchanges the master key for a new one while the programs run, and seals every stored secret anew. May be
@@ -57,7 +57,8 @@ enum Command {
         /// The authority's folder: ca.pem, which visitors must trust, and ca.key.
         #[arg(long)]
         dir: PathBuf,
-        /// A hostname beside them, to try a custom domain on this machine: it gets a certificate of its own. Repeatable.
+        /// A hostname beside them, to try a custom domain on this machine: it gets a certificate of its own.
+        /// Repeatable.
         #[arg(long = "name", value_name = "HOST")]
         names: Vec<String>,
     },

@@ -14,7 +14,7 @@ pub fn create(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Puts `text` in the place of a file's, whole or not at all; its owner and mode stay.
+/// Replaces a file's content with `text`, atomically; its owner and mode stay.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     // Behind a symbolic link the file itself is replaced, not the link.
     let path = path.canonicalize()?;

@@ -1,8 +1,10 @@
-//! The master key is exchanged for a new one, while the programs run.
+//! The rotation of the master key, while the programs run.
 //!
 //! The new key comes first in the key file, before the old one, and is seen by running programs within
-//! [`RELOAD_EVERY`]: from then on they seal with it, and open with both. Then every sealed row is sealed anew. A program
-//! that has not seen the new key yet may add a row under the old one in the meantime, so the search is repeated until it
+//! [`RELOAD_EVERY`]: from then on they seal with it, and open with both. Then every sealed row is sealed anew. A
+//! program
+//! that has not seen the new key yet may add a row under the old one in the meantime, so the search is repeated until
+//! it
 //! finds nothing once all must have seen it. The old key stays in the file until [`finish`].
 //!
 //! Everything may be interrupted anywhere and run again: a row is sealed with one key or the other, and says which.
@@ -20,51 +22,51 @@ use sqlx::PgPool;
 
 use crate::private_file;
 
-/// Rows read at once.
+/// Rows of one batch.
 const BATCH: i64 = 200;
-/// How long a program may take from sealing a value to committing it.
+/// Longest time that a program may take from sealing a value to committing it.
 const COMMITTED_WITHIN: Duration = Duration::from_secs(3);
-/// Searches before giving up: more are needed only when a program goes on sealing with the old key.
+/// Most searches for values under the old key. More are needed only when a program goes on sealing with it.
 const SEARCHES: usize = 5;
 
-/// Why a rotation stopped. All of them leave everything readable.
+/// The reason why a rotation stopped. Every stored value stays readable.
 #[derive(Debug, thiserror::Error)]
 pub enum RotationError {
     /// The key file cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The key file, or its folder, cannot be written.
+    /// The key file or its folder cannot be written.
     #[error("cannot replace the key file {path}: {source}")]
     Write {
-        /// The file.
+        /// The file's path.
         path: String,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// Two at once would lose a key.
+    /// Another rotation is running; two at the same time would lose a key.
     #[error("another `certs rotate-key` is at work on this key file; wait for it to end")]
     Busy,
-    /// One at a time.
+    /// The key file holds a prepared key already; the next step is the rotation.
     #[error("the key file already holds a prepared key: run `certs rotate-key` to go on")]
     Prepared,
-    /// Rows that no known key opens; they are as unreadable as they were before.
+    /// Some values open with no known key; they were unreadable before.
     #[error("{} of the sealed values open with no key of the file, {} first; the old keys are kept", .0.len(), .0[0])]
     Unopenable(Vec<String>),
-    /// Some program does not know the new key.
+    /// Values were still being sealed with the old key after every search.
     #[error(
         "values are still being sealed with the old key: does every program read this key file? Copy it to all \
          machines and run `certs rotate-key` again"
     )]
     StillOld,
-    /// Not yet.
+    /// Values sealed with an old key remain.
     #[error("some values are still sealed with an old key; run `certs rotate-key` first")]
     Unfinished,
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// A key was prepared.
+/// The outcome of [`prepare`]: the key file holds a new key that opens but does not seal.
 #[derive(Debug)]
 pub struct Prepared(Key);
 
@@ -78,11 +80,11 @@ impl fmt::Display for Prepared {
     }
 }
 
-/// Everything is sealed with the new key.
+/// The outcome of [`rotate`]: everything is sealed with the new key.
 #[derive(Debug)]
 pub struct Rotated {
     key: Key,
-    /// Values sealed anew, a column each.
+    /// The number of values sealed anew, by column.
     resealed: Vec<(Column, u64)>,
 }
 
@@ -100,7 +102,7 @@ impl fmt::Display for Rotated {
     }
 }
 
-/// The old keys are forgotten.
+/// The outcome of [`finish`]: the old keys are out of the file.
 #[derive(Debug)]
 pub struct Finished {
     key: Key,
@@ -129,7 +131,8 @@ pub fn prepare(path: &Path) -> Result<Prepared, RotationError> {
     Ok(Prepared(key))
 }
 
-/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file holds
+/// Makes the prepared key (or, without one, a new key) the one that seals, and seals everything anew. When the file
+/// holds
 /// more than one key already, goes on where it was interrupted.
 pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> {
     let _lock = lock(path)?;
@@ -166,7 +169,7 @@ pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> 
     Err(RotationError::StillOld)
 }
 
-/// Forgets the keys that nothing is sealed with any more.
+/// Removes the keys that nothing is sealed with from the key file.
 pub async fn finish(db: &PgPool, path: &Path) -> Result<Finished, RotationError> {
     let _lock = lock(path)?;
     let mut file = read(path)?;
@@ -180,7 +183,7 @@ pub async fn finish(db: &PgPool, path: &Path) -> Result<Finished, RotationError>
     Ok(Finished { key: file.keys.swap_remove(0), forgotten: old.len() })
 }
 
-/// Seals a column's values anew; says how many. Those that no key opens are named in `unopenable`.
+/// Seals a column's values anew and returns how many. Rows that no key opens are added to `unopenable`.
 async fn reseal(
     db: &PgPool,
     master: &MasterKey,
@@ -226,7 +229,7 @@ fn write(path: &Path, file: &KeyFile) -> Result<(), RotationError> {
     private_file::replace(path, &file.to_text()).map_err(failed)
 }
 
-/// Held until it is dropped. On the folder, because the file itself is replaced.
+/// Locks the key file's folder until the lock is dropped; the file itself is replaced.
 fn lock(path: &Path) -> Result<fs::File, RotationError> {
     let failed = |source| RotationError::Write { path: path.display().to_string(), source };
     let path = path.canonicalize().map_err(failed)?;

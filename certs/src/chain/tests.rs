@@ -51,11 +51,11 @@ fn made_with(key: &KeyPair, names: &[&str], change: impl FnOnce(&mut Certificate
     }
 }
 
-fn judge(chain: &[&str], key: &str) -> Result<Chain, Useless> {
+fn judge(chain: &[&str], key: &str) -> Result<Chain, ChainError> {
     Chain::judge(chain.concat().as_bytes(), key.as_bytes(), now())
 }
 
-fn refusal(chain: &[&str], key: &str) -> Useless {
+fn refusal(chain: &[&str], key: &str) -> ChainError {
     judge(chain, key).err().expect("it was accepted")
 }
 
@@ -95,32 +95,38 @@ fn every_kind_of_key_that_edges_can_use() {
 fn keys_that_are_of_no_use_are_refused() {
     let (made, other) = (made(&["example.test"], |_| {}), made(&["other.test"], |_| {}));
     let chain = [made.leaf.as_str(), &made.intermediate];
-    assert_eq!(refusal(&chain, &other.key), Useless::OtherKey(None));
+    assert_eq!(refusal(&chain, &other.key), ChainError::OtherKey(None));
     // The order is wrong, and the key says which certificate was meant.
-    assert_eq!(refusal(&[&made.intermediate, &made.leaf], &made.key), Useless::OtherKey(Some(2)));
-    assert_eq!(refusal(&chain, ""), Useless::NoKey);
-    assert_eq!(refusal(&chain, &made.leaf), Useless::NoKey);
+    assert_eq!(refusal(&[&made.intermediate, &made.leaf], &made.key), ChainError::OtherKey(Some(2)));
+    assert_eq!(refusal(&chain, ""), ChainError::NoKey);
+    assert_eq!(refusal(&chain, &made.leaf), ChainError::NoKey);
     let label = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    assert_eq!(refusal(&chain, label), Useless::EncryptedKey);
-    assert_eq!(refusal(&chain, "-----BEGIN PRIVATE KEY-----\n%%%\n-----END PRIVATE KEY-----\n"), Useless::Pem("key"));
+    assert_eq!(refusal(&chain, label), ChainError::EncryptedKey);
+    assert_eq!(
+        refusal(&chain, "-----BEGIN PRIVATE KEY-----\n%%%\n-----END PRIVATE KEY-----\n"),
+        ChainError::Pem("key")
+    );
     let nonsense = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-    assert_eq!(refusal(&chain, nonsense), Useless::UnusableKey);
+    assert_eq!(refusal(&chain, nonsense), ChainError::UnusableKey);
 }
 
 #[test]
 fn chains_that_are_none_are_refused() {
     let (made, other) = (made(&["example.test"], |_| {}), made(&["other.test"], |_| {}));
     let key = &made.key;
-    assert_eq!(refusal(&[""], key), Useless::NoCertificate);
-    assert_eq!(refusal(&[key], key), Useless::NoCertificate);
+    assert_eq!(refusal(&[""], key), ChainError::NoCertificate);
+    assert_eq!(refusal(&[key], key), ChainError::NoCertificate);
     // The same names, another key: only the signature tells.
-    assert_eq!(refusal(&[&made.leaf, &other.intermediate], key), Useless::Order(1));
-    assert_eq!(refusal(&[&made.leaf, &made.root, &made.intermediate], key), Useless::Order(1));
-    assert_eq!(refusal(&[&made.leaf, &made.intermediate, &made.leaf], key), Useless::Order(2));
-    assert_eq!(refusal(&[&made.leaf.repeat(11)], key), Useless::TooLong);
-    assert_eq!(refusal(&["-----BEGIN CERTIFICATE-----\n%%\n-----END CERTIFICATE-----\n"], key), Useless::Pem("chain"));
+    assert_eq!(refusal(&[&made.leaf, &other.intermediate], key), ChainError::Order(1));
+    assert_eq!(refusal(&[&made.leaf, &made.root, &made.intermediate], key), ChainError::Order(1));
+    assert_eq!(refusal(&[&made.leaf, &made.intermediate, &made.leaf], key), ChainError::Order(2));
+    assert_eq!(refusal(&[&made.leaf.repeat(11)], key), ChainError::TooLong);
+    assert_eq!(
+        refusal(&["-----BEGIN CERTIFICATE-----\n%%\n-----END CERTIFICATE-----\n"], key),
+        ChainError::Pem("chain")
+    );
     let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert_eq!(refusal(&[&made.leaf, nonsense], key), Useless::Unreadable(2));
+    assert_eq!(refusal(&[&made.leaf, nonsense], key), ChainError::Unreadable(2));
 }
 
 #[test]
@@ -130,24 +136,24 @@ fn leaves_that_visitors_would_refuse_are_refused() {
         refusal(&[&made.leaf, &made.intermediate], &made.key)
     };
     let ended = refused(&["example.test"], |params| params.not_after = now().as_datetime());
-    assert_eq!(ended, Useless::Expired(now()));
+    assert_eq!(ended, ChainError::Expired(now()));
     let early = refused(&["example.test"], |params| params.not_before = (now() + DAY).as_datetime());
-    assert_eq!(early, Useless::NotYet(now() + DAY));
+    assert_eq!(early, ChainError::NotYet(now() + DAY));
     let authority = refused(&["example.test"], |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
-    assert_eq!(authority, Useless::Authority);
+    assert_eq!(authority, ChainError::Authority);
     let clients = refused(&["example.test"], |params| {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     });
-    assert_eq!(clients, Useless::NotForServers);
-    assert_eq!(refused(&[], |_| {}), Useless::NoNames);
+    assert_eq!(clients, ChainError::NotForServers);
+    assert_eq!(refused(&[], |_| {}), ChainError::NoNames);
     let address = |params: &mut CertificateParams| {
         params.subject_alt_names = vec![SanType::IpAddress([127, 0, 0, 1].into())];
     };
-    assert_eq!(refused(&[], address), Useless::NoNames);
-    assert_eq!(refused(&["a b", "*.*.test", "w*.test"], |_| {}), Useless::NoNames);
+    assert_eq!(refused(&[], address), ChainError::NoNames);
+    assert_eq!(refused(&["a b", "*.*.test", "w*.test"], |_| {}), ChainError::NoNames);
     let many: Vec<_> = (0..=NAMES).map(|number| format!("{number}.test")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    assert_eq!(refused(&many, |_| {}), Useless::TooManyNames);
+    assert_eq!(refused(&many, |_| {}), ChainError::TooManyNames);
 }
 
 #[test]
