@@ -1,4 +1,4 @@
-//! From `POST …/activate` to visible on three edges.
+//! The time from `POST …/activate` until three edges serve the change.
 
 use std::{
     fmt::Write as _,
@@ -21,9 +21,10 @@ use crate::{
 };
 
 const PROJECT: &str = "flip";
-/// Between two looks at an edge: small against the figure, yet the three watchers leave the cores to the servers.
+/// Interval between two requests to an edge: small against the figure, while the three watchers leave the cores to the
+/// servers.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// For a change to be seen everywhere; beyond it the bench fails.
+/// Longest wait until every edge serves a change; beyond it the bench fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Edge `edge` served `version` for the first time, at `at`.
@@ -55,7 +56,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     })
 }
 
-/// Activates the two in turn, and waits each time until every edge was seen to serve it.
+/// Activates the two deployments in turn, and waits each time until every edge serves the active one.
 fn flip(
     world: &World,
     deployments: &[String; 2],
@@ -98,7 +99,7 @@ fn flip(
     Ok(text)
 }
 
-/// Asks an edge again and again, and tells of every change.
+/// Polls an edge and reports every change of what it serves.
 fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<Sighting>, stop: &AtomicBool) {
     let mut last = Vec::new();
     let Ok(mut connection) = Connection::open(&world.trust, host, port) else { return };
@@ -114,7 +115,7 @@ fn watch(world: &World, host: &str, edge: usize, port: u16, tell: &mpsc::Sender<
     }
 }
 
-/// Publishes a site that says `version`; its deployment's id.
+/// Publishes a site that says `version` and returns its deployment's id.
 fn publish(world: &World, version: &[u8]) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("version.txt"), version)?;

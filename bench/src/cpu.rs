@@ -1,27 +1,27 @@
-//! What a server's processes cost: processor time and memory, from `/proc`.
+//! The processor time and memory of a server's processes, from `/proc`.
 
 use std::{collections::HashMap, fs, time::Duration};
 
 /// `/proc` counts processor time in hundredths of a second on every Linux (`USER_HZ`).
 const TICK: Duration = Duration::from_millis(10);
 
-/// User and system time of a process and all its descendants.
+/// The user and system time of a process and all its descendants.
 pub(crate) fn spent(root: u32) -> Duration {
     let ticks: u32 = ticks_of_family(root).iter().map(|(_, ticks)| ticks).sum();
     TICK * ticks
 }
 
-/// Bytes of memory that a process and all its descendants hold.
+/// The resident memory, in bytes, of a process and all its descendants.
 pub(crate) fn resident_all(root: u32) -> f64 {
     family(root).iter().map(|pid| resident(*pid)).sum()
 }
 
-/// A process and all its descendants.
+/// The ids of a process and all its descendants.
 pub(crate) fn family(root: u32) -> Vec<u32> {
     ticks_of_family(root).into_iter().map(|(pid, _)| pid).collect()
 }
 
-/// A process and all its descendants, each with its ticks.
+/// The ids of a process and all its descendants, each with its clock ticks.
 fn ticks_of_family(root: u32) -> Vec<(u32, u32)> {
     let mut parents = HashMap::new();
     let mut ticks = HashMap::new();
@@ -44,7 +44,7 @@ fn ticks_of_family(root: u32) -> Vec<(u32, u32)> {
     ticks.into_iter().filter(|(pid, _)| descends(*pid)).collect()
 }
 
-/// Bytes of memory a process holds.
+/// The resident memory of a process, in bytes.
 pub(crate) fn resident(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

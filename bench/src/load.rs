@@ -1,4 +1,5 @@
-//! The load: wrk for HTTP/1.1, h2load for HTTP/2, a loop of our own for new connections; each on the load core.
+//! The load generators: wrk for HTTP/1.1, h2load for HTTP/2, a loop of our own for new connections; each on the load
+//! core.
 
 use std::{
     fs,
@@ -14,10 +15,10 @@ use crate::{
     wire::{Connection, Trust},
 };
 
-/// Threads that open connections, so that the server is never idle while the client computes.
+/// Number of threads that open connections, so that the server is not idle while one client computes.
 const DIALERS: usize = 4;
 
-/// What a run of load measured on its side.
+/// The figures that a load generator measured.
 pub(crate) struct Load {
     pub(crate) requests: f64,
     pub(crate) per_second: f64,
@@ -44,7 +45,7 @@ impl Target<'_> {
     }
 }
 
-/// HTTP/1.1 over 32 connections that stay.
+/// Runs HTTP/1.1 over 32 kept connections.
 pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
     let output = target
         .pinned("wrk")
@@ -63,7 +64,7 @@ pub(crate) fn wrk(target: &Target<'_>, seconds: u32) -> anyhow::Result<Load> {
     })
 }
 
-/// `1.23ms` and its like.
+/// Parses a duration as wrk prints it, such as `1.23ms`.
 fn duration(text: &str) -> anyhow::Result<Duration> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let value: f64 = text.trim_end_matches(unit).parse()?;
@@ -76,7 +77,7 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs_f64(value * scale))
 }
 
-/// HTTP/2 over 16 connections of 8 requests each at once.
+/// Runs HTTP/2 over 16 connections with 8 concurrent requests each.
 pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::Result<Load> {
     let _ = fs::remove_file(log);
     let output = target
@@ -106,7 +107,7 @@ pub(crate) fn h2load(target: &Target<'_>, seconds: u32, log: &Path) -> anyhow::R
     })
 }
 
-/// New connections, each with a full handshake, by a copy of this program on the load core.
+/// Opens new connections, each with a full handshake, from a copy of this program on the load core.
 pub(crate) fn handshakes(target: &Target<'_>, seconds: u32, ca_file: &Path) -> anyhow::Result<Load> {
     let own = std::env::current_exe()?;
     let output = target

@@ -24,10 +24,10 @@ use crate::world::World;
 /// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md.
 #[derive(Parser)]
 struct Arguments {
-    /// Short rounds, for a look; the tables are printed and not written.
+    /// Short rounds; the tables are printed instead of written.
     #[arg(long)]
     quick: bool,
-    /// Only these parts.
+    /// The parts to run; all of them when none is named.
     #[arg(long, value_enum)]
     only: Vec<Part>,
     #[command(subcommand)]
@@ -56,7 +56,7 @@ enum Part {
     Gateway,
 }
 
-/// How long to measure.
+/// The durations and the number of rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     rounds: usize,

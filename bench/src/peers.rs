@@ -13,10 +13,10 @@ use anyhow::ensure;
 
 use crate::world::{Program, free_port};
 
-/// For a peer to accept connections.
+/// Longest wait until a peer accepts connections.
 const START: Duration = Duration::from_secs(10);
 
-/// What a peer serves.
+/// The files and the certificate that a peer serves.
 pub(crate) struct Setting {
     pub(crate) folder: PathBuf,
     pub(crate) files: PathBuf,
@@ -26,17 +26,17 @@ pub(crate) struct Setting {
     pub(crate) core: u32,
 }
 
-/// A running server under test.
+/// A running peer.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) port: u16,
     pub(crate) program: Program,
 }
 
-/// What a good operator adds to nginx as Debian ships it; without it every request opens its file.
+/// Settings that an operator adds to Debian's nginx; without them every request opens its file.
 const NGINX_FILE_CACHE: &str = "open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s;";
 
-/// Starts all of them.
+/// Starts every peer.
 pub(crate) fn start(setting: &Setting) -> anyhow::Result<Vec<Server>> {
     // As root these would serve as nobody or www-data, who may not read a temporary folder.
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -86,7 +86,7 @@ impl Setting {
     }
 }
 
-/// `nginx 1.22.1`, …: what each says of itself.
+/// The version line of every peer, such as `nginx 1.22.1`.
 pub(crate) fn versions() -> Vec<String> {
     let asked = [("nginx", "-v"), ("caddy", "version"), ("h2o", "-v"), ("wrk", "-v"), ("h2load", "--version")];
     asked

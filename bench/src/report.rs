@@ -19,7 +19,7 @@ fn replace(text: &str, name: &str, section: &str) -> Option<String> {
     Some(format!("{head}<!-- {name} -->\n{}\n<!-- /{name} -->{tail}", section.trim_end()))
 }
 
-/// The machine the figures are of.
+/// Describes the machine that the figures were measured on.
 pub(crate) fn machine() -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown processor");

@@ -1,4 +1,4 @@
-//! What an edge's memory of routes costs: bytes a site, and the time of a look-up as sites grow.
+//! The cost of an edge's memory of routes: bytes per site, and the time of a look-up as sites grow.
 
 use std::{fmt::Write as _, process::Command};
 
@@ -11,9 +11,9 @@ use crate::{
     world::{Edge, World},
 };
 
-/// Whose deployment all the made-up sites serve.
+/// The project whose deployment all the made-up sites serve.
 const PROJECT: &str = "routed";
-/// Requests over which a look-up is timed, and how often.
+/// The number of requests over which a look-up is timed, and the number of repetitions.
 const LOOKUPS: u32 = 10_000;
 const ROUNDS: usize = 5;
 

@@ -1,4 +1,5 @@
-//! The same files over TLS by every server: requests per server CPU second, wall clock and p99.
+//! The serving benchmark: every server serves the same files over TLS; requests per server CPU second, wall clock and
+//! p99.
 
 use std::{
     fmt::Write as _,
@@ -34,7 +35,7 @@ enum Kind {
     Handshakes,
 }
 
-/// One scenario and what each server did in it, round by round.
+/// A scenario and the figures of each server in it, round by round.
 struct Scenario {
     name: String,
     kind: Kind,
@@ -48,7 +49,7 @@ struct Round {
     p99_ms: f64,
 }
 
-/// Runs all of it and gives back the section of the report.
+/// Measures every server and returns the report's section.
 pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     let files = tempfile::tempdir()?;
     for (_, name, size) in FILES {
@@ -162,7 +163,7 @@ fn ratios(values: &[f64]) -> String {
     values.iter().skip(1).map(|other| format!("{:.2}", own / other.max(1e-9))).collect::<Vec<_>>().join(" | ")
 }
 
-/// Bytes that no server can compress, so that all send the same.
+/// Random bytes, which no server can compress, so that all send the same.
 fn random_bytes(size: usize) -> anyhow::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = vec![0; size];

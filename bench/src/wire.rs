@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client over TLS: blocking, one connection, no resumption, and it knows every name as this machine.
+//! A small HTTP/1.1 client over TLS: blocking, one connection, no resumption; every name resolves to this machine.
 
 use std::{
     fs,
@@ -16,12 +16,12 @@ use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 /// Longest wait for the next bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to trust. Cheap to clone.
+/// The certificate authorities to trust. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Trust(pub(crate) Arc<ClientConfig>);
 
 impl Trust {
-    /// The authority in `ca_file`, and nothing else.
+    /// Trusts the authority in `ca_file` only.
     pub(crate) fn in_file(ca_file: &Path) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         let pem = fs::read(ca_file).with_context(|| format!("{}", ca_file.display()))?;
@@ -34,12 +34,12 @@ impl Trust {
     }
 }
 
-/// One connection.
+/// A connection to a server.
 pub(crate) struct Connection {
     stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
 }
 
-/// An answer, whole.
+/// A complete answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -69,7 +69,7 @@ impl Connection {
         Ok(Self { stream: BufReader::new(StreamOwned::new(session, socket)) })
     }
 
-    /// A request without a body. `headers` are whole lines, each with its `\r\n`.
+    /// Sends a request without a body. `headers` are whole lines, each with its `\r\n`.
     pub(crate) fn request(&mut self, method: &str, host: &str, path: &str, headers: &str) -> anyhow::Result<Answer> {
         let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{length}{headers}\r\n");
@@ -93,7 +93,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// A GET that must succeed.
+    /// Sends a GET and fails unless it is answered with 200.
     pub(crate) fn get(&mut self, host: &str, path: &str) -> anyhow::Result<Vec<u8>> {
         let answer = self.request("GET", host, path, "")?;
         ensure!(answer.status == 200, "GET https://{host}{path} answered {}", answer.status);

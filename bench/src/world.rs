@@ -1,4 +1,4 @@
-//! A svc of our own: `deploy/up` on a temporary state folder, and further edges beside it.
+//! An installation for the bench: `deploy/up` on a temporary state folder, and further edges beside it.
 
 use std::{
     fs::File,
@@ -17,14 +17,14 @@ use crate::{
     wire::{Answer, Connection, Trust},
 };
 
-/// For `deploy/up` to be ready; everything is built already.
+/// Longest wait until `deploy/up` is ready; everything is built already.
 const START: Duration = Duration::from_mins(3);
-/// For a program to end that was asked to; then it is killed, with all it started.
+/// Longest wait until a program ends that was asked to; then it is killed with its children.
 const STOP: Duration = Duration::from_mins(1);
-/// For an edge to accept connections.
+/// Longest wait until an edge accepts connections.
 const EDGE_START: Duration = Duration::from_secs(15);
 
-/// What the bench needs of `up.json`.
+/// The fields of `up.json` that the bench reads.
 #[derive(Deserialize)]
 pub(crate) struct Up {
     pub(crate) base_url: String,
@@ -36,7 +36,7 @@ pub(crate) struct Up {
     pub(crate) config_file: PathBuf,
 }
 
-/// A running svc; stopped when dropped.
+/// A running installation, stopped on drop.
 pub(crate) struct World {
     // Before the folder, so that the programs stop while it is still there.
     running: Program,
@@ -46,7 +46,7 @@ pub(crate) struct World {
     api: String,
 }
 
-/// A program of ours; asked to end when dropped, or when the bench is killed.
+/// A running program, asked to end on drop or when the bench is killed.
 pub(crate) struct Program(Child);
 
 impl Program {
@@ -127,17 +127,17 @@ impl World {
         cpu::spent(self.running.id())
     }
 
-    /// The folder of the built programs.
+    /// The folder that holds the built programs.
     pub(crate) fn programs() -> anyhow::Result<PathBuf> {
         Ok(std::env::current_exe()?.parent().context("a program has a folder")?.to_path_buf())
     }
 
-    /// A host under the site domain.
+    /// The host of a project under the site domain.
     pub(crate) fn host(&self, project: &str) -> String {
         format!("{project}.{}", self.up.site_domain)
     }
 
-    /// `svc ARGUMENTS`, signed in; its standard output.
+    /// Runs `svc` with these arguments, signed in, and returns its standard output.
     pub(crate) fn svc(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(Self::programs()?.join("svc"))
             .args(arguments)
@@ -147,12 +147,12 @@ impl World {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// A connection to the API, through the edge of `deploy/up`.
+    /// Opens a connection to the API through the edge of `deploy/up`.
     pub(crate) fn api(&self) -> anyhow::Result<Connection> {
         Connection::open(&self.trust, &self.api, self.up.https_port)
     }
 
-    /// One request to the API.
+    /// Sends one request to the API.
     pub(crate) fn call(&self, api: &mut Connection, method: &str, path: &str) -> anyhow::Result<Answer> {
         let answer = api.request(method, &self.api, path, &format!("authorization: Bearer {}\r\n", self.up.token))?;
         ensure!(
@@ -164,12 +164,12 @@ impl World {
         Ok(answer)
     }
 
-    /// Starts another edge on a port of its own: on one core with one thread, or free.
+    /// Starts another edge on a port of its own: pinned to one core with one thread, or unpinned.
     pub(crate) fn edge(&self, core: Option<u32>) -> anyhow::Result<Edge> {
         self.edge_with(core, &[])
     }
 
-    /// The same, with these keys of its configuration.
+    /// Starts another edge as [`Self::edge`] does, with these configuration keys set.
     pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<Edge> {
         let (port, http_port) = (free_port()?, free_port()?);
         let program = Self::programs()?.join("edge");

@@ -23,37 +23,37 @@ use crate::{figures::quantile, wire::Trust};
 
 /// Longest wait for an answer: as long as a thousand streams may take of one that carries little.
 pub(super) const PATIENCE: Duration = Duration::from_secs(75);
-/// As long a wait within a stream is no work but a stall: Nagle's algorithm against an acknowledgement held back for 40 ms.
+/// Shortest wait within a stream that counts as a stall: Nagle's algorithm against an acknowledgement delayed by 40 ms.
 pub(super) const STALL: Duration = Duration::from_millis(30);
 
-/// What to ask, of whom, and how.
+/// The arguments of the clients: the gateway, the request and the load.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Asking {
-    /// Port on this machine.
+    /// The gateway's port on this machine.
     #[arg(long)]
     pub(crate) port: u16,
     /// `Host`, and the name in the TLS handshake.
     #[arg(long)]
     pub(crate) host: String,
-    /// Path of the request.
+    /// The path of the request.
     #[arg(long)]
     pub(crate) path: String,
-    /// The model to name.
+    /// The model that the request names.
     #[arg(long)]
     pub(crate) model: String,
-    /// A line of the head, `name: value`.
+    /// A header line, `name: value`. Repeatable.
     #[arg(long)]
     pub(crate) header: Vec<String>,
-    /// Over TLS, trusting this authority.
+    /// The authority to trust; with it the clients speak TLS.
     #[arg(long)]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Asks for a stream.
+    /// Whether to ask for a streamed answer.
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Milliseconds between a stream's chunks.
+    /// Milliseconds between the chunks of a stream.
     #[arg(long)]
     pub(crate) pace: Option<u32>,
-    /// Clients, each with a connection.
+    /// The number of clients, each with one connection.
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: usize,
     /// Seconds after which no client asks again.
@@ -61,35 +61,35 @@ pub(crate) struct Asking {
     pub(crate) seconds: u32,
 }
 
-/// What came of it.
+/// The result of a run of the clients.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Answers.
+    /// The number of complete answers.
     pub(crate) answers: f64,
-    /// Answers a second.
+    /// Answers per second.
     pub(crate) per_second: f64,
-    /// Seconds until an answer was whole.
+    /// Median of the seconds until an answer was complete.
     pub(crate) whole_p50: f64,
-    /// The same.
+    /// 99th percentile of the seconds until an answer was complete.
     pub(crate) whole_p99: f64,
-    /// Seconds until its first byte.
+    /// Median of the seconds until an answer's first byte.
     pub(crate) first_p50: f64,
-    /// The same.
+    /// 99th percentile of the seconds until an answer's first byte.
     pub(crate) first_p99: f64,
-    /// Seconds of the longest wait for bytes in an answer, whichever they are.
+    /// Median over the answers of the longest wait between two reads, in seconds.
     pub(crate) wait_p50: f64,
-    /// Share of the answers with a wait as long as a stall.
+    /// Share of the answers with a stall.
     pub(crate) stalled: f64,
 }
 
-/// Seconds of one answer.
+/// The times of one answer, in seconds.
 struct Times {
     first: f64,
     whole: f64,
     longest_wait: f64,
 }
 
-/// Asks, and prints what came of it.
+/// Runs the clients and prints the result as JSON.
 pub(crate) fn run(asking: &Asking) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = runtime.block_on(ask(asking))?;
@@ -122,7 +122,7 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     })
 }
 
-/// The body of a request.
+/// Builds the body of the request.
 pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
     let pace = asking.pace.map(|pace| format!(" pace:{pace}")).unwrap_or_default();
     Ok(Bytes::from(serde_json::to_string(&serde_json::json!({

@@ -1,6 +1,7 @@
 //! The AI gateway and its peers before one provider: what they add, what they cost, what an open stream weighs.
 //!
-//! [`provider`] is the provider, [`ask`] the clients, both on the load core; [`peers`] the gateways, one at a time on the
+//! [`provider`] is the provider, [`ask`] the clients, both on the load core; [`peers`] the gateways, one at a time on
+//! the
 //! server core; [`round`] what is measured of each, [`report`] the tables.
 
 pub(crate) mod ask;
@@ -30,30 +31,30 @@ use crate::{
 
 const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
-/// For the provider to accept connections.
+/// Longest wait until the provider accepts connections.
 const START: Duration = Duration::from_secs(10);
-/// More rounds change no median; each takes three minutes.
+/// Most rounds: more change no median, and each takes three minutes.
 const MOST_ROUNDS: usize = 3;
-/// Of our models, the one that costs least.
+/// The cheapest of our models.
 const MODEL: &str = "svc/gpt-oss-20b";
-/// More than any run asks for. What an account may use is counted all the same.
+/// Limits that no run reaches; usage is counted all the same.
 const NO_LIMITS: [(&str, &str); 2] =
     [("SVC__LIMITS__GATEWAY_PER_MIN", "1000000000"), ("SVC__LIMITS__GATEWAY_TOKENS_PER_DAY", "1000000000000")];
 
 /// A gateway to be measured.
 struct Candidate<'c> {
     name: &'static str,
-    /// Ours: what it cannot do is a failure of the bench.
+    /// Whether it is ours: a request that ours cannot answer fails the bench.
     own: bool,
-    /// Whether it can stream here.
+    /// Whether it streams answers in this set-up.
     streams: bool,
-    /// So slow that a thousand open streams are measured once, and by a mere look not at all.
+    /// Whether a thousand open streams are measured only once, and with `--quick` not at all, because it is slow.
     slow: bool,
     start: Box<dyn Fn() -> anyhow::Result<Gateway> + 'c>,
     figures: Figures,
 }
 
-/// Runs all of it and gives back the section of the report.
+/// Measures every gateway and returns the report's section.
 pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     let effort = Effort { rounds: effort.rounds.min(MOST_ROUNDS), ..effort };
     let work = tempfile::tempdir()?;
@@ -98,7 +99,7 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     Ok(report::text(&all, &alone, &missing, effort))
 }
 
-/// Ours, over plain HTTP and over TLS, and the peers.
+/// Our gateway, over plain HTTP and over TLS, and its peers.
 fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Vec<Candidate<'c>> {
     let own = [("svc", false), ("svc over TLS", true)].map(|(name, over_tls)| {
         let token = token.to_owned();

@@ -17,9 +17,10 @@ use crate::{
     world::{Program, free_port},
 };
 
-/// For a gateway to accept connections; the one in Python takes longest.
+/// Longest wait until a gateway accepts connections; the one in Python takes longest.
 const START: Duration = Duration::from_mins(1);
-/// As their pages on production say: no development mode, nothing but errors logged; and nothing asked of the internet.
+/// Environment of the peers, as their pages on production advise: no development mode, only errors logged; and no calls
+/// to the internet.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("LITELLM_MODE", "PRODUCTION"),
     ("LITELLM_LOG", "ERROR"),
@@ -28,23 +29,23 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("NODE_ENV", "production"),
 ];
 const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
-/// It wants one of its own form.
+/// The master key of LiteLLM, which must begin with `sk-`.
 const LITELLM_KEY: &str = "sk-bench-5f1d0c3a9b7e4826";
-/// Where `bench/run` installs what comes from `PyPI` and npm.
+/// The folder in which `bench/run` installs the peers from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
 
-/// A running gateway, and how to ask it.
+/// A running gateway and the arguments of its clients.
 pub(super) struct Gateway {
     pub(super) program: Program,
     pub(super) asking: Asking,
 }
 
-/// One of the others.
+/// A gateway of another project.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// Whether it can stream here.
+    /// Whether it streams answers in this set-up.
     pub(super) streams: bool,
-    /// Whether a thousand streams take it a minute.
+    /// Whether a thousand streams take it as long as a minute.
     pub(super) slow: bool,
     pub(super) start: fn(&Setting<'_>) -> anyhow::Result<Gateway>,
 }
@@ -58,14 +59,14 @@ pub(super) const PEERS: [Peer; 5] = [
     Peer { name: "LiteLLM", streams: true, slow: true, start: litellm },
 ];
 
-/// What a gateway is started with.
+/// The ports, folders and keys that a gateway is started with.
 pub(super) struct Setting<'s> {
     pub(super) folder: &'s Path,
     pub(super) provider: u16,
     pub(super) core: u32,
 }
 
-/// How to ask the provider itself.
+/// The clients' arguments for asking the provider directly.
 pub(super) fn provider(port: u16) -> Asking {
     Asking {
         port,
@@ -92,7 +93,7 @@ fn haproxy(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     setting.start("HAProxy", text, "cfg", |file| vec!["haproxy".into(), "-db".into(), "-f".into(), file])
 }
 
-/// One worker a core, as its own pages recommend.
+/// Starts LiteLLM with one worker per core, as its pages recommend.
 fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let program = tool("venv/bin/litellm")?;
     let text = include_str!("../../peers/gateway/litellm.yaml");
@@ -139,7 +140,7 @@ fn tensorzero(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     Ok(gateway)
 }
 
-/// What each says of itself, or its package of itself.
+/// The versions of the peers, as each program or package reports them.
 pub(super) fn versions() -> Vec<String> {
     let installed = |package: &str| {
         let folders = fs::read_dir(Path::new(TOOLS).join("venv/lib")).ok()?;

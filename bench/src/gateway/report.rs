@@ -14,7 +14,7 @@ use crate::{
 
 const NOTHING: &str = "–";
 
-/// All of it, in Markdown.
+/// Formats the whole section in Markdown.
 pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], effort: Effort) -> String {
     let mut text = format!(
         "{rounds} of {seconds} s for each figure, interleaved; medians. Each gateway is started afresh for a round and \
@@ -39,7 +39,7 @@ pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], 
     text
 }
 
-/// What is aimed at, beside what was measured.
+/// Formats each aim beside the measured figure.
 fn aims(text: &mut String, all: &[(&str, &Figures)]) {
     let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
     let Some(svc) = of("svc") else { return };

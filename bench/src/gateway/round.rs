@@ -1,4 +1,4 @@
-//! What is measured of one gateway in one round, freshly started and alone on its core.
+//! One round of measurements of one gateway, freshly started and alone on its core.
 
 use std::{
     process::{Command, Stdio},
@@ -15,26 +15,26 @@ use super::{
 };
 use crate::{Effort, cpu, world::World};
 
-/// Clients in the measurements of cost.
+/// Number of clients in the measurements of cost.
 pub(super) const CLIENTS: usize = 32;
-/// Streams open at once, and milliseconds between the chunks of each.
+/// Numbers of concurrently open streams, each with the milliseconds between the chunks of a stream.
 pub(super) const OPEN: [(usize, u32); 4] = [(1, 10), (10, 10), (100, 20), (1_000, 50)];
-/// As many open streams as what is slow gets in every round.
+/// Number of open streams that a slow gateway gets in every round.
 const SLOW_OPEN: usize = 100;
 /// Seconds of requests, and then of streams, before anything is measured.
 const WARM: u32 = 1;
-/// Between two looks at the memory of a gateway.
+/// Interval between two readings of a gateway's memory.
 const LOOK: Duration = Duration::from_millis(50);
 /// Share of streams that may wait as long as a stall takes without there being one: a busy machine makes a few.
 const STALLS: f64 = 0.05;
 
-/// One gateway's figures; a value a round each.
+/// The figures of one gateway; every list has a value per round.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// Answers per second of its processor time.
+    /// Answers per second of the gateway's processor time.
     pub(super) json_per_cpu: Vec<f64>,
     pub(super) streams_per_cpu: Vec<f64>,
-    /// Seconds over those of the provider alone.
+    /// Seconds that the gateway adds to those of the provider alone.
     pub(super) json_p50: Vec<f64>,
     pub(super) json_p99: Vec<f64>,
     pub(super) first_p50: Vec<f64>,
@@ -48,7 +48,7 @@ pub(super) struct Figures {
     pub(super) beside: Vec<f64>,
 }
 
-/// Streams that were open at once.
+/// The figures of one number of concurrently open streams.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) bytes: f64,
@@ -56,14 +56,14 @@ pub(super) struct Open {
 }
 
 impl Figures {
-    /// Whether streams stall here.
+    /// Whether more streams stall than a busy machine explains.
     pub(super) fn stalls(&self) -> bool {
         self.stalled.iter().copied().fold(0.0, f64::max) >= STALLS
             || self.json_p50.iter().any(|seconds| *seconds >= STALL.as_secs_f64())
     }
 }
 
-/// The provider without a gateway; a value a round each.
+/// The figures of the provider without a gateway; every list has a value per round.
 #[derive(Default)]
 pub(super) struct Alone {
     pub(super) json: Vec<Asked>,
@@ -152,7 +152,7 @@ fn open(gateway: &Gateway, clients: usize, pace: u32, at_rest: &mut f64) -> anyh
     Ok(Open { bytes, share })
 }
 
-/// A copy of this program on the load core.
+/// Runs a copy of this program on the load core.
 fn command(asking: &Asking) -> anyhow::Result<Command> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--", "taskset", "-c", &LOAD_CORE.to_string()]);
@@ -182,7 +182,7 @@ fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     serde_json::from_slice(&output.stdout).context("what the clients said")
 }
 
-/// What went wrong, on one line, as a list of reasons shows it.
+/// Formats an error on one line, for a list of reasons.
 fn on_one_line(said: &[u8]) -> String {
     String::from_utf8_lossy(said).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
 }
