@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Instant};
 
-use common::domain::role::Role;
+use domain::role::Role;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

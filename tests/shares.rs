@@ -17,7 +17,7 @@ use crate::{
 const DAY: i64 = 24 * 60 * 60;
 
 fn now() -> i64 {
-    common::domain::Clock::system().now().unix_seconds()
+    domain::Clock::system().now().unix_seconds()
 }
 
 async fn shares(actor: &Actor) -> Vec<Value> {

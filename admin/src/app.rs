@@ -3,9 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
-use common::{
-    config::Config, db, domain::Clock, redis::Redis, routes::Addresses, secrets::MasterKey, store::PackStore,
-};
+use config::Config;
+use domain::{Clock, addresses::Addresses};
+use live::Redis;
+use packs::PackStore;
+use secrets::MasterKey;
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -68,7 +70,7 @@ impl App {
             store: PackStore::open(&config.store)?,
             edges,
             bounds: Bounds::default(),
-            addresses: Addresses::new(&config.site),
+            addresses: config.site.addresses(),
             console: Console::new(&config.site),
             master_key: MasterKey::load(&config.secrets.master_key_file)?,
             code_host: codehost::from_config(&config, &clock)?,

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use common::{domain::access::SitePassword, secrets::passwords};
+use domain::access::SitePassword;
+use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Code};

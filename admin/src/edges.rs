@@ -11,19 +11,14 @@ use std::{
 };
 
 use axum::response::{IntoResponseParts, ResponseParts};
-use common::{
-    db::route_changes,
-    domain::{Clock, limits::ACKNOWLEDGE_WAIT},
-    redis::{Redis, RedisError},
-    routes::{
-        RouteChange,
-        changes::{
-            ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, FORGOTTEN_AFTER, HEARTBEAT_EVERY, PRESUMED_DEAD_AFTER,
-        },
-    },
-};
+use db::route_changes;
+use domain::{Clock, changes::RouteChange, limits::ACKNOWLEDGE_WAIT};
 use futures_util::StreamExt as _;
 use http::{HeaderName, HeaderValue};
+use live::{
+    Redis, RedisError,
+    bus::{ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, FORGOTTEN_AFTER, HEARTBEAT_EVERY, PRESUMED_DEAD_AFTER},
+};
 use sqlx::PgPool;
 use tokio::{
     sync::{Notify, mpsc},

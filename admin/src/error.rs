@@ -5,12 +5,12 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use api::error::{ErrorBody, ErrorEnvelope};
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use common::api::error::{ErrorBody, ErrorEnvelope};
 
 /// The stable codes of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl ApiError {
 
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
-        common::telemetry::metrics::postgres_failed("api");
+        telemetry::metrics::postgres_failed("api");
         Self::internal(error)
     }
 }

@@ -1,7 +1,7 @@
 //! The control plane: the REST API, sign-in, and the jobs that keep the rest in order.
 //!
 //! Start with [`router`], the index of every route; a URL's noun is a file or folder of [`api`]. SQL is in
-//! `common::db`, rules without IO in `common::domain`. Not here: serving sites (edge), issuing certificates (certs).
+//! `db`, rules without IO in `domain`. Not here: serving sites (edge), issuing certificates (certs).
 
 pub mod api;
 pub mod app;

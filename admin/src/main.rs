@@ -6,13 +6,13 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use admin::{app::App, codehost::local, metrics, serve};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use common::{
-    config::{CodeHostKind, Config},
-    db::{self, tokens, users},
-    domain::{Clock, token::TokenKind},
-    secrets::tokens::TokenSecret,
-    telemetry::{self, metrics::Exporter},
+use config::{CodeHostKind, Config};
+use db::{tokens, users};
+use domain::{
+    Clock,
+    token::{TokenKind, TokenSecret},
 };
+use telemetry::metrics::Exporter;
 
 /// What tokens made here are called in the list of tokens.
 const ISSUED: &str = "admin issue-token";

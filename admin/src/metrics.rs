@@ -1,8 +1,8 @@
-//! What admin counts; `common::telemetry::metrics` says how it is read, and which labels may be.
+//! What admin counts; `telemetry::metrics` says how it is read, and which labels may be.
 
 use std::time::Duration;
 
-use common::domain::Timestamp;
+use domain::Timestamp;
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Extension, Router, middleware::from_fn, middleware::from_fn_with_state};
-use common::domain::networks::Networks;
+use domain::networks::Networks;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
-use common::domain::networks::Networks;
+use domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// Serves until SIGTERM or SIGINT, then lets what is under way end.
 pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
-    common::db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     let listen = app.config.admin.listen;
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;

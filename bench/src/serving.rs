@@ -8,7 +8,8 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::{config::Config, secrets::MasterKey};
+use config::Config;
+use secrets::MasterKey;
 
 use crate::{
     Effort, cpu,
@@ -178,8 +179,8 @@ fn leaf(world: &World, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let names = [format!("*.{}", config.site.site_domain)];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stored = runtime.block_on(async {
-        let db = common::db::connect(&config.postgres, &config.postgres.url)?;
-        common::db::certificates::covering(&db, &names, common::domain::Clock::system().now()).await
+        let db = db::connect(&config.postgres, &config.postgres.url)?;
+        db::certificates::covering(&db, &names, domain::Clock::system().now()).await
     })?;
     let stored = stored.context("no certificate for the sites is stored")?;
     let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));

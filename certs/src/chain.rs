@@ -7,7 +7,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::domain::Timestamp;
+use domain::Timestamp;
 use rustls::{Error as TlsError, InconsistentKeys, crypto::aws_lc_rs, sign::CertifiedKey};
 use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject as _};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate, X509Name};

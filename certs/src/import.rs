@@ -1,10 +1,8 @@
 //! Storing a certificate that an operator brings along.
 
-use common::{
-    db::certificates::{self, NewCertificate},
-    domain::Timestamp,
-    secrets::MasterKey,
-};
+use db::certificates::{self, NewCertificate};
+use domain::Timestamp;
+use secrets::MasterKey;
 use sqlx::PgPool;
 
 use crate::chain::Chain;

@@ -1,4 +1,4 @@
-//! Certificates and their keys: where they come from. Edges present them; `common::db::certificates` stores them.
+//! Certificates and their keys: where they come from. Edges present them; `db::certificates` stores them.
 //!
 //! [`local_ca`] is for machines without public names: an authority of their own. [`chain`] judges what an operator
 //! brings

@@ -2,10 +2,8 @@
 
 use std::{fmt::Write as _, io};
 
-use common::{
-    db::certificates::{self, Listed},
-    domain::Timestamp,
-};
+use db::certificates::{self, Listed};
+use domain::Timestamp;
 use sqlx::PgPool;
 
 use crate::chain::{days_left, issuer_of};

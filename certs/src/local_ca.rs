@@ -8,17 +8,14 @@ use std::{
     time::Duration,
 };
 
-use common::{
-    config,
-    db::certificates::{self, NewCertificate},
-    domain::{Timestamp, hostname},
-    secrets::MasterKey,
-};
+use db::certificates::{self, NewCertificate};
+use domain::{Timestamp, hostname};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+use secrets::MasterKey;
 use sqlx::PgPool;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 

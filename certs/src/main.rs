@@ -16,12 +16,9 @@ use certs::{
     private_file, rotation,
 };
 use clap::{Parser, Subcommand};
-use common::{
-    config::Config,
-    db,
-    domain::Clock,
-    secrets::{MasterKey, master_key::Key},
-};
+use config::Config;
+use domain::Clock;
+use secrets::{MasterKey, master_key::Key};
 use sqlx::PgPool;
 
 /// Most bytes of a file that is read: far more than a chain or a key has.

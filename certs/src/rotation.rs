@@ -11,12 +11,10 @@
 
 use std::{fmt, fs, io, path::Path, time::Duration};
 
-use common::{
-    db::sealed::Column,
-    secrets::{
-        MasterKey,
-        master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
-    },
+use db::sealed::Column;
+use secrets::{
+    MasterKey,
+    master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
 };
 use sqlx::PgPool;
 

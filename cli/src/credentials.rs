@@ -11,9 +11,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::{
+use domain::{
     BRAND,
-    secrets::tokens::{TokenHash, TokenSecret},
+    token::{TokenHash, TokenSecret},
 };
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};

@@ -1,7 +1,7 @@
 //! Runs the command that was parsed: one arm per command.
 
 use clap::CommandFactory as _;
-use common::BRAND;
+use domain::BRAND;
 
 use crate::{
     args::{Args, Command, Global},

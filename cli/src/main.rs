@@ -17,7 +17,7 @@ mod project;
 use std::{env, process::ExitCode};
 
 use clap::{Parser as _, error::ErrorKind};
-use common::domain::Clock;
+use domain::Clock;
 
 use crate::{args::Args, failure::Failure, output::Output};
 

@@ -1,6 +1,6 @@
 //! Options and help lines that several commands share.
 
-use common::domain::{OrgName, ProjectName};
+use domain::{OrgName, ProjectName};
 
 use crate::{failure::Failure, project};
 

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use common::domain::Timestamp;
 use console::{Style, measure_text_width, user_attended_stderr};
+use domain::Timestamp;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use common::domain::{ProjectName, names::NewProjectName};
+use domain::{ProjectName, names::NewProjectName};
 
 use crate::failure::Failure;
 
@@ -47,9 +47,8 @@ fn suggested(folder: &Path) -> Option<String> {
 /// Reads a project's name from the command line: the name itself, or any address of the site.
 pub(crate) fn parse(text: &str) -> Result<ProjectName, String> {
     let label = first_label(text).unwrap_or(text);
-    let name =
-        label.split_once("--").filter(|(head, _)| common::domain::ids::is_body(head)).map_or(label, |(_, name)| name);
-    name.parse().map_err(|why: common::domain::names::InvalidName| why.to_string())
+    let name = label.split_once("--").filter(|(head, _)| domain::ids::is_body(head)).map_or(label, |(_, name)| name);
+    name.parse().map_err(|why: domain::names::InvalidName| why.to_string())
 }
 
 /// The first label of an `https://label.domain/…` address; nothing when `text` is no address.

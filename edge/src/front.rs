@@ -7,13 +7,12 @@ mod visitor;
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use common::{
-    config::{Config, HttpMode},
-    domain::{
-        Hostname,
-        networks::{InvalidNetwork, Networks},
-    },
-    routes::{Addresses, HostKey, Site, addresses::HostKind},
+use config::{Config, HttpMode};
+use domain::{
+    Hostname,
+    addresses::{Addresses, HostKey, HostKind},
+    networks::{InvalidNetwork, Networks},
+    site::Site,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -30,7 +29,7 @@ use crate::{
 };
 
 /// What every answer says of its server.
-pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(common::BRAND);
+pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(domain::BRAND);
 /// A year, as is customary.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// A month at custom domains: the name is its owner's, who may take it to a place without TLS one day, and browsers that
@@ -94,7 +93,7 @@ impl Front {
         gateway: Arc<Gateway>,
     ) -> Result<Self, InvalidNetwork> {
         Ok(Self {
-            addresses: Addresses::new(&config.site),
+            addresses: config.site.addresses(),
             routes,
             sites,
             platform,

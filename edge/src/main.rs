@@ -9,15 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Parser;
-use common::{
-    config::Config,
-    db,
-    domain::{Clock, models::Models},
-    redis::Redis,
-    secrets::MasterKey,
-    store::PackStore,
-    telemetry::{self, metrics::Exporter},
-};
+use config::{Config, models::Models};
+use domain::Clock;
 use edge::{
     front::Front,
     gate::Gatekeeper,
@@ -27,7 +20,11 @@ use edge::{
     route::{Memory, Postgres, Routes, follow::Follower},
     sites::Sites,
 };
+use live::Redis;
+use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
+use secrets::MasterKey;
+use telemetry::metrics::Exporter;
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! What this edge counts; `common::telemetry::metrics` says how it is read, and which labels may be.
+//! What this edge counts; `telemetry::metrics` says how it is read, and which labels may be.
 
 use std::{sync::LazyLock, time::Duration};
 

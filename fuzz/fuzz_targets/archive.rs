@@ -7,9 +7,9 @@
 
 use std::io::{Read, Write as _};
 
-use common::store::archive::Archive;
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
+use packs::archive::Archive;
 
 /// Of a tar archive.
 const BLOCK: usize = 512;

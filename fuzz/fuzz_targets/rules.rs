@@ -6,9 +6,9 @@
 
 #![no_main]
 
-use common::store::rules::{headers, redirects};
 use http::{HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
+use packs::rules::{headers, redirects};
 use url::Url;
 
 fuzz_target!(|input: &[u8]| {

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use common::domain::role::Role;
+use domain::role::Role;
 use reqwest::Method;
 use serde_json::json;
 

@@ -37,7 +37,7 @@ impl Authority {
     /// A leaf for `names`, for so many days, as `<stem>.pem` and `<stem>.key`.
     fn issue(&self, stem: &Path, names: &[&str], days: u64) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
-        let now = common::domain::Clock::system().now();
+        let now = domain::Clock::system().now();
         params.not_before = (now - Duration::from_hours(1)).as_datetime();
         params.not_after = (now + Duration::from_hours(24 * days + 1)).as_datetime();
         let key = KeyPair::generate().unwrap();

@@ -1,17 +1,14 @@
 //! The scripts in Redis and the job that settles, spoken to directly: what no client can bring about at will.
 
-use common::{
-    db::ai_usage::{Base, DaySpent, Spent},
-    domain::{
-        Account, Clock, CompletionId, Timestamp, TokenId, UserId,
-        usage::{Microcents, UsageRow},
-    },
-    redis::{
-        Redis,
-        budgets::{Budget, Verdict},
-    },
+use domain::{
+    Account, Clock, CompletionId, Timestamp, TokenId, UserId,
+    usage::{Base, DaySpent, Microcents, Spent, UsageRow},
 };
 use futures_util::future::join_all;
+use live::{
+    Redis,
+    budgets::{Budget, Verdict},
+};
 
 use super::*;
 

@@ -141,7 +141,7 @@ async fn an_estimate_gives_way_to_what_was_really_used() {
     let ended = json!({ "ended": {
         "id": id, "account": account, "token": token, "model": "svc/gpt-oss-20b", "provider": "ovhcloud",
         "prompt": 2, "completion": 7, "estimated": false, "cost": 2 * 10 + 7 * 40,
-        "at": common::domain::Clock::system().now(),
+        "at": domain::Clock::system().now(),
     }});
     std::fs::write(spool(&metered).join("deadedge-00000000.usage"), format!("{ended}\n{ended}\n")).unwrap();
     metered.rows_become(0, "estimated").await;

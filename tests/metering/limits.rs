@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::*;
 
 fn seconds_to_midnight() -> i64 {
-    86_400 - (common::domain::Clock::system().now().unix_seconds() % 86_400)
+    86_400 - (domain::Clock::system().now().unix_seconds() % 86_400)
 }
 
 fn retry_after(answer: &Answer) -> i64 {
@@ -163,8 +163,8 @@ async fn a_months_credit_is_not_overrun() {
     let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
     assert_eq!(refused.status, 429);
     assert_code(refused, "insufficient_quota");
-    let now = common::domain::Clock::system().now();
-    let left = common::domain::month::Month::of(now).next().start().since(now).as_secs();
+    let now = domain::Clock::system().now();
+    let left = domain::month::Month::of(now).next().start().since(now).as_secs();
     assert!(retry_after(refused).unsigned_abs().abs_diff(left) <= 5, "{} s, {left} s left", retry_after(refused));
     metered.rows_become(2, "NOT estimated AND cost_microcents = 100 * 300 + 100 * 900").await;
 }

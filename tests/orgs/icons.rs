@@ -190,7 +190,7 @@ async fn without_an_icon_a_picture_of_the_code_host_stands_in() {
     icon().await.assert_error(404, "not_found");
     // Whoever leaves takes along what they shared.
     let heir = world.user("heir").await;
-    org.admit(&heir, common::domain::role::Role::Owner).await;
+    org.admit(&heir, domain::role::Role::Owner).await;
     org.owner.delete("/orgs/acme/members/owner").await.ok();
     icon().await.assert_error(404, "not_found");
 }

@@ -1,6 +1,6 @@
 //! `/orgs/:name/members/:login`.
 
-use common::domain::role::Role;
+use domain::role::Role;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

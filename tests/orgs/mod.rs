@@ -4,7 +4,7 @@ pub mod icons;
 mod members;
 mod tokens;
 
-use common::domain::role::Role;
+use domain::role::Role;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

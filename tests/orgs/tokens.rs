@@ -1,6 +1,6 @@
 //! `/orgs/:name/tokens`.
 
-use common::domain::role::Role;
+use domain::role::Role;
 use serde_json::{Value, json};
 
 use crate::world::{

@@ -1,6 +1,6 @@
 //! An organization and the people in it, made through the API as anybody would.
 
-use common::domain::role::Role;
+use domain::role::Role;
 use serde_json::{Value, json};
 
 use super::{Actor, World};

@@ -1,17 +1,15 @@
 //! `/projects/:name/access` and `/password`: who may see the site.
 
-use axum::{extract::State, response::IntoResponse};
-use common::{
-    api::{
-        Done,
-        access::{AccessChanged, SetAccess, SetPassword},
-    },
-    db::{
-        audit::{self, Entry},
-        projects::{self, Edit, NewAccess, Permit, SetAccessError},
-    },
-    domain::{access::AccessMode, audit::Action},
+use api::{
+    Done,
+    access::{AccessChanged, SetAccess, SetPassword},
 };
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    projects::{self, Edit, NewAccess, Permit, SetAccessError},
+};
+use domain::{access::AccessMode, audit::Action};
 
 use crate::{
     app::App,
@@ -27,7 +25,7 @@ use crate::{
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "Changed, on every edge", body = AccessChanged),
-        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
+        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn set_access(
@@ -53,7 +51,7 @@ pub async fn set_access(
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "Set, on every edge", body = Done),
-        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = common::api::error::ErrorEnvelope),
+        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn set_password(

@@ -1,18 +1,16 @@
 //! `/orgs/:name/audit` and `/projects/:name/audit`: who did what.
 
-use axum::extract::State;
-use common::{
-    api::{
-        Page,
-        audit::{AuditActor, AuditEntry, AuditLog},
-    },
-    db::{
-        audit::{self, Recorded},
-        orgs::Admin,
-        projects::Administer,
-    },
-    domain::AuditId,
+use api::{
+    Page,
+    audit::{AuditActor, AuditEntry, AuditLog},
 };
+use axum::extract::State;
+use db::{
+    audit::{self, Recorded},
+    orgs::Admin,
+    projects::Administer,
+};
+use domain::AuditId;
 use serde_json::Value;
 
 use crate::{
@@ -28,7 +26,7 @@ use crate::{
     params(("name" = String, Path, description = "The project's name"), Page),
     responses(
         (status = 200, description = "The entries", body = AuditLog),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn of_project(
@@ -47,7 +45,7 @@ pub async fn of_project(
     params(("name" = String, Path, description = "The org's name"), Page),
     responses(
         (status = 200, description = "The entries", body = AuditLog),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn of_org(

@@ -1,20 +1,21 @@
 //! `/projects/:name/domains`: hostnames of people's own that lead to a project.
 
+use api::{
+    Done,
+    domains::{AttachDomain, Domain},
+    error::ErrorEnvelope,
+};
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use common::{
-    api::{
-        Done,
-        domains::{AttachDomain, Domain},
-        error::ErrorEnvelope,
-    },
-    db::{
-        audit::{self, Entry},
-        domains::{self, AttachError, Attached, CustomDomain},
-        projects::Edit,
-        route_changes,
-    },
-    domain::{Hostname, audit::Action},
-    routes::{Addresses, HostKey},
+use db::{
+    audit::{self, Entry},
+    domains::{self, AttachError, Attached, CustomDomain},
+    projects::Edit,
+    route_changes,
+};
+use domain::{
+    Hostname,
+    addresses::{Addresses, HostKey},
+    audit::Action,
 };
 use serde::Deserialize;
 

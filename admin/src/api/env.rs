@@ -1,21 +1,19 @@
 //! `/projects/:name/env`: environment variables.
 
+use api::{
+    Done,
+    env::{EnvChanged, EnvList, EnvVar, SetEnv},
+};
 use axum::extract::State;
-use common::{
-    api::{
-        Done,
-        env::{EnvChanged, EnvList, EnvVar, SetEnv},
-    },
-    db::{
-        audit::{self, Entry},
-        env::{self, SetError},
-        projects::Edit,
-    },
-    domain::{
-        audit::Action,
-        env::EnvKey,
-        limits::{ENV_TOTAL_BYTES, ENV_VARS},
-    },
+use db::{
+    audit::{self, Entry},
+    env::{self, SetError},
+    projects::Edit,
+};
+use domain::{
+    audit::Action,
+    env::EnvKey,
+    limits::{ENV_TOTAL_BYTES, ENV_VARS},
 };
 use serde::Deserialize;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use api::account::Health;
 use axum::{
     extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use common::api::account::Health;
 
 use crate::{app::App, extract::Json};
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
     ),
 )]
 pub async fn health(State(app): State<App>) -> Response {
-    let postgres = tokio::time::timeout(PATIENCE, common::db::ping(&app.db));
+    let postgres = tokio::time::timeout(PATIENCE, db::ping(&app.db));
     let redis = tokio::time::timeout(PATIENCE, app.redis.ping());
     let (postgres, redis) = tokio::join!(postgres, redis);
     let (postgres, redis) = (matches!(postgres, Ok(Ok(()))), matches!(redis, Ok(Ok(()))));

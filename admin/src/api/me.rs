@@ -1,6 +1,7 @@
 //! `GET /me`.
 
-use common::{api::account::Account, domain::token::TokenKind};
+use api::account::Account;
+use domain::token::TokenKind;
 
 use crate::{auth::Caller, extract::Json};
 

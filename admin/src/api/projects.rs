@@ -1,23 +1,19 @@
 //! `/projects`: making, listing, showing and deleting them.
 
-use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        access::Access,
-        projects::{CreateProject, Project, ProjectDetail, ProjectList, Repo},
-    },
-    db::{
-        self,
-        audit::{self, Entry},
-        deployments, domains, orgs,
-        projects::{self, Administer, CreateError, Deploy, Party},
-        repo_links::{self, RepoLink},
-        route_changes,
-    },
-    domain::{OrgName, ProjectId, UserId, audit::Action, limits::DETAIL_DEPLOYMENTS},
-    routes::Addresses,
+use api::{
+    Done, Page,
+    access::Access,
+    projects::{CreateProject, Project, ProjectDetail, ProjectList, Repo},
 };
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    deployments, domains, orgs,
+    projects::{self, Administer, CreateError, Deploy, Party},
+    repo_links::{self, RepoLink},
+    route_changes,
+};
+use domain::{OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, limits::DETAIL_DEPLOYMENTS};
 use serde::Deserialize;
 
 use crate::{
@@ -41,7 +37,7 @@ pub struct Whose {
     get, path = "/projects", tag = "Projects", params(Whose, Page),
     responses(
         (status = 200, description = "The projects", body = ProjectList),
-        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = common::api::error::ErrorEnvelope),
+        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn list(
@@ -67,8 +63,8 @@ pub async fn list(
     post, path = "/projects", tag = "Projects", request_body = CreateProject,
     responses(
         (status = 201, description = "The project", body = Project),
-        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = common::api::error::ErrorEnvelope),
-        (status = 409, description = "`name_taken`: somebody has a project of this name", body = common::api::error::ErrorEnvelope),
+        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = api::error::ErrorEnvelope),
+        (status = 409, description = "`name_taken`: somebody has a project of this name", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn create(
@@ -122,7 +118,7 @@ fn view_repo(link: &RepoLink) -> Repo {
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "Deleted", body = Done),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn delete(

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
+use api::{
+    error::ErrorEnvelope,
+    repo::{LinkRepo, RepoLinked},
+};
 use axum::extract::State;
-use common::{
-    api::{
-        error::ErrorEnvelope,
-        repo::{LinkRepo, RepoLinked},
-    },
-    db::{
-        audit::{self, Entry},
-        installations,
-        projects::{Edit, Permit},
-        repo_links::{self, LinkError, NewLink},
-    },
-    domain::{
-        UserId,
-        audit::Action,
-        repo::{Directory, RepoName},
-    },
+use db::{
+    audit::{self, Entry},
+    installations,
+    projects::{Edit, Permit},
+    repo_links::{self, LinkError, NewLink},
+};
+use domain::{
+    UserId,
+    audit::Action,
+    repo::{Directory, RepoName},
 };
 
 use crate::{

@@ -1,15 +1,15 @@
 //! `/tokens`: a person's own.
 
+use api::{
+    Done, Page,
+    tokens::{CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
+};
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        tokens::{CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
-    },
-    db,
-    domain::{Timestamp, TokenId, limits::TOKEN_LABEL_CHARS, token::TokenKind},
-    routes::RouteChange,
-    secrets::tokens::TokenSecret,
+use domain::{
+    Timestamp, TokenId,
+    changes::RouteChange,
+    limits::TOKEN_LABEL_CHARS,
+    token::{TokenKind, TokenSecret},
 };
 use sqlx::PgConnection;
 

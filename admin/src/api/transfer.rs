@@ -1,15 +1,13 @@
 //! `POST /projects/:name/transfer`: from a person to an org, between orgs, and back.
 
+use api::projects::{Project, TransferProject};
 use axum::{extract::State, response::IntoResponse};
-use common::{
-    api::projects::{Project, TransferProject},
-    db::{
-        audit::{self, Entry},
-        orgs,
-        projects::{self, Administer, Destination, TransferError},
-    },
-    domain::audit::Action,
+use db::{
+    audit::{self, Entry},
+    orgs,
+    projects::{self, Administer, Destination, TransferError},
 };
+use domain::audit::Action;
 
 use crate::{
     api::{domains::most_domains, projects::view},
@@ -26,7 +24,7 @@ use crate::{
     params(("name" = String, Path, description = "The project's name")),
     responses(
         (status = 200, description = "The project, where it is now", body = Project),
-        (status = 403, description = "`forbidden`: only admins of the org may let it go; `plan_limit_reached`: the new owner's plan has no room for its domains", body = common::api::error::ErrorEnvelope),
+        (status = 403, description = "`forbidden`: only admins of the org may let it go; `plan_limit_reached`: the new owner's plan has no room for its domains", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn transfer(

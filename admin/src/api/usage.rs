@@ -1,14 +1,12 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for.
 
-use axum::extract::State;
-use common::{
-    api::{
-        error::ErrorEnvelope,
-        usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals},
-    },
-    db::{ai_usage, orgs::Member},
-    domain::month::Month,
+use api::{
+    error::ErrorEnvelope,
+    usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals},
 };
+use axum::extract::State;
+use db::{ai_usage, orgs::Member};
+use domain::month::Month;
 
 use crate::{
     app::App,

@@ -2,15 +2,13 @@
 
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
-use axum::extract::State;
-use common::{
-    api::{
-        error::ErrorEnvelope,
-        vcs::{Installation, InstallationList},
-    },
-    db::installations::{self, Seen, Shared},
-    domain::UserId,
+use api::{
+    error::ErrorEnvelope,
+    vcs::{Installation, InstallationList},
 };
+use axum::extract::State;
+use db::installations::{self, Seen, Shared};
+use domain::UserId;
 
 use crate::{
     app::App,

@@ -8,11 +8,8 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use common::{
-    db::tokens::{self, Bearer, Owner},
-    domain::token::TokenKind,
-    secrets::tokens::TokenSecret,
-};
+use db::tokens::{self, Bearer, Owner};
+use domain::token::{TokenKind, TokenSecret};
 
 use super::{
     Caller, CliUser, Credential, DeployToken, cookies,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use common::secrets::OpaqueSecret;
+use domain::opaque::OpaqueSecret;
 
 /// Who is signed in.
 pub const SESSION: &str = "__Host-svc-session";

@@ -4,10 +4,8 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use common::{
-    db::orgs::{self, Level, Permit, PermitError},
-    domain::{OrgName, role::Role},
-};
+use db::orgs::{self, Level, Permit, PermitError};
+use domain::{OrgName, role::Role};
 
 use super::CliUser;
 use crate::{

@@ -4,10 +4,8 @@ use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
     http::request::Parts,
 };
-use common::{
-    db::{audit::Actor, tokens::Token, users::User},
-    domain::{OrgId, OrgName, SessionId, Timestamp, TokenId},
-};
+use db::{audit::Actor, tokens::Token, users::User};
+use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId};
 
 use super::Authentication;
 use crate::error::{ApiError, Code};

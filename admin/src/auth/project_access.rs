@@ -4,10 +4,8 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use common::{
-    db::projects::{self, Level, Party, Permit, PermitError},
-    domain::ProjectName,
-};
+use db::projects::{self, Level, Party, Permit, PermitError};
+use domain::ProjectName;
 
 use super::{Caller, CliUser};
 use crate::{

@@ -10,14 +10,11 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
-use common::{
-    db::{
-        sessions::{self, Session},
-        users::User,
-    },
-    domain::limits::SESSION_LIFE,
-    secrets::OpaqueSecret,
+use db::{
+    sessions::{self, Session},
+    users::User,
 };
+use domain::{limits::SESSION_LIFE, opaque::OpaqueSecret};
 use sqlx::PgConnection;
 
 use super::{

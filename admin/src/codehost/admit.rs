@@ -1,10 +1,8 @@
 //! What every sign-in ends with, whichever flow it came by.
 
-use common::{
-    db::users::{self, User},
-    domain::Timestamp,
-    secrets::MasterKey,
-};
+use db::users::{self, User};
+use domain::Timestamp;
+use secrets::MasterKey;
 use sqlx::PgConnection;
 
 use super::{SignedIn, grants};

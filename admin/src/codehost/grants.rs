@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use common::{
-    db::code_host_grants::{self, Grant, NewGrant},
-    domain::{Timestamp, UserId},
-    secrets::{MasterKey, Purpose},
-};
+use db::code_host_grants::{self, Grant, NewGrant};
+use domain::{Timestamp, UserId};
 use secrecy::{ExposeSecret as _, SecretString};
+use secrets::{MasterKey, Purpose};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use tracing::Instrument as _;

@@ -2,7 +2,8 @@
 //! secret.
 
 use async_trait::async_trait;
-use common::{db::users::Identity, domain::limits::DEVICE_CODE_LIFETIME};
+use db::users::Identity;
+use domain::limits::DEVICE_CODE_LIFETIME;
 use rand::RngExt as _;
 use secrecy::SecretString;
 use url::Url;

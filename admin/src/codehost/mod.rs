@@ -13,11 +13,9 @@ mod repositories;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use common::{
-    config::{CodeHostKind, Config},
-    db::users::Identity,
-    domain::Clock,
-};
+use config::{CodeHostKind, Config};
+use db::users::Identity;
+use domain::Clock;
 use secrecy::SecretString;
 
 pub use admit::admit;

@@ -3,10 +3,8 @@
 use std::{fs::File, path::Path};
 
 use async_trait::async_trait;
-use common::{
-    db::installations::Seen,
-    domain::repo::{Branch, CommitSha, RepoName},
-};
+use db::installations::Seen;
+use domain::repo::{Branch, CommitSha, RepoName};
 use secrecy::SecretString;
 
 use super::{CodeHostError, UserGrant};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use common::config;
 use url::{Position, Url, form_urlencoded};
 
 /// The paths of the console's pages.

@@ -9,14 +9,17 @@ use axum::{
     http::{StatusCode, header},
     response::Response,
 };
-use common::{
-    db::{
-        gate_tickets::{self, NewTicket},
-        routes,
-    },
-    domain::{OrgId, limits::GATE_TICKET_LIFE},
-    routes::{Gate, HostKey, Site, addresses::HostKind, gate},
-    secrets::{OpaqueSecret, opaque},
+use db::{
+    gate_tickets::{self, NewTicket},
+    routes,
+};
+use domain::{
+    OrgId,
+    addresses::{HostKey, HostKind},
+    gate,
+    limits::GATE_TICKET_LIFE,
+    opaque::{self, OpaqueSecret},
+    site::{Gate, Site},
 };
 use serde::Deserialize;
 use url::form_urlencoded;

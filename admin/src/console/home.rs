@@ -7,15 +7,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use common::{
-    db::{
-        orgs,
-        projects::{self, Party, Project},
-        sessions::{self, Session},
-    },
-    domain::{Timestamp, role::Role},
-    routes::HostKey,
+use db::{
+    orgs,
+    projects::{self, Party, Project},
+    sessions::{self, Session},
 };
+use domain::{Timestamp, addresses::HostKey, role::Role};
 
 use super::{Problem, paths};
 use crate::{

@@ -3,13 +3,14 @@
 
 use std::net::IpAddr;
 
+use api::invites::InvitePreview;
 use axum::{
     Extension,
     extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use common::{api::invites::InvitePreview, domain::role::Role};
+use domain::role::Role;
 
 use super::{OwnPath, Problem, message, paths};
 use crate::{

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, Method, header},
     response::Response,
 };
-use common::db::sessions;
+use db::sessions;
 use serde::Deserialize;
 
 use super::{OwnPath, Problem, sign_in};

@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use common::domain::limits::JSON_BODY_BYTES;
+use domain::limits::JSON_BODY_BYTES;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -107,7 +107,7 @@ fn describe_field(path: &str, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use common::api::{
+    use api::{
         access::{SetAccess, SetPassword},
         projects::CreateProject,
         tokens::CreateToken,

@@ -3,13 +3,14 @@
 
 use std::str::FromStr;
 
+use api::Page;
 use axum::{extract::FromRequestParts, http::request::Parts};
-use common::{api::Page, domain::limits::PAGE_ROWS};
+use domain::limits::PAGE_ROWS;
 
 use super::Query;
 use crate::error::ApiError;
 
-/// Which rows of a list are wanted. Document it with `params(common::api::Page)`.
+/// Which rows of a list are wanted. Document it with `params(api::Page)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paged<Id> {
     /// Rows wanted.
@@ -57,7 +58,7 @@ impl<Id: FromStr, S: Send + Sync> FromRequestParts<S> for Paged<Id> {
 
 #[cfg(test)]
 mod tests {
-    use common::domain::TokenId;
+    use domain::TokenId;
 
     use super::*;
 

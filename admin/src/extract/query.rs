@@ -33,7 +33,7 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
-    use common::api::Page;
+    use api::Page;
 
     use super::*;
 

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use common::{
-    db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins, webhook_deliveries},
-    domain::limits::IDEMPOTENCY_WINDOW,
-};
+use db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins, webhook_deliveries};
+use domain::limits::IDEMPOTENCY_WINDOW;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -1,6 +1,6 @@
 //! Runs a job under its lease, for as long as the program lives.
 
-use common::db::job_leases;
+use db::job_leases;
 
 use super::{Batch, Job};
 use crate::{app::App, metrics};

@@ -2,10 +2,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use common::{
-    db::{deployments, pack_removals},
-    domain::DeploymentId,
-};
+use db::{deployments, pack_removals};
+use domain::DeploymentId;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::db::shares;
+use db::shares;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::db::deployments;
+use db::deployments;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -2,11 +2,9 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use common::{
-    db::ai_usage,
-    domain::{CompletionId, usage::UsageRow},
-    redis::budgets::Open,
-};
+use db::ai_usage;
+use domain::{CompletionId, usage::UsageRow};
+use live::budgets::Open;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -1,9 +1,6 @@
 //! The letter that invites somebody to an organization.
 
-use common::{
-    BRAND,
-    domain::{OrgName, orgs::DisplayName, role::InviteRole},
-};
+use domain::{BRAND, OrgName, orgs::DisplayName, role::InviteRole};
 
 use super::Letter;
 use crate::pages::escape;

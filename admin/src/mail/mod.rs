@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::{BRAND, config};
+use domain::BRAND;
 use lettre::{
     Address, AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor,
     message::{
@@ -76,7 +76,7 @@ impl Mailer {
     }
 
     /// Sends a letter; whether a server took it.
-    pub async fn send(&self, to: &common::domain::EmailAddress, letter: Letter) -> bool {
+    pub async fn send(&self, to: &domain::EmailAddress, letter: Letter) -> bool {
         let Some(smtp) = &self.0 else { return false };
         let sent = tokio::time::timeout(SEND_WITHIN, smtp.send(to.as_str(), letter)).await;
         match sent.unwrap_or(Err(SendError::Timeout)) {

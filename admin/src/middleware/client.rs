@@ -11,7 +11,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use common::domain::networks::Networks;
+use domain::networks::Networks;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

@@ -16,7 +16,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use common::domain::limits::MB;
+use domain::limits::MB;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;

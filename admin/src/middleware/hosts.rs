@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderName, Uri, header, uri::PathAndQuery},
     response::Response,
 };
-use common::routes::addresses::HostKind;
+use domain::addresses::HostKind;
 use tower::ServiceExt as _;
 
 use crate::{app::App, auth::session::ByConsole};

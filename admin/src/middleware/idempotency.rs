@@ -24,11 +24,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-use common::{
-    db::idempotency::{self, Claim, Horizon},
-    domain::{Timestamp, limits::IDEMPOTENCY_WINDOW},
-    secrets::master_key,
-};
+use db::idempotency::{self, Claim, Horizon};
+use domain::{Timestamp, limits::IDEMPOTENCY_WINDOW};
+use secrets::master_key;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;

@@ -16,13 +16,13 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use common::{config, redis::Redis};
 use governor::{
     Quota,
     clock::{Clock as _, QuantaClock},
     middleware::StateInformationMiddleware,
     state::keyed::DashMapStateStore,
 };
+use live::Redis;
 
 use super::client::ClientAddress;
 use crate::{

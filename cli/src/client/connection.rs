@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::BRAND;
+use domain::BRAND;
 use reqwest::{
     Certificate,
     dns::{Addrs, Name, Resolve, Resolving},

@@ -6,7 +6,8 @@ mod upload;
 
 use std::{path::PathBuf, time::Duration};
 
-use common::{BRAND, api::error::ErrorEnvelope};
+use api::error::ErrorEnvelope;
+use domain::BRAND;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use common::{api::deployments::Uploaded, domain::access::SitePassword};
+use api::deployments::Uploaded;
+use domain::access::SitePassword;
 use futures_util::{Stream, stream};
 use indicatif::ProgressBar;
 use reqwest::{

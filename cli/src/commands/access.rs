@@ -1,10 +1,8 @@
 //! `svc access`.
 
+use api::access::AccessChanged;
 use clap::Subcommand;
-use common::{
-    api::access::AccessChanged,
-    domain::{ProjectName, access::AccessMode},
-};
+use domain::{ProjectName, access::AccessMode};
 use serde_json::json;
 
 use super::{password, projects};

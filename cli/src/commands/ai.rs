@@ -2,14 +2,12 @@
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
-use clap::{Args, Subcommand};
-use common::{
-    api::{
-        tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
-        usage::{AiUsage, ModelUsage},
-    },
-    domain::{OrgName, month::Month},
+use api::{
+    tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
+    usage::{AiUsage, ModelUsage},
 };
+use clap::{Args, Subcommand};
+use domain::{OrgName, month::Month};
 use serde_json::json;
 
 use crate::{
@@ -300,7 +298,7 @@ async fn create_key(
 
 #[cfg(test)]
 mod tests {
-    use common::api::usage::UsageTotals;
+    use api::usage::UsageTotals;
 
     use super::*;
 

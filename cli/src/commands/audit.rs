@@ -1,9 +1,7 @@
 //! `svc audit`.
 
-use common::{
-    api::audit::{AuditActor, AuditEntry, AuditLog},
-    domain::{OrgName, audit::ActorKind},
-};
+use api::audit::{AuditActor, AuditEntry, AuditLog};
+use domain::{OrgName, audit::ActorKind};
 use serde_json::{Map, Value};
 
 use super::projects;

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use common::{
-    api::projects::ProjectDetail,
-    domain::{OrgName, ProjectName},
-};
+use api::projects::ProjectDetail;
+use domain::{OrgName, ProjectName};
 use serde::Serialize;
 
 use super::publish::{self, Published};

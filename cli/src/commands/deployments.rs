@@ -1,9 +1,7 @@
 //! `svc deployments` and `svc rollback`.
 
-use common::{
-    api::deployments::{Activated, Deployment, DeploymentList},
-    domain::{DeploymentId, ProjectName, deployment::DeploymentStatus},
-};
+use api::deployments::{Activated, Deployment, DeploymentList};
+use domain::{DeploymentId, ProjectName, deployment::DeploymentStatus};
 use serde_json::json;
 
 use super::projects;
@@ -126,7 +124,7 @@ mod tests {
     use super::*;
 
     fn deployment(n: u8, status: DeploymentStatus) -> Deployment {
-        let created_at = common::domain::Timestamp::from_unix_millis(i64::from(n));
+        let created_at = domain::Timestamp::from_unix_millis(i64::from(n));
         Deployment {
             id: DeploymentId::new(created_at),
             status,

@@ -1,13 +1,11 @@
 //! `svc domains`.
 
-use clap::Subcommand;
-use common::{
-    api::{
-        Done,
-        domains::{AttachDomain, Domain},
-    },
-    domain::{Hostname, ProjectName},
+use api::{
+    Done,
+    domains::{AttachDomain, Domain},
 };
+use clap::Subcommand;
+use domain::{Hostname, ProjectName};
 use serde_json::json;
 
 use super::projects;
@@ -114,7 +112,7 @@ async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: 
 fn parse(text: &str) -> Result<Hostname, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map_or(text, |rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
-    host.parse().map_err(|why: common::domain::hostname::InvalidHostname| why.to_string())
+    host.parse().map_err(|why: domain::hostname::InvalidHostname| why.to_string())
 }
 
 #[cfg(test)]

@@ -7,19 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Subcommand, ValueEnum};
-use common::{
-    api::{
-        Done,
-        env::{EnvChanged, EnvList, EnvVar, SetEnv},
-    },
-    domain::{
-        ProjectName,
-        env::{EnvKey, EnvScope, EnvValue},
-        limits::ENV_VALUE_CHARS,
-    },
+use api::{
+    Done,
+    env::{EnvChanged, EnvList, EnvVar, SetEnv},
 };
+use clap::{Subcommand, ValueEnum};
 use console::Term;
+use domain::{
+    ProjectName,
+    env::{EnvKey, EnvScope, EnvValue},
+    limits::ENV_VALUE_CHARS,
+};
 use serde_json::json;
 
 use super::projects;

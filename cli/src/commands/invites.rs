@@ -1,15 +1,12 @@
 //! `svc invites`.
 
-use clap::{Subcommand, ValueEnum};
-use common::{
-    api::{
-        Done,
-        invites::{CreateInvite, CreatedInvite, InviteList, InvitePreview},
-        orgs::Org,
-    },
-    domain::{EmailAddress, InviteId, OrgName, role::InviteRole},
-    secrets::OpaqueSecret,
+use api::{
+    Done,
+    invites::{CreateInvite, CreatedInvite, InviteList, InvitePreview},
+    orgs::Org,
 };
+use clap::{Subcommand, ValueEnum};
+use domain::{EmailAddress, InviteId, OrgName, opaque::OpaqueSecret, role::InviteRole};
 use serde_json::json;
 
 use super::orgs;

@@ -2,14 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use common::{
-    BRAND,
-    api::{
-        account::Account,
-        device::{DevicePoll, DeviceStart, DeviceToken},
-    },
-    secrets::tokens::TokenSecret,
+use api::{
+    account::Account,
+    device::{DevicePoll, DeviceStart, DeviceToken},
 };
+use domain::{BRAND, token::TokenSecret};
 use serde_json::json;
 
 use super::browser;

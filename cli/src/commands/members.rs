@@ -1,14 +1,12 @@
 //! `svc members`.
 
-use clap::{Subcommand, ValueEnum};
-use common::{
-    api::{
-        Done,
-        account::Account,
-        orgs::{Member, SetRole},
-    },
-    domain::{OrgName, role},
+use api::{
+    Done,
+    account::Account,
+    orgs::{Member, SetRole},
 };
+use clap::{Subcommand, ValueEnum};
+use domain::{OrgName, role};
 
 use super::orgs;
 use crate::{

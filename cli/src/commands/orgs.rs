@@ -2,15 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Subcommand};
-use common::{
-    api::{
-        Done,
-        orgs::{CreateOrg, IconStored, Org, OrgDetail, OrgList, RenameOrg},
-    },
-    domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName},
+use api::{
+    Done,
+    orgs::{CreateOrg, IconStored, Org, OrgDetail, OrgList, RenameOrg},
 };
+use clap::{ArgGroup, Subcommand};
 use console::Term;
+use domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName};
 
 use crate::{
     client::Client,

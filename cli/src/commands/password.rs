@@ -2,8 +2,8 @@
 
 use std::io::{self, Read as _};
 
-use common::domain::{access::SitePassword, limits};
 use console::Term;
+use domain::{access::SitePassword, limits};
 
 use crate::{failure::Failure, output::Output};
 

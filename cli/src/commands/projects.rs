@@ -1,14 +1,12 @@
 //! `svc projects` and `svc open`.
 
-use clap::Subcommand;
-use common::{
-    api::{
-        Done,
-        projects::{CreateProject, Project, ProjectDetail, ProjectList},
-    },
-    domain::{OrgName, ProjectName, names::NewProjectName},
+use api::{
+    Done,
+    projects::{CreateProject, Project, ProjectDetail, ProjectList},
 };
+use clap::Subcommand;
 use console::Term;
+use domain::{OrgName, ProjectName, names::NewProjectName};
 use serde_json::json;
 
 use super::browser;

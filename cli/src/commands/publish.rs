@@ -2,7 +2,8 @@
 
 use std::{path::Path, process::Command, time::Instant};
 
-use common::{api::deployments::Uploaded, domain::access::SitePassword};
+use api::deployments::Uploaded;
+use domain::access::SitePassword;
 use serde::Serialize;
 
 use crate::{

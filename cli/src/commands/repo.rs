@@ -1,12 +1,10 @@
 //! `svc repo`: the repository whose pushes deploy a project.
 
+use api::repo::{LinkRepo, RepoLinked};
 use clap::Subcommand;
-use common::{
-    api::repo::{LinkRepo, RepoLinked},
-    domain::{
-        ProjectName,
-        repo::{Branch, Directory, RepoName},
-    },
+use domain::{
+    ProjectName,
+    repo::{Branch, Directory, RepoName},
 };
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use common::domain::limits;
+use domain::limits;
 
 use super::{password, publish};
 use crate::{client::Client, output::Output};

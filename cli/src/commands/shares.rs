@@ -1,10 +1,8 @@
 //! `svc shares`.
 
+use api::{Done, shares::ShareList};
 use clap::Subcommand;
-use common::{
-    api::{Done, shares::ShareList},
-    domain::{ProjectName, ShareName},
-};
+use domain::{ProjectName, ShareName};
 
 use crate::{
     client::Client,

@@ -1,16 +1,14 @@
 //! `svc tokens`.
 
-use clap::{Subcommand, ValueEnum};
-use common::{
-    api::{
-        Done,
-        tokens::{
-            CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, OrgTokenList, Token, TokenList,
-            UserTokenKind,
-        },
+use api::{
+    Done,
+    tokens::{
+        CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, OrgTokenList, Token, TokenList,
+        UserTokenKind,
     },
-    domain::{OrgName, TokenId, limits},
 };
+use clap::{Subcommand, ValueEnum};
+use domain::{OrgName, TokenId, limits};
 
 use super::orgs;
 use crate::{

@@ -1,9 +1,7 @@
 //! `svc transfer`.
 
-use common::{
-    api::projects::{Project, TransferProject},
-    domain::{OrgName, ProjectName},
-};
+use api::projects::{Project, TransferProject};
+use domain::{OrgName, ProjectName};
 use serde_json::json;
 
 use super::projects;

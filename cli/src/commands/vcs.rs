@@ -1,13 +1,11 @@
 //! `svc vcs`: installations at the code host, and whom they are shared with.
 
-use clap::Subcommand;
-use common::{
-    api::{
-        Done,
-        vcs::{Installation, InstallationList, ShareInstallation},
-    },
-    domain::OrgName,
+use api::{
+    Done,
+    vcs::{Installation, InstallationList, ShareInstallation},
 };
+use clap::Subcommand;
+use domain::OrgName;
 
 use crate::{
     client::Client,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::domain::limits;
+use domain::limits;
 use flate2::{Compression, write::GzEncoder};
 use tar::{EntryType, Header};
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use common::domain::limits;
+use domain::limits;
 use ignore::WalkBuilder;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use common::domain::networks::Networks;
+use domain::networks::Networks;
 use http::{HeaderMap, HeaderName};
 
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use common::{domain::Timestamp, routes::Site};
+use domain::{Timestamp, site::Site};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue, header::COOKIE};
 use sha2::Sha256;
@@ -88,9 +88,9 @@ impl Cookies {
 
 #[cfg(test)]
 mod tests {
-    use common::{
-        domain::ProjectId,
-        routes::{Gate, SiteKind},
+    use domain::{
+        ProjectId,
+        site::{Gate, SiteKind},
     };
 
     use super::*;

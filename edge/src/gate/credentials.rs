@@ -5,7 +5,7 @@ use base64::{
     Engine as _,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use common::routes::Site;
+use domain::site::Site;
 use hmac::{Hmac, Mac as _};
 use http::HeaderValue;
 use moka::sync::Cache;

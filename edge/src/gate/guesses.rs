@@ -5,7 +5,7 @@ use std::{
     num::NonZeroU32,
 };
 
-use common::domain::ProjectId;
+use domain::ProjectId;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock as _};
 
 use crate::limits::{GUESSERS, GUESSES_PER_MINUTE};
@@ -61,7 +61,7 @@ fn customer(client: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use common::domain::Timestamp;
+    use domain::Timestamp;
 
     use super::*;
 

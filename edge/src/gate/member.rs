@@ -2,10 +2,7 @@
 //! worth anything elsewhere, and by itself opens nothing: whether they still are a member is asked at every request.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use common::{
-    domain::{Timestamp, UserId, ids::BODY_LEN},
-    routes::Site,
-};
+use domain::{Timestamp, UserId, ids::BODY_LEN, site::Site};
 use hmac::{Hmac, Mac as _};
 use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
@@ -66,9 +63,9 @@ impl Badges {
 mod tests {
     use std::time::Duration;
 
-    use common::{
-        domain::{OrgId, ProjectId},
-        routes::{Gate, SiteKind},
+    use domain::{
+        OrgId, ProjectId,
+        site::{Gate, SiteKind},
     };
     use http::header::COOKIE;
 

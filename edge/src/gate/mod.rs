@@ -13,10 +13,10 @@ mod org;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use common::{
-    domain::Clock,
-    routes::{Gate, Site, gate::ENTER_PATH},
-    secrets::{MasterKey, Purpose, passwords},
+use domain::{
+    Clock,
+    gate::ENTER_PATH,
+    site::{Gate, Site},
 };
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
@@ -24,6 +24,7 @@ use http::{
     request::Parts,
 };
 use http_body::Body;
+use secrets::{MasterKey, Purpose, passwords};
 use tokio::sync::Semaphore;
 use url::Url;
 

@@ -8,14 +8,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use common::{
-    db::gate_tickets::Ticket,
-    domain::{Clock, OrgId, UserId},
-    routes::{
-        Site,
-        gate::{CONSOLE_PATH, ENTER_PATH, HOST, RETURN, TICKET, VISITOR},
-    },
-    secrets::{OpaqueSecret, opaque},
+use db::gate_tickets::Ticket;
+use domain::{
+    Clock, OrgId, UserId,
+    gate::{CONSOLE_PATH, ENTER_PATH, HOST, RETURN, TICKET, VISITOR},
+    opaque::{self, OpaqueSecret},
+    site::Site,
 };
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use common::{
-    config::Gateway as Config,
-    domain::models::{Model, Models},
+use config::{
+    Gateway as Config,
+    models::{Model, Models},
 };
 use serde::Serialize;
 

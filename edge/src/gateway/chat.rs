@@ -323,7 +323,7 @@ fn span(wait: Duration) -> String {
 }
 
 /// What a provider says of when to come again, within reason: a client would sleep as long as it is told.
-fn retry_after(headers: &HeaderMap, clock: &common::domain::Clock) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap, clock: &domain::Clock) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if let Ok(seconds) = text.parse() {
         Duration::from_secs(seconds)
@@ -349,8 +349,8 @@ mod tests {
 
     #[test]
     fn a_provider_is_believed_within_reason_about_when_to_come_again() {
-        let now = common::domain::Timestamp::from_unix_millis(784_111_777_000);
-        let clock = common::domain::Clock::from_fn(move || now);
+        let now = domain::Timestamp::from_unix_millis(784_111_777_000);
+        let clock = domain::Clock::from_fn(move || now);
         for (said, believed) in [
             ("7", Some(7)),
             ("0", Some(1)),

@@ -10,10 +10,12 @@ use std::{
     time::Instant,
 };
 
-use common::{
-    db::{self, routes::AsOf},
-    domain::{Account, TokenId, plans::Plans, usage::Microcents},
-    secrets::tokens::{TokenHash, TokenSecret},
+use db::routes::AsOf;
+use domain::{
+    Account, TokenId,
+    plans::Plans,
+    token::{TokenHash, TokenSecret},
+    usage::Microcents,
 };
 use moka::sync::Cache;
 use sqlx::PgPool;
@@ -147,7 +149,7 @@ impl Keys {
 
 impl From<sqlx::Error> for KeyError {
     fn from(error: sqlx::Error) -> Self {
-        common::telemetry::metrics::postgres_failed("keys");
+        telemetry::metrics::postgres_failed("keys");
         Self::Unreadable(error.to_string().into())
     }
 }

@@ -29,11 +29,8 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use common::{
-    config::Gateway as Config,
-    domain::{Clock, models::Models},
-    secrets::tokens::TokenSecret,
-};
+use config::{Gateway as Config, models::Models};
+use domain::{Clock, token::TokenSecret};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;

@@ -6,7 +6,7 @@
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use common::domain::models::{Access, MAX_TOKENS};
+use config::models::{Access, MAX_TOKENS};
 use memchr::memmem;
 
 use super::{

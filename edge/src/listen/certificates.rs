@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use common::{
-    db::certificates::{self, Certificate},
-    domain::Clock,
-    secrets::MasterKey,
-};
+use db::certificates::{self, Certificate};
+use domain::Clock;
 use moka::sync::Cache;
 use rustls::{
     ServerConfig,
@@ -16,6 +13,7 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
+use secrets::MasterKey;
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 
@@ -44,7 +42,7 @@ enum Unusable {
     #[error("the database does not answer: {0}")]
     Unread(#[from] sqlx::Error),
     #[error("its key does not open with this master key")]
-    Sealed(#[from] common::secrets::master_key::Unopenable),
+    Sealed(#[from] secrets::master_key::Unopenable),
     #[error("its PEM is damaged: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
     #[error("{0}")]

@@ -16,11 +16,12 @@ mod tickets;
 use std::{io, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
-use common::{domain::Clock, secrets::MasterKey};
+use domain::Clock;
 use pingora::{
     server::{ListenFds, ShutdownWatch},
     services::Service,
 };
+use secrets::MasterKey;
 use sqlx::PgPool;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},

@@ -4,11 +4,9 @@
 use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use common::{
-    domain::Clock,
-    secrets::{MasterKey, Purpose, master_key},
-};
+use domain::Clock;
 use rustls::server::ProducesTickets;
+use secrets::{MasterKey, Purpose, master_key};
 
 use crate::limits;
 
@@ -86,7 +84,7 @@ impl fmt::Debug for Tickets {
 
 #[cfg(test)]
 mod tests {
-    use common::domain::Timestamp;
+    use domain::Timestamp;
 
     use super::*;
 

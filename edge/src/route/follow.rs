@@ -3,16 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use common::{
-    db,
-    domain::{Clock, Timestamp},
-    redis::Redis,
-    routes::{
-        RouteChange,
-        changes::{ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, HEARTBEAT_EVERY},
-    },
-};
+use domain::{Clock, Timestamp, changes::RouteChange};
 use futures_util::StreamExt as _;
+use live::{
+    Redis,
+    bus::{ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, HEARTBEAT_EVERY},
+};
 use redis::{AsyncCommands as _, aio::PubSub};
 use sqlx::PgPool;
 use tokio::{
@@ -146,7 +142,7 @@ impl Follower {
             }
             Err(error) => {
                 tracing::warn!(%error, "Postgres cannot be asked for route changes");
-                common::telemetry::metrics::postgres_failed("route changes");
+                telemetry::metrics::postgres_failed("route changes");
                 self.memory.set_lapsed(self.clock.now().since(self.confirmed) > limits::STALE);
                 false
             }

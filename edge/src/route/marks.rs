@@ -12,9 +12,9 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
 };
 
-use common::{
-    domain::TokenId,
-    routes::{RouteChange, Subject},
+use domain::{
+    TokenId,
+    changes::{RouteChange, Subject},
 };
 
 /// A power of two; 512 KiB of marks.

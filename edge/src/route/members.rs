@@ -4,10 +4,8 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use common::{
-    db::gate_tickets::Ticket,
-    domain::{OrgId, UserId},
-};
+use db::gate_tickets::Ticket;
+use domain::{OrgId, UserId};
 
 use super::{Membership, RouteError, Routes, Source};
 use crate::{gate::Members, limits};

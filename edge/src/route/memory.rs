@@ -2,10 +2,7 @@
 
 use std::{hash::RandomState, sync::Arc};
 
-use common::{
-    domain::{DeploymentId, OrgId, ProjectId, UserId},
-    routes::{HostKey, RouteChange, Site},
-};
+use domain::{DeploymentId, OrgId, ProjectId, UserId, addresses::HostKey, changes::RouteChange, site::Site};
 use moka::sync::Cache;
 use quick_cache::UnitWeighter;
 

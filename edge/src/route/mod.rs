@@ -1,7 +1,7 @@
 //! Host → site: the memory of it, the reads that fill it, and the changes that empty it.
 //!
 //! [`memory`] holds what was read together with the `seq` of the reading, [`marks`] which changes were applied since;
-//! [`follow`] applies them. SQL is in `common::db::routes`. Start with [`Routes::site`].
+//! [`follow`] applies them. SQL is in `db::routes`. Start with [`Routes::site`].
 
 pub mod follow;
 pub mod marks;
@@ -16,10 +16,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use common::{
-    domain::{Clock, DeploymentId, ProjectId},
-    routes::{HostKey, Site},
-};
+use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, site::Site};
 use tokio::sync::Mutex;
 
 pub use self::{

@@ -2,11 +2,8 @@
 
 use std::future::Future;
 
-use common::{
-    db::{self, gate_tickets::Ticket, routes::AsOf},
-    domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId},
-    routes::{HostKey, Site},
-};
+use db::{gate_tickets::Ticket, routes::AsOf};
+use domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey, site::Site};
 use sqlx::PgPool;
 
 use super::{Membership, RouteError};
@@ -69,7 +66,7 @@ impl Source for Postgres {
 
 impl From<sqlx::Error> for RouteError {
     fn from(error: sqlx::Error) -> Self {
-        common::telemetry::metrics::postgres_failed("routes");
+        telemetry::metrics::postgres_failed("routes");
         Self::Unreadable(error.to_string().into())
     }
 }

@@ -6,10 +6,11 @@ use std::{
     },
 };
 
-use common::{
-    db::{gate_tickets::Ticket, routes::AsOf},
-    domain::{OrgId, Timestamp, UserId},
-    routes::{Gate, RouteChange, SiteKind, Subject},
+use db::{gate_tickets::Ticket, routes::AsOf};
+use domain::{
+    OrgId, Timestamp, UserId,
+    changes::{RouteChange, Subject},
+    site::{Gate, SiteKind},
 };
 
 use super::*;

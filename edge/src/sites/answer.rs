@@ -3,7 +3,6 @@
 use std::{collections::VecDeque, ops::Range};
 
 use bytes::Bytes;
-use common::store::Span;
 use http::{
     HeaderMap, HeaderValue, Method, Response, StatusCode,
     header::{
@@ -11,6 +10,7 @@ use http::{
         RANGE, VARY,
     },
 };
+use packs::Span;
 
 use super::{
     SiteBody,

@@ -8,9 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use common::{domain::DeploymentId, store::Span};
+use domain::DeploymentId;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
+use packs::Span;
 
 use super::packs::{PackError, Packs};
 use crate::limits::READ_BYTES;

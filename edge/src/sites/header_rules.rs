@@ -1,6 +1,5 @@
 //! What a site's `_headers` does to its answers.
 
-use common::store::manifest::{HeaderRule, Segment};
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
@@ -8,6 +7,7 @@ use http::{
         TRAILER, TRANSFER_ENCODING, UPGRADE, VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
+use packs::manifest::{HeaderRule, Segment};
 
 use super::rules::Rules;
 
@@ -96,8 +96,8 @@ pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers
 
 #[cfg(test)]
 mod tests {
-    use common::store::manifest::Pattern;
     use http::header::{CACHE_CONTROL, LINK};
+    use packs::manifest::Pattern;
 
     use super::*;
 

@@ -23,9 +23,9 @@ mod tests;
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use common::{
-    domain::Clock,
-    routes::{Gate, Site, SiteKind},
+use domain::{
+    Clock,
+    site::{Gate, Site, SiteKind},
 };
 use http::{HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;

@@ -1,11 +1,11 @@
 //! Which form of a file a visitor gets: what `Accept-Encoding` allows, and the smallest of that. And whether it wants a
 //! page: what `Accept` says of HTML.
 
-use common::store::Encoding;
 use http::{
     HeaderMap,
     header::{ACCEPT, ACCEPT_ENCODING},
 };
+use packs::Encoding;
 
 /// How much a visitor wants each coding, in thousandths; nothing said is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,7 @@
 
 use std::{collections::HashMap, sync::OnceLock, time::SystemTime};
 
-use common::{
-    domain::DeploymentId,
-    store::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule},
-};
+use domain::DeploymentId;
 use http::{
     HeaderMap, HeaderValue,
     header::{
@@ -13,6 +10,7 @@ use http::{
         VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
+use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule};
 
 use super::{conditional, header_rules::HeaderChange, pages::NOSNIFF, rules::Rules};
 use crate::front;

@@ -4,14 +4,12 @@ use std::{future::Future, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use common::{
-    domain::{DeploymentId, ProjectId},
-    store::{Manifest, PackStore, StoreError},
-};
+use domain::{DeploymentId, ProjectId};
+use packs::{Manifest, PackStore, StoreError};
 
 use crate::limits::STORE_WAIT;
 
-/// Reads packs. [`common::store::PackStore`], or a test's memory.
+/// Reads packs. [`packs::PackStore`], or a test's memory.
 #[async_trait]
 pub trait Packs: Send + Sync + 'static {
     /// The manifest of a pack.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use common::store::rules::pattern::ENCODED;
 use http::{HeaderValue, Uri};
+use packs::rules::pattern::ENCODED;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::limits::TARGET_BYTES;

@@ -1,9 +1,9 @@
 //! Which of a site's `_redirects` or `_headers` a request meets. What a pattern matches is decided in
-//! [`common::store::rules::pattern`]; here is the finding, which is quick where sites have thousands of rules.
+//! [`packs::rules::pattern`]; here is the finding, which is quick where sites have thousands of rules.
 
 use std::collections::HashMap;
 
-use common::store::{
+use packs::{
     manifest::{Pattern, Segment},
     rules::pattern::Captures,
 };
@@ -62,7 +62,7 @@ fn literal(pattern: &Pattern) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use common::store::rules::redirects;
+    use packs::rules::redirects;
 
     use super::*;
 

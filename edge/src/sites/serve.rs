@@ -1,8 +1,8 @@
 //! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
 
-use common::{
-    domain::DeploymentId,
-    routes::{Gate, Site, SiteKind},
+use domain::{
+    DeploymentId,
+    site::{Gate, Site, SiteKind},
 };
 use http::{HeaderValue, Method, Response, StatusCode, Uri, header::CACHE_CONTROL};
 use percent_encoding::percent_decode_str;

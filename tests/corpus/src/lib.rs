@@ -1,7 +1,7 @@
 //! The corpus of uploads: hostile and unusual archives, each with the answer it must get.
 //!
 //! They are made, not stored: reading how a case is made says what it is about. The table-driven test of the reader
-//! (`common/tests/corpus.rs`) and the black-box tests, which upload each to a running service, go through the same
+//! (`common/packs/tests/store`) and the black-box tests, which upload each to a running service, go through the same
 //! [`cases`]. Start with [`tarball::Tarball`]; a case is added to the file of what it plays with.
 
 mod framing;

@@ -6,21 +6,17 @@ pub mod receive;
 pub(crate) mod record;
 pub mod upload;
 
-use axum::{extract::State, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        deployments::{Activated, Deployment, DeploymentList},
-    },
-    db::{
-        self,
-        audit::{self, Entry},
-        deployments::{ActivateError, DeleteError},
-        projects::{Deploy, Edit, Project},
-    },
-    domain::{DeploymentId, audit::Action, deployment::DeploymentStatus},
-    routes::Addresses,
+use api::{
+    Done, Page,
+    deployments::{Activated, Deployment, DeploymentList},
 };
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    deployments::{ActivateError, DeleteError},
+    projects::{Deploy, Edit, Project},
+};
+use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::DeploymentStatus};
 use serde::Deserialize;
 
 use crate::{
@@ -82,7 +78,7 @@ pub async fn show(
     ),
     responses(
         (status = 200, description = "It is served now", body = Activated),
-        (status = 409, description = "`not_activatable`: it is neither live nor superseded", body = common::api::error::ErrorEnvelope),
+        (status = 409, description = "`not_activatable`: it is neither live nor superseded", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn activate(
@@ -109,7 +105,7 @@ pub async fn activate(
     ),
     responses(
         (status = 200, description = "Deleted", body = Done),
-        (status = 409, description = "`deployment_live`: activate another one first", body = common::api::error::ErrorEnvelope),
+        (status = 409, description = "`deployment_live`: activate another one first", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn delete(

@@ -2,17 +2,14 @@
 
 use std::fs::File;
 
-use common::{
-    db::{
-        audit::{self, Actor, Entry},
-        deployments::{self, Content, UploadError},
-        projects::{Deploy, Permit},
-        repo_deploys::{self, Claim},
-    },
-    domain::{DeploymentId, audit::Action, repo::CommitSha},
-    routes::RouteChange,
-    store::{PublishError, Root},
+use db::{
+    audit::{self, Actor, Entry},
+    deployments::{self, Content, UploadError},
+    projects::{Deploy, Permit},
+    repo_deploys::{self, Claim},
 };
+use domain::{DeploymentId, audit::Action, changes::RouteChange, repo::CommitSha};
+use packs::{PublishError, Root};
 
 use crate::{app::App, error::ApiError};
 

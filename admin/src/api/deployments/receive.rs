@@ -3,15 +3,13 @@
 
 use std::{fs::File, path::Path, time::Duration};
 
+use api::error::ErrorEnvelope;
 use axum::{body::Body, http::HeaderMap, response::Response};
-use common::{
-    api::error::ErrorEnvelope,
-    db::deployments::Origin,
-    domain::limits::{MB, UPLOAD_BYTES},
-    store::PublishError,
-};
+use db::deployments::Origin;
+use domain::limits::{MB, UPLOAD_BYTES};
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
+use packs::PublishError;
 use sha2::{Digest as _, Sha256};
 use tokio::{io::AsyncWriteExt as _, sync::OwnedSemaphorePermit, time::Instant};
 use tracing::Instrument as _;

@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use common::{db::deployments, domain::DeploymentId};
+use db::deployments;
+use domain::DeploymentId;
 
 use crate::{app::App, error::ApiError};
 

@@ -2,21 +2,19 @@
 
 use std::fs::File;
 
+use api::deployments::Uploaded;
 use axum::{
     body::Body,
     extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use common::{
-    api::deployments::Uploaded,
-    db::{
-        deployments::{self, UploadError},
-        projects::{Deploy, Permit},
-    },
-    domain::DeploymentId,
-    store::Root,
+use db::{
+    deployments::{self, UploadError},
+    projects::{Deploy, Permit},
 };
+use domain::DeploymentId;
+use packs::Root;
 
 use super::{
     publish::{self, GoLiveError, Work},

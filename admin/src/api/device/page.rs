@@ -5,10 +5,8 @@
 use std::net::IpAddr;
 
 use axum::{Extension, body::Body, extract::State, http::StatusCode, response::Response};
-use common::{
-    config::CodeHostKind,
-    db::{device_grants, users},
-};
+use config::CodeHostKind;
+use db::{device_grants, users};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 

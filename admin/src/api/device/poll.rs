@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use api::device::{DevicePoll, DeviceToken};
 use axum::{
     extract::State,
     http::{HeaderName, header},
 };
-use common::{
-    api::device::{DevicePoll, DeviceToken},
-    db::{
-        device_grants::{self, Grant, GrantState},
-        tokens,
-    },
-    domain::{Timestamp, UserId, token::TokenKind},
-    secrets::{Purpose, tokens::TokenSecret},
+use db::{
+    device_grants::{self, Grant, GrantState},
+    tokens,
 };
+use domain::{
+    Timestamp, UserId,
+    token::{TokenKind, TokenSecret},
+};
+use secrets::Purpose;
 
 use super::{DeviceCode, opened, whole_seconds};
 use crate::{
@@ -37,11 +38,11 @@ const LABEL: &str = "svc login";
     responses(
         (status = 200, description = "The person said yes: a new `cli` token", body = DeviceToken),
         (status = 400, description = "`authorization_pending`: not yet; `expired_token`: start again; `invalid_request`",
-            body = common::api::error::ErrorEnvelope),
-        (status = 403, description = "`access_denied`: the person said no", body = common::api::error::ErrorEnvelope),
+            body = api::error::ErrorEnvelope),
+        (status = 403, description = "`access_denied`: the person said no", body = api::error::ErrorEnvelope),
         (status = 429, description = "`slow_down`: leave 5 s more between polls; `rate_limit_exceeded`",
-            body = common::api::error::ErrorEnvelope),
-        (status = 502, description = "`code_host_error`: the code host does not answer", body = common::api::error::ErrorEnvelope),
+            body = api::error::ErrorEnvelope),
+        (status = 502, description = "`code_host_error`: the code host does not answer", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn poll(

@@ -1,16 +1,14 @@
 //! `POST /auth/device`.
 
+use api::device::DeviceStart;
 use axum::{
     extract::State,
     http::{HeaderName, header},
 };
-use common::{
-    api::device::DeviceStart,
-    db::device_grants::{self, NewGrant},
-    domain::limits::DEVICE_CODE_LIFETIME,
-    secrets::Purpose,
-};
+use db::device_grants::{self, NewGrant};
+use domain::limits::DEVICE_CODE_LIFETIME;
 use secrecy::ExposeSecret as _;
+use secrets::Purpose;
 
 use super::{DeviceCode, whole_seconds};
 use crate::{app::App, error::ApiError, extract::Json};
@@ -23,7 +21,7 @@ const USER_CODE_TRIES: usize = 3;
     post, path = "/auth/device", tag = "Device-flow login", security(()),
     responses(
         (status = 200, description = "The flow waits for the person", body = DeviceStart),
-        (status = 502, description = "`code_host_error`: the code host does not answer", body = common::api::error::ErrorEnvelope),
+        (status = 502, description = "`code_host_error`: the code host does not answer", body = api::error::ErrorEnvelope),
     ),
 )]
 pub async fn start(State(app): State<App>) -> Result<([(HeaderName, &'static str); 1], Json<DeviceStart>), ApiError> {

@@ -1,6 +1,6 @@
 //! Completes the OpenAPI document: what holds for many operations alike is said here, once.
 
-use common::api::error::ErrorEnvelope;
+use api::error::ErrorEnvelope;
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema as _, ToSchema as _, openapi::OpenApi};
 

@@ -57,7 +57,7 @@ pub async fn docs(Extension(docs): Extension<Arc<Docs>>) -> Response {
 pub async fn root(State(app): State<App>) -> Json<Value> {
     let base = app.config.site.base_url.as_str().trim_end_matches('/');
     Json(serde_json::json!({
-        "service": common::BRAND,
+        "service": domain::BRAND,
         "docs": format!("{base}/docs"),
         "openapi": format!("{base}/openapi.json"),
         "health": format!("{base}/health"),

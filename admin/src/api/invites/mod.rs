@@ -2,17 +2,14 @@
 
 pub mod sent;
 
+use api::{error::ErrorEnvelope, invites::InvitePreview, orgs::Org};
 use axum::{extract::State, http::header, response::IntoResponse};
-use common::{
-    api::{error::ErrorEnvelope, invites::InvitePreview, orgs::Org},
-    db::{
-        audit::{self, Entry},
-        invites::{self, AcceptError},
-        route_changes,
-    },
-    domain::audit::Action,
-    secrets::OpaqueSecret,
+use db::{
+    audit::{self, Entry},
+    invites::{self, AcceptError},
+    route_changes,
 };
+use domain::{audit::Action, opaque::OpaqueSecret};
 
 use crate::{
     api::orgs,

@@ -1,20 +1,17 @@
 //! `/orgs/:name/invites`: inviting people, and thinking better of it.
 
-use axum::{extract::State, http::StatusCode};
-use common::{
-    api::{
-        Done, Page,
-        error::ErrorEnvelope,
-        invites::{CreateInvite, CreatedInvite, Invite, InviteList},
-    },
-    db::{
-        audit::{self, Entry},
-        invites::{self, CreateError},
-        orgs::{self, Admin, Locked},
-    },
-    domain::{InviteId, audit::Action, role::Role},
-    secrets::OpaqueSecret,
+use api::{
+    Done, Page,
+    error::ErrorEnvelope,
+    invites::{CreateInvite, CreatedInvite, Invite, InviteList},
 };
+use axum::{extract::State, http::StatusCode};
+use db::{
+    audit::{self, Entry},
+    invites::{self, CreateError},
+    orgs::{self, Admin, Locked},
+};
+use domain::{InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
 use serde::Deserialize;
 
 use crate::{

@@ -1,19 +1,17 @@
 //! `/orgs/:name/installations`: the code host's installations that members have shared with the org.
 
-use axum::{extract::State, http::StatusCode};
-use common::{
-    api::{
-        Done,
-        error::ErrorEnvelope,
-        vcs::{Installation, InstallationList, ShareInstallation},
-    },
-    db::{
-        audit::{self, Entry},
-        installations::{self, ShareError, UnshareError},
-        orgs::Member,
-    },
-    domain::audit::Action,
+use api::{
+    Done,
+    error::ErrorEnvelope,
+    vcs::{Installation, InstallationList, ShareInstallation},
 };
+use axum::{extract::State, http::StatusCode};
+use db::{
+    audit::{self, Entry},
+    installations::{self, ShareError, UnshareError},
+    orgs::Member,
+};
+use domain::audit::Action;
 use serde::Deserialize;
 
 use crate::{

@@ -1,21 +1,19 @@
 //! `/orgs/:name/members/:login`: roles, and the ends of memberships. Every change ends what an edge remembers of who
 //! may see the org's sites.
 
-use axum::{extract::State, response::IntoResponse};
-use common::{
-    api::{
-        Done,
-        error::ErrorEnvelope,
-        orgs::{Member as MemberView, SetRole},
-    },
-    db::{
-        audit::{self, Entry},
-        org_members::{self, ChangeError, MemberRow},
-        orgs::{self, Member, Owner},
-        route_changes,
-    },
-    domain::{audit::Action, role::Role},
+use api::{
+    Done,
+    error::ErrorEnvelope,
+    orgs::{Member as MemberView, SetRole},
 };
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    org_members::{self, ChangeError, MemberRow},
+    orgs::{self, Member, Owner},
+    route_changes,
+};
+use domain::{audit::Action, role::Role};
 use serde::Deserialize;
 
 use super::view_member;

@@ -5,22 +5,19 @@ pub mod installations;
 pub mod members;
 pub mod tokens;
 
-use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        error::ErrorEnvelope,
-        orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList, RenameOrg},
-    },
-    db::{
-        self,
-        audit::{self, Entry},
-        org_members,
-        orgs::{self, Admin, CreateError, DeleteError, Member, Owner},
-        route_changes,
-    },
-    domain::{OrgId, OrgName, audit::Action, orgs::DisplayName, role::Role},
+use api::{
+    Done, Page,
+    error::ErrorEnvelope,
+    orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList, RenameOrg},
 };
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    org_members,
+    orgs::{self, Admin, CreateError, DeleteError, Member, Owner},
+    route_changes,
+};
+use domain::{OrgId, OrgName, audit::Action, orgs::DisplayName, role::Role};
 
 use crate::{
     app::App,

@@ -1,22 +1,22 @@
 //! `/orgs/:name/tokens`: what the organization itself holds, for machines. They survive who made them.
 
+use api::{
+    Done, Page,
+    error::ErrorEnvelope,
+    tokens::{CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
+};
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        error::ErrorEnvelope,
-        tokens::{CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
-    },
-    db::{
-        self,
-        audit::{self, Entry},
-        org_tokens::{self, CreateError, NewToken},
-        orgs::{self, Admin},
-        route_changes,
-    },
-    domain::{TokenId, audit::Action, token::TokenKind},
-    routes::RouteChange,
-    secrets::tokens::TokenSecret,
+use db::{
+    audit::{self, Entry},
+    org_tokens::{self, CreateError, NewToken},
+    orgs::{self, Admin},
+    route_changes,
+};
+use domain::{
+    TokenId,
+    audit::Action,
+    changes::RouteChange,
+    token::{TokenKind, TokenSecret},
 };
 use serde::Deserialize;
 

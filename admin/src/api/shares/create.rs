@@ -3,27 +3,25 @@
 
 use std::{fs::File, time::Duration};
 
+use api::deployments::Uploaded;
 use axum::{
     body::Body,
     extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use common::{
-    api::deployments::Uploaded,
-    db::{
-        deployments::{Content, Origin},
-        shares::{self, CreateError, NewShare},
-    },
-    domain::{
-        DeploymentId, ShareName, Timestamp,
-        access::SitePassword,
-        limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
-    },
-    routes::RouteChange,
-    store::Published,
+use db::{
+    deployments::{Content, Origin},
+    shares::{self, CreateError, NewShare},
+};
+use domain::{
+    DeploymentId, ShareName, Timestamp,
+    access::SitePassword,
+    changes::RouteChange,
+    limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
 };
 use http::HeaderName;
+use packs::Published;
 use serde::Deserialize;
 
 use crate::{

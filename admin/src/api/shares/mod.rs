@@ -2,19 +2,17 @@
 
 pub mod create;
 
-use axum::{extract::State, response::IntoResponse};
-use common::{
-    api::{
-        Done, Page,
-        shares::{Share, ShareList},
-    },
-    db::{
-        audit::{self, Entry},
-        projects::{self, Administer, Party, Permit},
-        shares,
-    },
-    domain::{ProjectId, ProjectName, audit::Action},
+use api::{
+    Done, Page,
+    shares::{Share, ShareList},
 };
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::{self, Entry},
+    projects::{self, Administer, Party, Permit},
+    shares,
+};
+use domain::{ProjectId, ProjectName, audit::Action};
 
 use crate::{
     app::App,

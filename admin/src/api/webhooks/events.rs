@@ -1,18 +1,16 @@
 //! What the code host's events mean. Unknown ones, and unknown fields, mean nothing.
 
-use common::{
-    db::{
-        audit::{self, Actor, Entry},
-        code_host_grants, installations,
-        repo_deploys::{self, Push},
-        repo_links::{self, Ended},
-        users,
-    },
-    domain::{
-        Timestamp,
-        audit::Action,
-        repo::{CommitSha, RepoName},
-    },
+use db::{
+    audit::{self, Actor, Entry},
+    code_host_grants, installations,
+    repo_deploys::{self, Push},
+    repo_links::{self, Ended},
+    users,
+};
+use domain::{
+    Timestamp,
+    audit::Action,
+    repo::{CommitSha, RepoName},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use sqlx::PgConnection;

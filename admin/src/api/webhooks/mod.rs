@@ -6,11 +6,9 @@
 mod events;
 mod receive;
 
+use api::{error::ErrorEnvelope, webhooks::WebhookTaken};
 use axum::{body::Body, extract::State, http::HeaderMap};
-use common::{
-    api::{error::ErrorEnvelope, webhooks::WebhookTaken},
-    db::webhook_deliveries,
-};
+use db::webhook_deliveries;
 
 use crate::{app::App, error::ApiError, extract::Json};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{body::Body, http::HeaderMap};
-use common::domain::limits::{MB, WEBHOOK_BYTES};
+use domain::limits::{MB, WEBHOOK_BYTES};
 use futures_util::StreamExt as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderName;

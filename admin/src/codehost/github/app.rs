@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use common::domain::{Clock, Timestamp, repo::RepoName};
+use domain::{Clock, Timestamp, repo::RepoName};
 use http::{HeaderMap, StatusCode, header};
 use moka::{Expiry, future::Cache};
 use reqwest::Response;

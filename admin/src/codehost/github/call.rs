@@ -212,7 +212,7 @@ fn next_page(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use common::{config, domain::Clock};
+    use domain::Clock;
     use http::HeaderValue;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::db::users::Identity;
+use db::users::Identity;
 use secrecy::SecretString;
 use serde::Deserialize;
 

@@ -1,9 +1,7 @@
 //! The installations of our app that a person may use, and what each of them reaches.
 
-use common::{
-    db::installations::Seen,
-    domain::{Timestamp, repo::RepoName},
-};
+use db::installations::Seen;
+use domain::{Timestamp, repo::RepoName};
 use secrecy::SecretString;
 use serde::{Deserialize, de::DeserializeOwned};
 use time::OffsetDateTime;

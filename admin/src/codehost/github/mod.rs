@@ -14,7 +14,7 @@ mod tarball;
 mod web;
 
 use async_trait::async_trait;
-use common::{config, domain::Clock};
+use domain::Clock;
 use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path, time::Duration};
 
-use common::domain::{
+use domain::{
     limits::REPO_TARBALL_BYTES,
     repo::{CommitSha, RepoName},
 };

@@ -9,12 +9,10 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
-use common::{
-    db::sign_ins::{self, SignIn},
-    domain::limits::SIGN_IN_LIFE,
-    secrets::{OpaqueSecret, Purpose},
-};
+use db::sign_ins::{self, SignIn};
+use domain::{limits::SIGN_IN_LIFE, opaque::OpaqueSecret};
 use secrecy::SecretString;
+use secrets::Purpose;
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
@@ -66,7 +64,7 @@ pub(in crate::console) async fn begin(
         redirect_uri: &app.console.callback(),
         state: state.expose(),
         // As RFC 7636 defines S256: over the text.
-        challenge: &common::secrets::opaque::encode(&verifier.hash()),
+        challenge: &domain::opaque::encode(&verifier.hash()),
         choose_account: asked.switch.is_some(),
     };
     let Some(there) = app.code_host.web_sign_in(&leaving) else { return Err(ApiError::not_found("page").into()) };

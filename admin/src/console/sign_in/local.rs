@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
-use common::config::CodeHostKind;
+use config::CodeHostKind;
 use serde::Deserialize;
 
 use super::{form_targets, reason, signed_in};

@@ -11,7 +11,8 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
-use common::{config::CodeHostKind, db::users::User};
+use config::CodeHostKind;
+use db::users::User;
 use serde::Deserialize;
 use sqlx::PgConnection;
 

@@ -3,18 +3,16 @@
 
 use std::{fs::File, time::Duration};
 
-use common::{
-    db::{
-        audit::Actor,
-        deployments::{self, Origin, UploadError},
-        repo_deploys::{self, Claim, Reader, Target},
-    },
-    domain::{
-        DeploymentId,
-        repo::{CommitSha, RepoName},
-    },
-    store::{PublishError, Root},
+use db::{
+    audit::Actor,
+    deployments::{self, Origin, UploadError},
+    repo_deploys::{self, Claim, Reader, Target},
 };
+use domain::{
+    DeploymentId,
+    repo::{CommitSha, RepoName},
+};
+use packs::{PublishError, Root};
 use secrecy::SecretString;
 
 use crate::{

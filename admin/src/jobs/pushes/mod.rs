@@ -5,10 +5,8 @@ mod deploy;
 
 use std::time::Duration;
 
-use common::{
-    db::repo_deploys::{self, Claim},
-    domain::Timestamp,
-};
+use db::repo_deploys::{self, Claim};
+use domain::Timestamp;
 
 use self::deploy::Outcome;
 use super::{Batch, Job};

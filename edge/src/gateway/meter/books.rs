@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::domain::{CompletionId, usage::UsageRow};
+use domain::{CompletionId, usage::UsageRow};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,

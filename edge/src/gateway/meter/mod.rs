@@ -2,7 +2,7 @@
 //!
 //! [`Meter::admit`] reserves in Redis what a completion can use at most; the [`Ticket`] it gives is settled with what was
 //! really used. From then on [`books`] answer for the completion until Postgres has its row, in memory and in the
-//! [`journal`]; [`settle`] brings it there and keeps Redis true. The scripts are in `common::redis::budgets`.
+//! [`journal`]; [`settle`] brings it there and keeps Redis true. The scripts are in `live::budgets`.
 //!
 //! Nothing is lost and nothing counted twice, whoever is killed when:
 //! - A completion has an id from its admission on, and Postgres takes a row with the same id once.
@@ -21,22 +21,18 @@ mod ticket;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use common::{
-    config::Config,
-    db::{self, ai_usage::Base},
-    domain::{
-        Clock, CompletionId,
-        models::Model,
-        month::{Month, next_midnight},
-        usage::{Microcents, UsageRow},
-    },
-    redis::{
-        Redis, RedisError,
-        budgets::{Budget, Used, Verdict},
-    },
-    telemetry::metrics::postgres_failed,
+use config::{Config, models::Model};
+use domain::{
+    Clock, CompletionId,
+    month::{Month, next_midnight},
+    usage::{Base, Microcents, UsageRow},
+};
+use live::{
+    Redis, RedisError,
+    budgets::{Budget, Used, Verdict},
 };
 use sqlx::PgPool;
+use telemetry::metrics::postgres_failed;
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},

@@ -2,18 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use common::{
-    db::ai_usage::{self, DaySpent},
-    domain::{Account, Clock, CompletionId, Timestamp, usage::UsageRow},
-    redis::{
-        Redis, RedisError,
-        budgets::Open,
-        leases::{Epoch, RENEW_EVERY},
-    },
-    telemetry::metrics::postgres_failed,
+use db::ai_usage;
+use domain::{
+    Account, Clock, CompletionId, Timestamp,
+    usage::{DaySpent, UsageRow},
 };
 use futures_util::future::join_all;
+use live::{
+    Redis, RedisError,
+    budgets::Open,
+    leases::{Epoch, RENEW_EVERY},
+};
 use sqlx::PgPool;
+use telemetry::metrics::postgres_failed;
 use time::Date;
 use tokio::{
     sync::watch,

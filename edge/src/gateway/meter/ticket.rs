@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use common::domain::{
+use config::models::Model;
+use domain::{
     CompletionId,
-    models::Model,
     usage::{Microcents, UsageRow},
 };
 

@@ -1,7 +1,4 @@
-use common::{
-    config::{Gateway, gateway::Quirks},
-    domain::models::Models,
-};
+use config::{Gateway, gateway::Quirks, models::Models};
 use http::StatusCode;
 
 use super::*;

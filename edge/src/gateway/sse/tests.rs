@@ -1,4 +1,4 @@
-use common::{config::Gateway, domain::models::Models};
+use config::{Gateway, models::Models};
 use proptest::prelude::*;
 
 use super::*;

@@ -13,9 +13,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use common::{
-    config::Gateway as Config,
-    domain::models::{Access, Provider},
+use config::{
+    Gateway as Config,
+    models::{Access, Provider},
 };
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use http_body_util::Full;

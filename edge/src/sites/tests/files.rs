@@ -1,8 +1,8 @@
 //! Which file a path is, and what is sent when it is none.
 
-use common::{
-    domain::Timestamp,
-    routes::{Gate, SiteKind},
+use domain::{
+    Timestamp,
+    site::{Gate, SiteKind},
 };
 use http::Request;
 

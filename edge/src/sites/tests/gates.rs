@@ -1,8 +1,9 @@
 //! The gate before a site.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::{domain::access::SitePassword, secrets::passwords};
+use domain::access::SitePassword;
 use http::Request;
+use secrets::passwords;
 
 use super::*;
 use crate::{gate::FORM_PATH, limits::GUESSES_PER_MINUTE};

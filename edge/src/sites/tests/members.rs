@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::secrets::{OpaqueSecret, opaque};
+use domain::opaque::{self, OpaqueSecret};
 use http::Request;
 
 use super::*;

@@ -18,26 +18,25 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use common::{
-    db::gate_tickets::Ticket,
-    domain::{Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId},
-    routes::{Gate, Site, SiteKind},
-    secrets::MasterKey,
-    store::{
-        Encoding, FileEntry, Manifest, Span,
-        rules::{headers, redirects},
-    },
+use db::gate_tickets::Ticket;
+use domain::{
+    Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    site::{Gate, Site, SiteKind},
 };
 use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
+use packs::{
+    Encoding, FileEntry, Manifest, Span,
+    rules::{headers, redirects},
+};
+use secrets::MasterKey;
 use sha2::{Digest as _, Sha256};
 
+use super::{PackError, Packs, RecentDeployments, SiteBody, Sites, Visit};
 use crate::{
     gate::{Gatekeeper, Members},
     route::{Membership, RouteError},
 };
-
-use super::{PackError, Packs, RecentDeployments, SiteBody, Sites, Visit};
 
 const NOW: i64 = 1_800_000_000_000;
 /// `NOW` as `Last-Modified` has it.

@@ -1,6 +1,6 @@
 //! `_redirects` and `_headers` at work.
 
-use common::routes::Gate;
+use domain::site::Gate;
 use http::Request;
 
 use super::*;
@@ -65,6 +65,6 @@ async fn headers_are_set_on_whatever_is_a_file() {
     assert_eq!(world.get("/r").await.header("x-frame-options"), "");
 
     // What a site says of caching does not open its gate.
-    world.site.gate = Gate::Org(common::domain::OrgId::new(now()));
+    world.site.gate = Gate::Org(domain::OrgId::new(now()));
     assert_eq!(world.get("/a.js").await.header("cache-control"), "private, no-store");
 }

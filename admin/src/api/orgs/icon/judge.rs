@@ -1,7 +1,7 @@
 //! What an uploaded icon's bytes are. Nothing is decoded here: an image is walked by the lengths that it says of itself, so
 //! that one which was cut off is not stored as if it could be seen, and one that would fill a browser's memory is not shown.
 
-use common::domain::orgs::IconFormat;
+use domain::orgs::IconFormat;
 use imagesize::ImageType;
 
 /// Pixels of a side, at most. Decoded, this many by this many are 64 MB.

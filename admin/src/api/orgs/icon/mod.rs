@@ -3,22 +3,20 @@
 
 mod judge;
 
+use api::{Done, error::ErrorEnvelope, orgs::IconStored};
 use axum::{
     body::Body,
     extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use common::{
-    api::{Done, error::ErrorEnvelope, orgs::IconStored},
-    db::{
-        audit::{self, Entry},
-        installations,
-        org_icons::{self, Icon},
-        orgs::{self, Admin},
-    },
-    domain::{OrgName, audit::Action, limits::ICON_BYTES},
+use db::{
+    audit::{self, Entry},
+    installations,
+    org_icons::{self, Icon},
+    orgs::{self, Admin},
 };
+use domain::{OrgName, audit::Action, limits::ICON_BYTES};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;

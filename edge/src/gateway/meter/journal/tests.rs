@@ -1,4 +1,4 @@
-use common::domain::{Timestamp, TokenId, UserId, usage::Microcents};
+use domain::{Timestamp, TokenId, UserId, usage::Microcents};
 
 use super::*;
 

@@ -1,0 +1,46 @@
+//! Configuration: one optional `svc.toml`, overridden by environment `SVC__SECTION__KEY`.
+//!
+//! Each section is a file of its own, where every key is documented. Unknown keys are errors that name the nearest
+//! known one. Both programs and both tools call [`Config::load`] once, at their start.
+
+mod load;
+pub mod models;
+mod sections;
+
+pub use load::ConfigError;
+pub use sections::gateway::{self, Gateway};
+pub use sections::{
+    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Store,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Domains and public addresses.
+    pub site: Site,
+    /// The database.
+    pub postgres: Postgres,
+    /// The cache and message bus.
+    pub redis: Redis,
+    /// The object store for deployment packs.
+    pub store: Store,
+    /// The edge program.
+    pub edge: Edge,
+    /// The admin program.
+    pub admin: Admin,
+    /// Who people sign in with.
+    pub code_host: CodeHost,
+    /// The AI gateway.
+    pub gateway: Gateway,
+    /// Plans and payment.
+    pub billing: Billing,
+    /// Letters to people.
+    pub mail: Mail,
+    /// Rate limits.
+    pub limits: Limits,
+    /// Keys.
+    pub secrets: Secrets,
+}

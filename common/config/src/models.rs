@@ -1,0 +1,231 @@
+//! The models of the AI gateway: which there are, who serves them, what they cost.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use domain::BRAND;
+use secrecy::SecretString;
+use url::Url;
+
+use crate::gateway::{Gateway, Quirks};
+
+/// Largest `max_tokens` of a request, and what it is when the request names none.
+pub const MAX_TOKENS: u64 = 4096;
+
+/// The models there are.
+#[derive(Debug, Clone)]
+pub struct Models(BTreeMap<String, Arc<Model>>);
+
+/// A model.
+#[derive(Debug)]
+pub struct Model {
+    /// `svc/…`.
+    pub id: String,
+    /// Who serves it.
+    pub provider: Arc<Provider>,
+    /// What its provider calls it.
+    pub upstream: String,
+    /// Cents for a million tokens read.
+    pub input_cents: u32,
+    /// Cents for a million tokens written.
+    pub output_cents: u32,
+}
+
+/// Who serves models.
+#[derive(Debug)]
+pub struct Provider {
+    /// As the configuration and the records of usage call it.
+    pub name: String,
+    /// As `GET /v1/models` does.
+    pub owned_by: String,
+    /// Where its paths begin, without a slash at the end.
+    pub base_url: Url,
+    /// How we are admitted there.
+    pub access: Access,
+    /// Where it differs from `OpenAI`.
+    pub quirks: Quirks,
+}
+
+/// How we are admitted to a provider.
+#[derive(Debug)]
+pub enum Access {
+    /// With a key.
+    Key(SecretString),
+    /// Without one: the server of `gateway.provider_url`.
+    Open,
+    /// Not at all: this environment variable holds no key.
+    Missing(String),
+}
+
+/// Why a catalog cannot be made of the configuration.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum InvalidModels {
+    /// A model's id is not of the form `svc/name`.
+    #[error(
+        "gateway.models: {0} is not an id of the form {BRAND}/<name> with letters, digits, dots, hyphens and underscores"
+    )]
+    Id(String),
+    /// A model's provider is not there.
+    #[error("gateway.models: the provider {provider} of {model} is not one of gateway.providers")]
+    Provider {
+        /// The model.
+        model: String,
+        /// The provider it names.
+        provider: String,
+    },
+    /// The address is not of HTTP.
+    #[error("{0} must be an http:// or https:// address without a query")]
+    Address(String),
+    /// A key without the server it is for.
+    #[error("gateway.provider_api_key is for gateway.provider_url, which is not set")]
+    KeyWithoutUrl,
+}
+
+impl Models {
+    /// What the configuration says; `variable` reads the environment.
+    pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidModels> {
+        if config.provider_url.is_none() && config.provider_api_key.is_some() {
+            return Err(InvalidModels::KeyWithoutUrl);
+        }
+        let providers = (config.providers.iter())
+            .map(|(name, provider)| {
+                let (key, url, access, quirks) = if let Some(url) = &config.provider_url {
+                    let access = config.provider_api_key.clone().filter(|key| !key.is_empty()).map(SecretString::from);
+                    ("gateway.provider_url".to_owned(), url, access.map_or(Access::Open, Access::Key), None)
+                } else {
+                    let key = variable(&provider.api_key_env).filter(|key| !key.trim().is_empty());
+                    let access = key.map_or_else(
+                        || Access::Missing(provider.api_key_env.clone()),
+                        |key| Access::Key(key.trim().to_owned().into()),
+                    );
+                    let quirks = Some(provider.quirks.clone());
+                    (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
+                };
+                let provider = Provider {
+                    name: name.clone(),
+                    owned_by: provider.owned_by.clone(),
+                    base_url: base(url).ok_or(InvalidModels::Address(key))?,
+                    access,
+                    quirks: quirks.unwrap_or_default(),
+                };
+                Ok((name.as_str(), Arc::new(provider)))
+            })
+            .collect::<Result<BTreeMap<_, _>, InvalidModels>>()?;
+        let models = config.models.iter().map(|(id, model)| {
+            if !is_id(id) {
+                return Err(InvalidModels::Id(id.clone()));
+            }
+            let provider = providers
+                .get(model.provider.as_str())
+                .ok_or_else(|| InvalidModels::Provider { model: id.clone(), provider: model.provider.clone() })?;
+            let model = Model {
+                id: id.clone(),
+                provider: provider.clone(),
+                upstream: model.upstream.clone(),
+                input_cents: model.input_cents,
+                output_cents: model.output_cents,
+            };
+            Ok((id.clone(), Arc::new(model)))
+        });
+        Ok(Self(models.collect::<Result<_, _>>()?))
+    }
+
+    /// The model with this id.
+    pub fn find(&self, id: &str) -> Option<&Arc<Model>> {
+        self.0.get(id)
+    }
+
+    /// All of them, sorted by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.0.values()
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    let name = id.strip_prefix(BRAND).and_then(|rest| rest.strip_prefix('/'));
+    name.is_some_and(|name| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+    })
+}
+
+/// The address under which a provider's paths stand: a bare host gets `/v1`, as the wire format has it.
+fn base(url: &Url) -> Option<Url> {
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return None;
+    }
+    let mut base = url.clone();
+    let path = url.path().trim_end_matches('/');
+    base.set_path(if path.is_empty() { "/v1" } else { path });
+    Some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models(change: impl FnOnce(&mut Gateway)) -> Result<Models, InvalidModels> {
+        let mut config = Gateway::default();
+        change(&mut config);
+        Models::of(&config, |name| (name == "MISTRAL_API_KEY").then(|| "key-of-mistral".to_owned()))
+    }
+
+    #[test]
+    fn eight_models_are_shipped_with_the_prices_of_the_contract() {
+        let models = models(|_| {}).unwrap();
+        let table: Vec<_> = models
+            .iter()
+            .map(|model| (model.id.as_str(), model.provider.name.as_str(), model.input_cents, model.output_cents))
+            .collect();
+        assert_eq!(
+            table,
+            [
+                ("svc/gpt-oss-120b", "scaleway", 25, 100),
+                ("svc/gpt-oss-20b", "ovhcloud", 10, 40),
+                ("svc/llama-3.3-70b-instruct", "scaleway", 135, 135),
+                ("svc/mistral-large", "mistral", 300, 900),
+                ("svc/mistral-medium", "mistral", 60, 300),
+                ("svc/mistral-small", "mistral", 15, 45),
+                ("svc/qwen3-32b", "ovhcloud", 15, 45),
+                ("svc/qwen3-coder-30b", "scaleway", 30, 120),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_provider_is_open_to_us_once_its_variable_holds_a_key() {
+        let models = models(|_| {}).unwrap();
+        let access = |id: &str| &models.find(id).unwrap().provider.access;
+        assert!(matches!(access("svc/mistral-small"), Access::Key(_)));
+        assert!(matches!(access("svc/gpt-oss-20b"), Access::Missing(name) if name == "OVH_AI_ENDPOINTS_ACCESS_TOKEN"));
+    }
+
+    #[test]
+    fn one_server_can_stand_for_all_and_never_sees_their_keys() {
+        for (given, base) in [
+            ("http://127.0.0.1:9", "http://127.0.0.1:9/v1"),
+            ("http://127.0.0.1:9/", "http://127.0.0.1:9/v1"),
+            ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"),
+            ("http://127.0.0.1:9/v1/", "http://127.0.0.1:9/v1"),
+            ("https://x.example/openai", "https://x.example/openai"),
+        ] {
+            let models = models(|config| config.provider_url = Some(given.parse().unwrap())).unwrap();
+            for model in models.iter() {
+                assert_eq!(model.provider.base_url.as_str(), base);
+                assert!(matches!(model.provider.access, Access::Open));
+                assert_eq!(model.provider.quirks, Quirks::default());
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let wrong = |change: fn(&mut Gateway)| models(change).unwrap_err().to_string();
+        assert!(wrong(|c| c.provider_api_key = Some("x".into())).contains("provider_url"));
+        assert!(wrong(|c| c.provider_url = Some("ftp://x".parse().unwrap())).contains("gateway.provider_url"));
+        let move_model = |config: &mut Gateway| {
+            let model = config.models.remove("svc/mistral-small").unwrap();
+            config.models.insert("gpt-5".into(), model);
+        };
+        assert!(wrong(move_model).contains("gpt-5"));
+        assert!(wrong(|c| drop(c.providers.remove("scaleway"))).contains("scaleway"));
+    }
+}

@@ -1,0 +1,57 @@
+//! `[edge]`: the program that serves sites.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::address;
+
+/// `[edge]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Edge {
+    /// Where plain HTTP is accepted.
+    pub listen_http: SocketAddr,
+    /// Where HTTPS is accepted.
+    pub listen_https: SocketAddr,
+    /// The admins, as `host:port`.
+    pub admin_upstreams: Vec<String>,
+    /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
+    pub trusted_proxies: Vec<String>,
+    /// What plain HTTP does.
+    pub http_mode: HttpMode,
+    /// Worker threads; one a core when 0.
+    pub threads: usize,
+    /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too. When
+    /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
+    /// is for trying svc out.
+    pub spool: Option<PathBuf>,
+    /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
+    /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
+    pub metrics_listen: Option<SocketAddr>,
+}
+
+impl Default for Edge {
+    fn default() -> Self {
+        Self {
+            listen_http: address("127.0.0.1:8080"),
+            listen_https: address("127.0.0.1:8443"),
+            admin_upstreams: vec!["127.0.0.1:8081".into()],
+            trusted_proxies: Vec::new(),
+            http_mode: HttpMode::Redirect,
+            threads: 0,
+            spool: None,
+            metrics_listen: None,
+        }
+    }
+}
+
+/// What plain HTTP does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HttpMode {
+    /// 308 to HTTPS.
+    Redirect,
+    /// Serves sites as HTTPS does; for machines without certificates. Gated sites still redirect.
+    Serve,
+}

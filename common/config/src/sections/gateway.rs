@@ -1,0 +1,135 @@
+//! `[gateway]`: the models of the AI gateway, who serves them, and how far they are trusted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::url;
+
+/// `[gateway]`.
+///
+/// `providers` and `models` are tables. Written in the configuration, a table replaces the shipped one whole, so that a
+/// model that is not written there does not exist.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gateway {
+    /// Who serves models, by name.
+    pub providers: BTreeMap<String, Provider>,
+    /// The models, by id: `svc/…`.
+    pub models: BTreeMap<String, Model>,
+    /// When set, every provider is reached there, with [`Self::provider_api_key`] and without its quirks: for trying the
+    /// gateway out against any server that speaks `OpenAI`'s wire format. With `/v1` at its end or without.
+    pub provider_url: Option<Url>,
+    /// The key for [`Self::provider_url`]. Without one no `Authorization` is sent there; a provider's own key never is.
+    pub provider_api_key: Option<String>,
+    /// Seconds a provider may take to begin its answer. One that is not streamed begins when all of it is there.
+    pub first_byte_seconds: u32,
+    /// Seconds without a byte after which an answer that has begun is given up.
+    pub idle_seconds: u32,
+    /// Origins whose pages may call the gateway from a browser (`https://app.example.com`, or `*`); none by default,
+    /// because a key in a web page is everybody's.
+    pub cors_origins: Vec<String>,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            providers: shipped_providers(),
+            models: shipped_models(),
+            provider_url: None,
+            provider_api_key: None,
+            first_byte_seconds: 300,
+            idle_seconds: 60,
+            cors_origins: Vec::new(),
+        }
+    }
+}
+
+/// One of `gateway.providers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Whom `GET /v1/models` names.
+    pub owned_by: String,
+    /// Where it is. Without a path, `/v1` is added; with one, it is taken as it stands.
+    pub base_url: Url,
+    /// The environment variable that holds our key there. While it is empty, the provider's models answer 503.
+    pub api_key_env: String,
+    /// Where it differs from `OpenAI`.
+    #[serde(default)]
+    pub quirks: Quirks,
+}
+
+/// Fields of a request that a provider refuses or calls otherwise. Nothing by default: fields pass as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quirks {
+    /// Fields that are left out.
+    pub drop: Vec<String>,
+    /// Fields that have another name there. When a request has both, the one that has that name already is kept.
+    pub rename: BTreeMap<String, String>,
+}
+
+/// One of `gateway.models`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// One of `gateway.providers`.
+    pub provider: String,
+    /// What the provider calls it.
+    pub upstream: String,
+    /// Cents for a million tokens read.
+    pub input_cents: u32,
+    /// Cents for a million tokens written.
+    pub output_cents: u32,
+}
+
+fn shipped_providers() -> BTreeMap<String, Provider> {
+    // Mistral refuses fields that it does not know with 422. It reports usage without being asked.
+    let mistral = Quirks {
+        drop: ["logit_bias", "logprobs", "metadata", "service_tier", "store", "stream_options", "top_logprobs", "user"]
+            .map(str::to_owned)
+            .into(),
+        rename: [("max_completion_tokens", "max_tokens"), ("seed", "random_seed")]
+            .map(|(ours, theirs)| (ours.to_owned(), theirs.to_owned()))
+            .into(),
+    };
+    // These two run vLLM: `store` is the one common field that it does not have.
+    let vllm = Quirks { drop: vec!["store".to_owned()], rename: BTreeMap::new() };
+    [
+        ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", mistral),
+        ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", vllm.clone()),
+        (
+            "ovhcloud",
+            "OVHcloud",
+            "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1",
+            "OVH_AI_ENDPOINTS_ACCESS_TOKEN",
+            vllm,
+        ),
+    ]
+    .map(|(name, owned_by, base_url, api_key_env, quirks)| {
+        let provider =
+            Provider { owned_by: owned_by.into(), base_url: url(base_url), api_key_env: api_key_env.into(), quirks };
+        (name.to_owned(), provider)
+    })
+    .into()
+}
+
+fn shipped_models() -> BTreeMap<String, Model> {
+    [
+        ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45),
+        ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300),
+        ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900),
+        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135),
+        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120),
+        ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100),
+        ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40),
+        ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45),
+    ]
+    .map(|(id, provider, upstream, input_cents, output_cents)| {
+        let model = Model { provider: provider.into(), upstream: upstream.into(), input_cents, output_cents };
+        (id.to_owned(), model)
+    })
+    .into()
+}

@@ -1,0 +1,42 @@
+//! The sections of the configuration, one file each. Every key is documented where it is defined.
+
+mod admin;
+mod billing;
+mod code_host;
+mod edge;
+pub mod gateway;
+mod limits;
+mod mail;
+mod postgres;
+mod redis;
+mod secrets;
+mod site;
+mod store;
+
+use std::net::SocketAddr;
+
+use url::Url;
+
+pub use self::{
+    admin::Admin,
+    billing::Billing,
+    code_host::{CodeHost, CodeHostKind},
+    edge::{Edge, HttpMode},
+    limits::Limits,
+    mail::Mail,
+    postgres::Postgres,
+    redis::Redis,
+    secrets::Secrets,
+    site::Site,
+    store::Store,
+};
+
+#[expect(clippy::expect_used, reason = "only constants are parsed")]
+fn url(text: &str) -> Url {
+    text.parse().expect("a constant URL")
+}
+
+#[expect(clippy::expect_used, reason = "only constants are parsed")]
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("a constant address")
+}

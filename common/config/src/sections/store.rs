@@ -1,0 +1,28 @@
+//! `[store]`: where deployment packs are kept.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::url;
+
+/// `[store]`: where deployment packs are kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Store {
+    /// `file:///folder` or `s3://bucket/prefix`.
+    pub url: Url,
+    /// The S3 server's address; AWS when absent.
+    pub endpoint: Option<String>,
+    /// The S3 region.
+    pub region: Option<String>,
+    /// The S3 access key.
+    pub access_key: Option<String>,
+    /// The S3 secret key.
+    pub secret_key: Option<String>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: url("file:///var/lib/svc/store"), endpoint: None, region: None, access_key: None, secret_key: None }
+    }
+}

@@ -1,0 +1,201 @@
+//! The audit log: who did what to which org or project. Entries are only ever added; the database refuses the rest.
+//!
+//! Everything in an entry is a value of its time: a deleted user, token, org or project stays readable. The log of an
+//! org or project is reached through it, so only while it exists; a later one of the same name has a log of its own.
+
+use domain::{
+    AuditId, OrgId, OrgName, ProjectId, ProjectName, Timestamp, TokenId, UserId,
+    audit::{Action, ActorKind},
+};
+use serde_json::{Map, Value};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{
+    orgs,
+    projects::{Administer, AtLeast, Permit, Project},
+    users::User,
+};
+
+/// Who did it, and with which token.
+#[derive(Debug, Clone, Copy)]
+pub enum Actor<'a> {
+    /// A person, by a token or, without one, in the console.
+    User {
+        /// Who.
+        id: &'a UserId,
+        /// As they are called now.
+        login: &'a str,
+        /// The token presented.
+        token: Option<&'a TokenId>,
+    },
+    /// An org, by one of its deploy tokens.
+    DeployToken {
+        /// The token presented.
+        id: &'a TokenId,
+        /// What the org calls it.
+        label: Option<&'a str>,
+    },
+    /// The code host, by a webhook: the account that pushed.
+    CodeHost(Option<&'a str>),
+    /// The service itself.
+    Platform,
+}
+
+impl<'a> Actor<'a> {
+    /// A person.
+    pub fn user(user: &'a User, token: Option<&'a TokenId>) -> Self {
+        Self::User { id: &user.id, login: &user.vcs_login, token }
+    }
+
+    fn columns(self) -> (ActorKind, Option<&'a str>, Option<&'a str>, Option<&'a str>) {
+        match self {
+            Self::User { id, login, token } => {
+                (ActorKind::User, Some(id.as_str()), Some(login), token.map(TokenId::as_str))
+            }
+            Self::DeployToken { id, label } => (ActorKind::DeployToken, None, label, Some(id.as_str())),
+            Self::CodeHost(account) => (ActorKind::CodeHost, None, account, None),
+            Self::Platform => (ActorKind::Platform, None, None, None),
+        }
+    }
+}
+
+/// A change to record. Made with [`Entry::of_project`] or [`Entry::of_org`].
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
+    /// Who.
+    pub actor: Actor<'a>,
+    /// The org it was done to, or whose project it was done to.
+    pub org: Option<(&'a OrgId, &'a OrgName)>,
+    /// The project it was done to.
+    pub project: Option<(&'a ProjectId, &'a ProjectName)>,
+    /// What.
+    pub action: Action,
+    /// What else there is to say. Never a secret: no password, no variable's value, no token.
+    pub detail: Map<String, Value>,
+}
+
+impl<'a> Entry<'a> {
+    /// Something done to a project, and to the org that it belongs to.
+    pub fn of_project(actor: Actor<'a>, action: Action, project: &'a Project) -> Self {
+        Self {
+            actor,
+            org: project.org_id.as_ref().zip(project.org.as_ref()),
+            project: Some((&project.id, &project.name)),
+            action,
+            detail: Map::new(),
+        }
+    }
+
+    /// Something done to an org.
+    pub fn of_org(actor: Actor<'a>, action: Action, id: &'a OrgId, name: &'a OrgName) -> Self {
+        Self { actor, org: Some((id, name)), project: None, action, detail: Map::new() }
+    }
+
+    /// Says more. Never a secret.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.detail.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// Records, in the transaction of the change itself, that it was made. Before [`super::route_changes::record`], which
+/// wants to be last.
+pub async fn record(conn: &mut PgConnection, entry: &Entry<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
+    let (kind, user, name, token) = entry.actor.columns();
+    sqlx::query!(
+        "INSERT INTO audit_log (id, created_at, action, actor_kind, actor_user_id, actor_name, token_id,
+                                org_id, org_name, project_id, project_name, detail)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        AuditId::new(now) as AuditId,
+        now as Timestamp,
+        entry.action.as_str(),
+        kind as ActorKind,
+        user,
+        name,
+        token,
+        entry.org.map(|(id, _)| id.as_str()),
+        entry.org.map(|(_, name)| name.as_str()),
+        entry.project.map(|(id, _)| id.as_str()),
+        entry.project.map(|(_, name)| name.as_str()),
+        // jsonb takes no NUL.
+        Value::Object(without_nul(&entry.detail)),
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// An entry as it was recorded.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Its id.
+    pub id: AuditId,
+    /// When.
+    pub created_at: Timestamp,
+    /// What: an [`Action`]'s word. A newer program may have written one that this one does not know.
+    pub action: String,
+    /// Who.
+    pub actor_kind: ActorKind,
+    /// Their name then.
+    pub actor_name: Option<String>,
+    /// With which token.
+    pub token_id: Option<TokenId>,
+    /// To which org, as it was called then.
+    pub org_name: Option<OrgName>,
+    /// To which project, as it was called then.
+    pub project_name: Option<ProjectName>,
+    /// What else there is to say.
+    pub detail: Value,
+}
+
+/// What was done to the project, newest first: at most `rows`, older than `before`.
+pub async fn page_of_project(
+    db: impl PgExecutor<'_>,
+    project: &Permit<impl AtLeast<Administer>>,
+    before: Option<&AuditId>,
+    rows: i64,
+) -> Result<Vec<Recorded>, sqlx::Error> {
+    sqlx::query_as!(
+        Recorded,
+        r#"SELECT id AS "id: AuditId", created_at AS "created_at: Timestamp", action,
+                  actor_kind AS "actor_kind: ActorKind", actor_name, token_id AS "token_id: TokenId",
+                  org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
+           FROM audit_log WHERE project_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
+        project.id.as_str(),
+        before.map(AuditId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// What was done to the org and to its projects while they were its, newest first: at most `rows`, older than `before`.
+pub async fn page_of_org(
+    db: impl PgExecutor<'_>,
+    org: &orgs::Permit<impl orgs::AtLeast<orgs::Admin>>,
+    before: Option<&AuditId>,
+    rows: i64,
+) -> Result<Vec<Recorded>, sqlx::Error> {
+    sqlx::query_as!(
+        Recorded,
+        r#"SELECT id AS "id: AuditId", created_at AS "created_at: Timestamp", action,
+                  actor_kind AS "actor_kind: ActorKind", actor_name, token_id AS "token_id: TokenId",
+                  org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
+           FROM audit_log WHERE org_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
+        org.id.as_str(),
+        before.map(AuditId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+fn without_nul(detail: &Map<String, Value>) -> Map<String, Value> {
+    let clean = |text: &str| text.replace('\0', "\u{fffd}");
+    let value = |value: &Value| match value {
+        Value::String(text) => Value::String(clean(text)),
+        other => other.clone(),
+    };
+    detail.iter().map(|(key, said)| (key.clone(), value(said))).collect()
+}

@@ -1,0 +1,126 @@
+//! Certificates: the chain in the clear, the private key sealed with the master key.
+
+use domain::{CertificateId, Timestamp};
+use secrets::{MasterKey, Purpose, master_key::Unopenable};
+use sqlx::{PgConnection, PgPool};
+
+/// A certificate as stored.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The row; the sealed key opens for this row only.
+    pub id: CertificateId,
+    /// DNS names it covers, wildcards as `*.name`.
+    pub names: Vec<String>,
+    /// Leaf first, PEM.
+    pub chain_pem: String,
+    /// The private key, sealed.
+    pub sealed_key: Vec<u8>,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
+    /// Stored at.
+    pub created_at: Timestamp,
+}
+
+/// A certificate to store.
+#[derive(Clone)]
+pub struct NewCertificate<'a> {
+    /// DNS names it covers, wildcards as `*.name`.
+    pub names: &'a [String],
+    /// Leaf first, PEM.
+    pub chain_pem: &'a str,
+    /// The private key, PEM, in the clear.
+    pub key_pem: &'a str,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
+}
+
+impl Certificate {
+    /// The private key, PEM.
+    pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, Unopenable> {
+        master.open(Purpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
+    }
+}
+
+/// Seals the key and stores the certificate; drops those that have expired.
+pub async fn store(
+    conn: &mut PgConnection,
+    master: &MasterKey,
+    certificate: &NewCertificate<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let id = CertificateId::new(now);
+    let sealed = master.seal(Purpose::CertificateKeys, id.as_str().as_bytes(), certificate.key_pem.as_bytes());
+    sqlx::query!(
+        "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        id.as_str(),
+        certificate.names,
+        certificate.chain_pem,
+        sealed,
+        certificate.not_before.as_datetime(),
+        certificate.not_after.as_datetime(),
+        now.as_datetime(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now.as_datetime()).execute(conn).await?;
+    Ok(())
+}
+
+/// The newest certificate that covers any of `names`: one that is valid now before others, and then one that covers the
+/// first of them.
+pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
+    sqlx::query_as!(
+        Certificate,
+        r#"SELECT id AS "id: CertificateId", names, chain_pem, sealed_key, not_before AS "not_before: Timestamp",
+                  not_after AS "not_after: Timestamp", created_at AS "created_at: Timestamp"
+           FROM certificates WHERE names && $1
+           ORDER BY not_before <= $2 AND not_after > $2 DESC, $1[1] = ANY (names) DESC, created_at DESC LIMIT 1"#,
+        names,
+        now.as_datetime(),
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// What an operator is told of a certificate.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The row.
+    pub id: CertificateId,
+    /// DNS names it covers.
+    pub names: Vec<String>,
+    /// Leaf first, PEM.
+    pub chain_pem: String,
+    /// Valid until.
+    pub not_after: Timestamp,
+}
+
+/// The certificates, those that end first first: at most `limit`, after `after`.
+pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
+    sqlx::query_as!(
+        Listed,
+        r#"SELECT id AS "id: CertificateId", names, chain_pem, not_after AS "not_after: Timestamp"
+           FROM certificates WHERE $1::timestamptz IS NULL OR (not_after, id) > ($1, $2)
+           ORDER BY not_after, id LIMIT $3"#,
+        after.map(|last| last.not_after.as_datetime()),
+        after.map(|last| last.id.as_str()),
+        limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// The names that certificates stored after `since` cover.
+pub async fn names_stored_since(pool: &PgPool, since: Timestamp) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT DISTINCT unnest(names) AS "name!" FROM certificates WHERE created_at > $1"#,
+        since.as_datetime()
+    )
+    .fetch_all(pool)
+    .await
+}

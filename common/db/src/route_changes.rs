@@ -1,0 +1,89 @@
+//! Changes that the edges must learn of, in the order of their commits. See [`domain::changes`].
+
+use domain::{
+    Timestamp,
+    addresses::HostKey,
+    changes::{RouteChange, Subject},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+/// Records, in the transaction that makes it true, that edges must forget what they know of `subject`; `hosts` are
+/// those that begin or cease to exist.
+///
+/// Call it last in the transaction: the counter's row stays locked until the commit, which is what makes `seq` follow
+/// the order of commits, and makes everybody else wait.
+pub async fn record(
+    conn: &mut PgConnection,
+    subject: impl Into<Subject>,
+    hosts: &[HostKey],
+    now: Timestamp,
+) -> Result<RouteChange, sqlx::Error> {
+    let subject = subject.into();
+    let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
+    let seq = sqlx::query_scalar!(
+        "WITH next AS (UPDATE route_counter SET last_seq = last_seq + 1 RETURNING last_seq)
+         INSERT INTO route_changes (seq, subject, hosts, created_at)
+         SELECT last_seq, $1, $2, $3 FROM next RETURNING seq",
+        subject.as_str(),
+        &hosts,
+        now as Timestamp,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(RouteChange { seq, subject, hosts })
+}
+
+/// The changes after `seq`, oldest first. When the first is not `seq + 1`, older ones were pruned.
+pub async fn since(db: impl PgExecutor<'_>, seq: i64, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
+    sqlx::query_as!(
+        RouteChange,
+        r#"SELECT seq, subject AS "subject: Subject", hosts FROM route_changes
+           WHERE seq > $1 ORDER BY seq LIMIT $2"#,
+        seq,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Changes committed before `before` that nobody is known to have published, oldest first.
+pub async fn unpublished(
+    db: impl PgExecutor<'_>,
+    before: Timestamp,
+    limit: i64,
+) -> Result<Vec<RouteChange>, sqlx::Error> {
+    sqlx::query_as!(
+        RouteChange,
+        r#"SELECT seq, subject AS "subject: Subject", hosts FROM route_changes
+           WHERE published_at IS NULL AND created_at < $1 ORDER BY seq LIMIT $2"#,
+        before as Timestamp,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Notes that these were published.
+pub async fn mark_published(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE route_changes SET published_at = $2 WHERE seq = ANY($1) AND published_at IS NULL",
+        seqs,
+        now as Timestamp,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Forgets at most `limit` published changes made before `before`; says how many.
+pub async fn prune(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let pruned = sqlx::query!(
+        "DELETE FROM route_changes WHERE seq IN (
+             SELECT seq FROM route_changes WHERE created_at < $1 AND published_at IS NOT NULL ORDER BY seq LIMIT $2)",
+        before as Timestamp,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(pruned.rows_affected())
+}

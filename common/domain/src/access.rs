@@ -1,0 +1,65 @@
+//! Who may see a site.
+
+use serde::{Deserialize, Serialize};
+
+use super::limits;
+
+/// A project's access mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum AccessMode {
+    /// Everybody.
+    Public,
+    /// Everybody who knows the password.
+    Password,
+    /// The members of the owning organization.
+    Org,
+}
+
+impl AccessMode {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Password => "password",
+            Self::Org => "org",
+        }
+    }
+}
+
+/// A site's password in the clear, of allowed length. Never printed.
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "String")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, min_length = 4, max_length = 128))]
+pub struct SitePassword(secrecy::SecretString);
+
+/// The password is too short or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("password must be 4 to 128 characters")]
+pub struct InvalidPassword;
+
+impl SitePassword {
+    /// The password itself.
+    pub fn expose(&self) -> &str {
+        secrecy::ExposeSecret::expose_secret(&self.0)
+    }
+}
+
+impl TryFrom<String> for SitePassword {
+    type Error = InvalidPassword;
+    fn try_from(text: String) -> Result<Self, InvalidPassword> {
+        if limits::PASSWORD_CHARS.contains(&text.chars().count()) && !text.contains('\0') {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidPassword)
+        }
+    }
+}
+
+impl std::fmt::Debug for SitePassword {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SitePassword(…)")
+    }
+}

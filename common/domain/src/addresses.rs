@@ -1,0 +1,225 @@
+//! Addresses: from names to URLs, and from a request's host back to what it names.
+
+use super::{DeploymentId, Hostname, ProjectName, ShareName, hostname, ids};
+
+/// A host that may lead to a site: one under our domains, reduced to what it names, or a custom domain. The edge's
+/// memory and the database are keyed by it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostKey {
+    /// `<name>.{site_domain}`.
+    Project(ProjectName),
+    /// `<dep>--<name>.{site_domain}`.
+    Deployment(DeploymentId, ProjectName),
+    /// `<three-words>.{share_domain}`.
+    Share(ShareName),
+    /// A hostname of somebody's own, whether or not anybody has attached it.
+    Domain(Hostname),
+}
+
+impl HostKey {
+    /// The form in which `route_changes.hosts` lists it: unique over all kinds.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Project(name) => name.to_string(),
+            Self::Deployment(id, name) => format!("{}--{name}", id.body()),
+            Self::Share(name) => format!("share/{name}"),
+            Self::Domain(name) => format!("domain/{name}"),
+        }
+    }
+}
+
+/// What a request's host names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKind {
+    /// A stored site.
+    Site(HostKey),
+    /// The control plane's API.
+    Api,
+    /// The console.
+    Console,
+    /// The AI gateway.
+    Gateway,
+    /// Nothing can ever be there: neither a site of ours nor a hostname that could be somebody's custom domain.
+    Unknown,
+}
+
+/// The platform's own addresses, computed once from the configuration.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    site_domain: String,
+    share_domain: String,
+    api_host: String,
+    console_host: String,
+    ai_host: String,
+    dns_target: String,
+    /// `:8443`, or nothing when the platform is on the scheme's own port.
+    port_suffix: String,
+}
+
+/// The platform's domains and hosts, from which its [`Addresses`] are made.
+#[derive(Debug, Clone, Default)]
+pub struct PlatformHosts {
+    /// Parent domain of projects and deployments.
+    pub site_domain: String,
+    /// Parent domain of shares.
+    pub share_domain: String,
+    /// Host of the control plane's API.
+    pub api: String,
+    /// Host of the console.
+    pub console: String,
+    /// Host of the AI gateway.
+    pub gateway: String,
+    /// Host that the CNAME of a custom domain must point at.
+    pub dns_target: String,
+    /// Port of every public URL, when it is not the scheme's own.
+    pub port: Option<u16>,
+}
+
+impl Addresses {
+    /// Makes the addresses of a platform with these hosts.
+    pub fn new(hosts: PlatformHosts) -> Self {
+        Self {
+            site_domain: hosts.site_domain,
+            share_domain: hosts.share_domain,
+            api_host: hosts.api.to_ascii_lowercase(),
+            console_host: hosts.console.to_ascii_lowercase(),
+            ai_host: hosts.gateway.to_ascii_lowercase(),
+            dns_target: hosts.dns_target.trim_end_matches('.').to_ascii_lowercase(),
+            port_suffix: hosts.port.map(|port| format!(":{port}")).unwrap_or_default(),
+        }
+    }
+
+    /// A project's address.
+    pub fn project_url(&self, name: &ProjectName) -> String {
+        format!("https://{name}.{}{}", self.site_domain, self.port_suffix)
+    }
+
+    /// A deployment's permanent address.
+    pub fn deployment_url(&self, id: &DeploymentId, name: &ProjectName) -> String {
+        format!("https://{}--{name}.{}{}", id.body(), self.site_domain, self.port_suffix)
+    }
+
+    /// A share's address.
+    pub fn share_url(&self, name: &ShareName) -> String {
+        format!("https://{name}.{}{}", self.share_domain, self.port_suffix)
+    }
+
+    /// What a custom domain's CNAME must point at.
+    pub fn dns_target(&self) -> &str {
+        &self.dns_target
+    }
+
+    /// Whether `name` is the platform's: one of its hosts or domains, or under one of them. Nobody may attach it.
+    pub fn is_own(&self, name: &Hostname) -> bool {
+        self.is_own_host(name.as_str())
+    }
+
+    /// The same of any host: lower case, no port.
+    pub fn is_own_host(&self, host: &str) -> bool {
+        [&self.site_domain, &self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
+            .into_iter()
+            .any(|own| hostname::is_within(host, own))
+    }
+
+    /// What `host` names: no port, lower case, no trailing dot (see edge's host parsing).
+    pub fn classify(&self, host: &str) -> HostKind {
+        if host == self.api_host {
+            return HostKind::Api;
+        }
+        if host == self.console_host {
+            return HostKind::Console;
+        }
+        if host == self.ai_host {
+            return HostKind::Gateway;
+        }
+        if let Some(label) = subdomain_label(host, &self.share_domain) {
+            return label.parse().map_or(HostKind::Unknown, |name| HostKind::Site(HostKey::Share(name)));
+        }
+        let Some(label) = subdomain_label(host, &self.site_domain) else {
+            return Hostname::from_canonical(host)
+                .filter(|name| !self.is_own(name))
+                .map_or(HostKind::Unknown, |name| HostKind::Site(HostKey::Domain(name)));
+        };
+        let key = match label.split_once("--") {
+            Some((body, name)) if ids::is_body(body) => DeploymentId::from_body(body)
+                .ok()
+                .zip(name.parse().ok())
+                .map(|(id, name)| HostKey::Deployment(id, name)),
+            _ => label.parse().ok().map(HostKey::Project),
+        };
+        key.map_or(HostKind::Unknown, HostKind::Site)
+    }
+}
+
+fn subdomain_label<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
+    host.strip_suffix(domain)?.strip_suffix('.').filter(|label| !label.is_empty() && !label.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_lead_to_what_they_name() {
+        let addresses = Addresses::new(PlatformHosts {
+            site_domain: "svc.localhost".into(),
+            share_domain: "share.localhost".into(),
+            api: "api.svc.localhost".into(),
+            console: "app.svc.localhost".into(),
+            gateway: "ai.svc.localhost".into(),
+            dns_target: "Edge.Platform.Example.".into(),
+            port: Some(8443),
+        });
+        assert_eq!(addresses.dns_target(), "edge.platform.example");
+        let id = DeploymentId::from_body("0123456789abcdefghij").unwrap();
+        let domain = |name: &str| HostKey::Domain(name.parse().unwrap());
+        for (host, key) in [
+            ("blog.svc.localhost", HostKey::Project("blog".parse().unwrap())),
+            ("0123456789abcdefghij--blog.svc.localhost", HostKey::Deployment(id, "blog".parse().unwrap())),
+            ("amber-quiet-otter.share.localhost", HostKey::Share("amber-quiet-otter".parse().unwrap())),
+            ("www.example.com", domain("www.example.com")),
+            ("svc.localhost.example.com", domain("svc.localhost.example.com")),
+            ("notsvc.localhost", domain("notsvc.localhost")),
+        ] {
+            assert_eq!(addresses.classify(host), HostKind::Site(key), "{host}");
+        }
+        for (host, kind) in [
+            ("api.svc.localhost", HostKind::Api),
+            ("app.svc.localhost", HostKind::Console),
+            ("ai.svc.localhost", HostKind::Gateway),
+        ] {
+            assert_eq!(addresses.classify(host), kind, "{host}");
+        }
+        for host in [
+            "svc.localhost",
+            "share.localhost",
+            "a.b.svc.localhost",
+            "a.share.localhost",
+            "x.api.svc.localhost",
+            "edge.platform.example",
+            "x.edge.platform.example",
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "a_b.example.com",
+            "",
+        ] {
+            assert_eq!(addresses.classify(host), HostKind::Unknown, "{host}");
+        }
+    }
+
+    #[test]
+    fn no_two_keys_share_a_label() {
+        let name: ProjectName = "a-b-c".parse().unwrap();
+        let id = DeploymentId::from_body("0123456789abcdefghij").unwrap();
+        let keys = [
+            HostKey::Project(name.clone()),
+            HostKey::Deployment(id, name),
+            HostKey::Share("a-b-c".parse().unwrap()),
+            HostKey::Domain("a-b-c.example".parse().unwrap()),
+            HostKey::Domain("share.a-b-c".parse().unwrap()),
+        ];
+        let labels: std::collections::BTreeSet<String> = keys.iter().map(HostKey::label).collect();
+        assert_eq!(labels.len(), keys.len());
+    }
+}

@@ -1,0 +1,131 @@
+//! What the audit log records: one verb for every change of an org or a project.
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// A change that somebody made. The dotted word is stored and shown: never reuse or rename one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Action {
+            /// Every action there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The word that is stored and shown.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    /// A project was made.
+    ProjectCreate = "project.create",
+    /// A project was deleted with all it owned.
+    ProjectDelete = "project.delete",
+    /// A project came to this org.
+    ProjectTransferIn = "project.transfer_in",
+    /// A project left this org.
+    ProjectTransferOut = "project.transfer_out",
+    /// Who may see the site was changed.
+    ProjectAccess = "project.access",
+    /// A site's password was set.
+    ProjectPasswordSet = "project.password_set",
+    /// A site's password was forgotten.
+    ProjectPasswordRemove = "project.password_remove",
+    /// An upload went live.
+    DeploymentUpload = "deployment.upload",
+    /// A project was pointed at a deployment.
+    DeploymentActivate = "deployment.activate",
+    /// A deployment was deleted.
+    DeploymentDelete = "deployment.delete",
+    /// An environment variable was set.
+    EnvSet = "env.set",
+    /// An environment variable was removed.
+    EnvRemove = "env.remove",
+    /// A repository was linked: its pushes deploy.
+    RepoLink = "repo.link",
+    /// A repository was unlinked.
+    RepoUnlink = "repo.unlink",
+    /// A custom domain was attached.
+    DomainAttach = "domain.attach",
+    /// A custom domain was detached.
+    DomainDetach = "domain.detach",
+    /// A share was made.
+    ShareCreate = "share.create",
+    /// A share was deleted before its time.
+    ShareDelete = "share.delete",
+    /// An org was made.
+    OrgCreate = "org.create",
+    /// An org's display name was changed.
+    OrgUpdate = "org.update",
+    /// An org was deleted.
+    OrgDelete = "org.delete",
+    /// An org's icon was uploaded.
+    IconSet = "icon.set",
+    /// An org's icon was removed.
+    IconRemove = "icon.remove",
+    /// Somebody was invited.
+    InviteCreate = "invite.create",
+    /// An invite was withdrawn.
+    InviteRevoke = "invite.revoke",
+    /// An invite was accepted: its acceptor is a member now.
+    InviteAccept = "invite.accept",
+    /// A member's role was changed.
+    MemberRole = "member.role",
+    /// A member was removed by somebody else.
+    MemberRemove = "member.remove",
+    /// A member left.
+    MemberLeave = "member.leave",
+    /// An org's token was made.
+    TokenCreate = "token.create",
+    /// An org's token was revoked.
+    TokenRevoke = "token.revoke",
+    /// A code-host installation was shared with the org.
+    InstallationShare = "installation.share",
+    /// A code-host installation is no longer shared with the org.
+    InstallationUnshare = "installation.unshare",
+    /// The details for an org's invoices were changed.
+    BillingProfile = "billing.profile",
+    /// An org's plan was chosen or changed.
+    BillingPlan = "billing.plan",
+    /// An org's subscription was cancelled or resumed.
+    BillingRenewal = "billing.renewal",
+}
+
+/// Who did it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ActorKind {
+    /// A person.
+    User,
+    /// An org, by one of its deploy tokens.
+    DeployToken,
+    /// The code host, by a webhook.
+    CodeHost,
+    /// The service itself.
+    Platform,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_word_is_dotted_and_used_once() {
+        let mut seen = HashSet::new();
+        for action in Action::ALL {
+            let (noun, verb) = action.as_str().split_once('.').unwrap();
+            assert!(!noun.is_empty() && !verb.is_empty() && !verb.contains('.'), "{action:?}");
+            assert!(seen.insert(action.as_str()), "{action:?}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The states of a deployment.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a deployment stands. See "States and transitions" in the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum DeploymentStatus {
+    /// The upload is being received and checked.
+    Uploading,
+    /// The project's active deployment.
+    Live,
+    /// It was live; it can be activated again.
+    Superseded,
+    /// The upload did not become a deployment. Final.
+    Failed,
+}
+
+impl DeploymentStatus {
+    /// Whether `activate` may point the project here.
+    pub fn is_activatable(self) -> bool {
+        matches!(self, Self::Live | Self::Superseded)
+    }
+}

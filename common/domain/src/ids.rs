@@ -1,0 +1,157 @@
+//! Identifiers: a prefix that names the kind, then 20 characters of a-z0-9 that sort by time of creation.
+
+use std::{fmt, str::FromStr};
+
+use rand::RngExt as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Timestamp;
+
+const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+/// Characters after the prefix: 9 of milliseconds since 1970 (good until the year 5188), 11 of chance (56 bits).
+pub const BODY_LEN: usize = 20;
+const TIME_LEN: usize = 9;
+
+/// The text is not an id of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of this kind")]
+pub struct InvalidId;
+
+/// Whether `body` has the form of an id without its prefix.
+pub fn is_body(body: &str) -> bool {
+    body.len() == BODY_LEN && body.bytes().all(|b| ALPHABET.contains(&b))
+}
+
+fn new_body(now: Timestamp) -> String {
+    let mut rng = rand::rng();
+    let mut body = time_part(now);
+    body.extend((TIME_LEN..BODY_LEN).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])));
+    body
+}
+
+fn time_part(time: Timestamp) -> String {
+    let mut part = [b'0'; TIME_LEN];
+    let mut millis = time.unix_millis();
+    for slot in part.iter_mut().rev() {
+        *slot = ALPHABET[usize::try_from(millis % 36).unwrap_or(0)];
+        millis /= 36;
+    }
+    part.iter().map(|&b| char::from(b)).collect()
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $pattern:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = $pattern))]
+        pub struct $name(String);
+
+        impl $name {
+            /// What every id of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new id; ids made later sort after it.
+            pub fn new(now: Timestamp) -> Self {
+                Self(format!("{}{}", $prefix, new_body(now)))
+            }
+
+            /// No id that was made at `time` or later sorts before it.
+            pub fn first_of(time: Timestamp) -> Self {
+                Self(format!("{}{:0<width$}", $prefix, time_part(time), width = BODY_LEN))
+            }
+
+            /// The id without its prefix.
+            pub fn body(&self) -> &str {
+                &self.0[$prefix.len()..]
+            }
+
+            /// The id whose body this is.
+            pub fn from_body(body: &str) -> Result<Self, InvalidId> {
+                if is_body(body) { Ok(Self(format!("{}{body}", $prefix))) } else { Err(InvalidId) }
+            }
+
+            /// The whole id.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                text.strip_prefix($prefix).ok_or(InvalidId).and_then(Self::from_body)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id!(
+    /// A project: `prj_…`.
+    ProjectId, "prj_", "^prj_[a-z0-9]{20}$"
+);
+id!(
+    /// A deployment: `dep_…`.
+    DeploymentId, "dep_", "^dep_[a-z0-9]{20}$"
+);
+id!(
+    /// A token: `tok_…`.
+    TokenId, "tok_", "^tok_[a-z0-9]{20}$"
+);
+id!(
+    /// An organization: `org_…`.
+    OrgId, "org_", "^org_[a-z0-9]{20}$"
+);
+id!(
+    /// An invite to an organization: `inv_…`.
+    InviteId, "inv_", "^inv_[a-z0-9]{20}$"
+);
+id!(
+    /// A user: `usr_…`.
+    UserId, "usr_", "^usr_[a-z0-9]{20}$"
+);
+id!(
+    /// A person's session on the web: `ses_…`.
+    SessionId, "ses_", "^ses_[a-z0-9]{20}$"
+);
+id!(
+    /// A stored certificate: `crt_…`.
+    CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
+);
+id!(
+    /// A completion of the AI gateway: `cmp_…`.
+    CompletionId, "cmp_", "^cmp_[a-z0-9]{20}$"
+);
+id!(
+    /// An entry of the audit log: `aud_…`.
+    AuditId, "aud_", "^aud_[a-z0-9]{20}$"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_and_parse_back() {
+        let early = ProjectId::new(Timestamp::from_unix_millis(1_700_000_000_000));
+        let late = ProjectId::new(Timestamp::from_unix_millis(1_700_000_000_001));
+        assert!(early < late);
+        assert_eq!(early.as_str().parse::<ProjectId>(), Ok(early.clone()));
+        assert_eq!(early.as_str().parse::<DeploymentId>(), Err(InvalidId));
+        assert_eq!("prj_UPPERCASE00000000000".parse::<ProjectId>(), Err(InvalidId));
+    }
+}

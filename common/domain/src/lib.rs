@@ -1,0 +1,47 @@
+//! The rules of the service, without IO: names, ids, states, limits, time.
+//!
+//! A value of one of these types is known to be valid; the constructors say what is wrong with the others.
+//! Start with [`ids`] and [`names`].
+
+pub mod access;
+pub mod account;
+pub mod addresses;
+pub mod audit;
+pub mod changes;
+pub mod clock;
+pub mod deployment;
+pub mod email;
+pub mod env;
+pub mod gate;
+pub mod hostname;
+pub mod ids;
+pub mod limits;
+pub mod month;
+pub mod names;
+pub mod networks;
+pub mod opaque;
+pub mod orgs;
+pub mod plans;
+pub mod repo;
+pub mod role;
+mod share_words;
+pub mod site;
+pub mod token;
+pub mod usage;
+
+pub use account::Account;
+pub use addresses::{Addresses, HostKey};
+pub use changes::{RouteChange, Subject};
+pub use clock::{Clock, Timestamp};
+pub use email::EmailAddress;
+pub use hostname::Hostname;
+pub use ids::{
+    AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, SessionId, TokenId,
+    UserId,
+};
+pub use names::{OrgName, ProjectName, ShareName};
+pub use opaque::OpaqueSecret;
+pub use site::{Gate, Site, SiteKind};
+
+/// The brand, wherever an identifier carries it: token prefix, `X-Svc-*` headers, model namespace, client name.
+pub const BRAND: &str = "svc";

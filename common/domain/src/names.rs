@@ -1,0 +1,212 @@
+//! Names that people choose (projects, organizations) or that we make up (shares). A project's name is its subdomain.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::ids;
+
+/// Names nobody may take: they are, or may become, hosts of the platform itself.
+pub const RESERVED: [&str; 9] = ["www", "api", "ai", "app", "admin", "dashboard", "status", "docs", "mail"];
+/// What the names of projects behind shares start with; people's projects may not.
+pub const EPHEMERAL_PREFIX: &str = "tmp-";
+
+const MIN: usize = 3;
+const MAX: usize = 40;
+
+/// Why a name was refused. The text is for the person who chose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Too short, too long, or a character outside a-z, 0-9 and `-`.
+    #[error("name must be 3 to 40 characters of a-z, 0-9 and -")]
+    Form,
+    /// A hostname label may not begin or end with a hyphen.
+    #[error("name must not begin or end with a hyphen, because it becomes a hostname")]
+    Hyphen,
+    /// `xn--…` or `<20 characters>--…`, which mean something else in a hostname.
+    #[error("name looks like an internationalized name or a deployment's address; choose one without --")]
+    Lookalike,
+    /// One of [`RESERVED`].
+    #[error("name is reserved for the platform; choose another")]
+    Reserved,
+    /// Begins with [`EPHEMERAL_PREFIX`].
+    #[error("name must not begin with tmp-, which marks temporary shares")]
+    Ephemeral,
+}
+
+fn check_form(name: &str) -> Result<(), InvalidName> {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if !(MIN..=MAX).contains(&name.len()) || !name.bytes().all(allowed) {
+        return Err(InvalidName::Form);
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        return Err(InvalidName::Hyphen);
+    }
+    let is_deployment_address = name.split_once("--").is_some_and(|(head, _)| ids::is_body(head));
+    if name.starts_with("xn--") || is_deployment_address {
+        return Err(InvalidName::Lookalike);
+    }
+    Ok(())
+}
+
+fn check_chosen(name: &str) -> Result<(), InvalidName> {
+    check_form(name)?;
+    if RESERVED.contains(&name) {
+        return Err(InvalidName::Reserved);
+    }
+    if name.starts_with(EPHEMERAL_PREFIX) {
+        return Err(InvalidName::Ephemeral);
+    }
+    Ok(())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $check:path) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, min_length = 3, max_length = 40, pattern = "^[a-z0-9][a-z0-9-]*[a-z0-9]$"))]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                $check(text)?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+name!(
+    /// A name of an existing project, a share's `tmp-…` project included. To create one, use [`NewProjectName`].
+    ProjectName, check_form
+);
+name!(
+    /// A name that a person may give a new project: not reserved, not `tmp-…`.
+    NewProjectName, check_chosen
+);
+name!(
+    /// An organization's name; the same rules as a new project's.
+    OrgName, check_chosen
+);
+
+impl From<NewProjectName> for ProjectName {
+    fn from(name: NewProjectName) -> Self {
+        Self(name.0)
+    }
+}
+
+impl ProjectName {
+    /// A name for the project behind a share: `tmp-` and 10 random characters.
+    pub fn ephemeral() -> Self {
+        use rand::RngExt as _;
+        let mut rng = rand::rng();
+        let tail = (0..10).map(|_| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[rng.random_range(0..36)]));
+        Self(EPHEMERAL_PREFIX.chars().chain(tail).collect())
+    }
+
+    /// Whether this is the project behind a share.
+    pub fn is_ephemeral(&self) -> bool {
+        self.0.starts_with(EPHEMERAL_PREFIX)
+    }
+}
+
+/// The three words of a share's address: `amber-quiet-otter`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = "^[a-z]+-[a-z]+-[a-z]+$"))]
+pub struct ShareName(String);
+
+/// The text is not three words of a-z joined by hyphens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a share's name is three words joined by hyphens")]
+pub struct InvalidShareName;
+
+impl ShareName {
+    /// From words that are known to be good.
+    pub(super) fn from_words(words: &str) -> Self {
+        Self(words.to_owned())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ShareName {
+    type Err = InvalidShareName;
+    fn from_str(text: &str) -> Result<Self, InvalidShareName> {
+        let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+        if text.len() <= 63 && text.split('-').count() == 3 && text.split('-').all(is_word) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidShareName)
+        }
+    }
+}
+
+impl TryFrom<String> for ShareName {
+    type Error = InvalidShareName;
+    fn try_from(text: String) -> Result<Self, InvalidShareName> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for ShareName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_against_every_rule() {
+        for good in ["abc", "my-site", "a1b", "0-0", &"x".repeat(40)] {
+            assert!(good.parse::<NewProjectName>().is_ok(), "{good}");
+        }
+        for (bad, why) in [
+            ("ab", InvalidName::Form),
+            (&*"x".repeat(41), InvalidName::Form),
+            ("Abc", InvalidName::Form),
+            ("a.b", InvalidName::Form),
+            ("äbc", InvalidName::Form),
+            ("-abc", InvalidName::Hyphen),
+            ("abc-", InvalidName::Hyphen),
+            ("xn--abc", InvalidName::Lookalike),
+            ("0123456789abcdefghij--site", InvalidName::Lookalike),
+            ("admin", InvalidName::Reserved),
+            ("tmp-x", InvalidName::Ephemeral),
+        ] {
+            assert_eq!(bad.parse::<NewProjectName>(), Err(why), "{bad}");
+        }
+        assert!(ProjectName::ephemeral().is_ephemeral());
+        assert!(ProjectName::ephemeral().as_str().parse::<ProjectName>().is_ok());
+    }
+}

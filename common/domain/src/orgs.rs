@@ -1,0 +1,121 @@
+//! What people write about organizations.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::limits;
+
+/// An organization's display name: one line of text, without white space around it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(
+    value_type = String, max_length = 100,
+    pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069]*[\\t-\\r ]*$"
+))]
+pub struct DisplayName(String);
+
+/// Why a display name was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDisplayName {
+    /// Nothing, or too much.
+    #[error("display_name must be 1 to 100 characters")]
+    Length,
+    /// Characters that are not seen, and change what is seen around them.
+    #[error("display_name must be one line of text without control characters")]
+    Control,
+}
+
+impl DisplayName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// None when nothing but white space was written.
+    pub fn parse_or_blank(text: &str) -> Result<Option<Self>, InvalidDisplayName> {
+        if text.trim().is_empty() { Ok(None) } else { text.parse().map(Some) }
+    }
+}
+
+/// Turns the direction of the text that follows: with these a name could pretend to be another.
+fn turns_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+impl FromStr for DisplayName {
+    type Err = InvalidDisplayName;
+    fn from_str(text: &str) -> Result<Self, InvalidDisplayName> {
+        if text.trim().is_empty() || text.chars().count() > limits::DISPLAY_NAME_CHARS {
+            return Err(InvalidDisplayName::Length);
+        }
+        let text = text.trim();
+        let breaks_lines = |c| matches!(c, '\u{2028}' | '\u{2029}');
+        if text.chars().any(|c| c.is_control() || breaks_lines(c) || turns_direction(c)) {
+            return Err(InvalidDisplayName::Control);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for DisplayName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for DisplayName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What an icon's bytes are. Never SVG: it can hold scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
+pub enum IconFormat {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP.
+    Webp,
+    /// GIF.
+    Gif,
+}
+
+impl IconFormat {
+    /// What it is served as.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+            Self::Gif => "image/gif",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_are_one_visible_line() {
+        assert_eq!("  Acme & Söhne ".parse::<DisplayName>().unwrap().as_str(), "Acme & Söhne");
+        assert!("é".repeat(100).parse::<DisplayName>().is_ok());
+        for (bad, why) in [
+            (String::new(), InvalidDisplayName::Length),
+            ("  ".to_owned(), InvalidDisplayName::Length),
+            ("é".repeat(101), InvalidDisplayName::Length),
+            ("a\r\nBcc: x".to_owned(), InvalidDisplayName::Control),
+            ("a\0b".to_owned(), InvalidDisplayName::Control),
+            ("a\u{2028}b".to_owned(), InvalidDisplayName::Control),
+            ("a\u{202e}b".to_owned(), InvalidDisplayName::Control),
+        ] {
+            assert_eq!(bad.parse::<DisplayName>(), Err(why), "{bad:?}");
+        }
+        assert_eq!(DisplayName::parse_or_blank(" \t"), Ok(None));
+    }
+}

@@ -1,0 +1,315 @@
+//! What an account may still use of the AI gateway, kept in Redis so that all edges count as one.
+//!
+//! Three keys an account, which live together in a cluster: `minute`, the times of its last admissions; `open`, the
+//! completions that Postgres does not have yet, each as the row that it will be; `spent`, a hash of the tokens of the day
+//! (`dt`) and the cost of the month (`mc`) as Postgres last gave them, with the version of that (`dv`, `mv`), and the
+//! sums of `open` beside them (`dh`, `mh`).
+//!
+//! Nothing here is the truth. A completion is in `open` until Postgres has its row; then [`Redis::confirm`] takes it
+//! out and puts Postgres's own total in the place of the old one, in one step. Totals are never added up here, so a
+//! step that is repeated, lost or late cannot count anything twice. When `spent` is gone, or is of another memory of Redis
+//! than this one (`memory`: it was restarted, and may have lost its last moment), [`Redis::admit`] says so and is called
+//! again with what Postgres holds.
+
+mod scripts;
+
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use domain::{
+    Account, CompletionId,
+    month::Month,
+    usage::{Base, DaySpent, UsageRow},
+};
+use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
+use time::Date;
+
+use super::{Redis, leases::Epoch};
+
+/// Keys of one `SCAN` step.
+const SCAN_STEP: usize = 1_000;
+
+/// How much an account may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Completions in any minute.
+    pub per_minute: u64,
+    /// Tokens in a UTC day.
+    pub per_day: u64,
+    /// Cost in a UTC month, in microcents.
+    pub per_month: u64,
+}
+
+/// What an admission came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The account's sums are not there. Nothing was done: ask again with what Postgres has.
+    Unknown,
+    /// Too many completions in the last minute.
+    Minute(Used),
+    /// More tokens than the day has left.
+    Day(Used),
+    /// More than the month's credit has left.
+    Month(Used),
+    /// The reservation stands.
+    Admitted(Used),
+}
+
+/// How far an account has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used {
+    /// Completions in the last minute.
+    pub requests: u64,
+    /// Until one of them is a minute old, and there is room again if there was none.
+    pub frees_in: Duration,
+    /// Until all of them are.
+    pub resets_in: Duration,
+    /// Tokens of the day, reservations included.
+    pub tokens: u64,
+}
+
+/// A completion that Postgres does not have yet, and the edge that answers for it.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// The edge.
+    pub edge: String,
+    /// The row it will be, as far as is known.
+    pub row: UsageRow,
+}
+
+/// Which memory of Redis is known, and the script of admission that goes with it.
+///
+/// Redis forgets scripts when it ends, whatever it saves; and this one names the memory it is for. So the first admission
+/// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,
+/// although nobody asks which it is while a client waits.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<RwLock<Option<Known>>>);
+
+type Known = (Epoch, Arc<Script>);
+
+impl Memory {
+    pub(super) fn is(&self, epoch: &Epoch) {
+        let is_known = |known: &Option<Known>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
+        if !is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            let script = Arc::new(scripts::admission(&epoch.id));
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
+        }
+    }
+
+    fn admission(&self) -> Option<Arc<Script>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, script)| script.clone())
+    }
+}
+
+impl Redis {
+    /// Hands the scripts to Redis beforehand, so that none has to be sent again while a client waits.
+    pub async fn load_budgets(&self) -> Result<(), RedisError> {
+        for script in [&*scripts::REVALUE, &*scripts::CLOSE] {
+            script.load_async(&mut self.commands()).await?;
+        }
+        self.admission().await?.load_async(&mut self.commands()).await.map(drop)
+    }
+
+    /// Reserves what `row` can use at most, if the account has so much left. `base` is what Postgres holds, after
+    /// [`Verdict::Unknown`].
+    pub async fn admit(
+        &self,
+        edge: &str,
+        row: &UsageRow,
+        budget: Budget,
+        base: Option<Base>,
+    ) -> Result<Verdict, RedisError> {
+        let account = row.account.as_str();
+        let call = |script: &Script| {
+            let mut call = redis::cmd("EVALSHA");
+            call.arg(script.get_hash()).arg(3).arg(spent_key(account)).arg(open_key(account)).arg(minute_key(account));
+            call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
+            call.arg(day_number(row.day())).arg(month_number(row.month()));
+            call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
+            if let Some(base) = &base {
+                call.arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
+                for id in &base.last_minute {
+                    call.arg(id.as_str());
+                }
+            }
+            call
+        };
+        let answer = call(&*self.admission().await?).query_async(&mut self.commands()).await;
+        let answer = match answer {
+            // It knows no such script: it may have begun anew, and then what it holds is not to be relied on.
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.epoch().await?;
+                let script = self.admission().await?;
+                script.load_async(&mut self.commands()).await?;
+                call(&script).query_async(&mut self.commands()).await
+            }
+            answer => answer,
+        };
+        let (status, requests, frees, resets, tokens): (u8, u64, i64, i64, i64) = answer?;
+        let used = Used {
+            requests,
+            frees_in: millis(frees),
+            resets_in: millis(resets),
+            tokens: u64::try_from(tokens).unwrap_or(0),
+        };
+        Ok(match status {
+            0 => Verdict::Unknown,
+            1 => Verdict::Minute(used),
+            2 => Verdict::Day(used),
+            3 => Verdict::Month(used),
+            _ => Verdict::Admitted(used),
+        })
+    }
+
+    /// The script of admission for the memory of Redis that is known.
+    async fn admission(&self) -> Result<Arc<Script>, RedisError> {
+        if let Some(script) = self.memory.admission() {
+            return Ok(script);
+        }
+        self.epoch().await?;
+        self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
+    }
+
+    /// Puts what is known of an account's completions now in the place of what was. They need not be there: after Redis
+    /// has lost them, this brings them back.
+    pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
+        let script = &scripts::REVALUE;
+        let mut call = script.prepare_invoke();
+        call.key(spent_key(account.as_str())).key(open_key(account.as_str()));
+        for row in rows {
+            call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
+            call.arg(day_number(row.day())).arg(month_number(row.month()));
+        }
+        call.invoke_async(&mut self.commands()).await
+    }
+
+    /// Postgres has these completions, and says what the account has used by now, these included.
+    pub async fn confirm(&self, spent: &DaySpent, ids: &[&CompletionId]) -> Result<(), RedisError> {
+        let month = Month::containing(spent.day);
+        self.close(&spent.account, ids, |call| {
+            call.arg(spent.spent.version).arg(day_number(spent.day)).arg(spent.spent.day_tokens);
+            call.arg(month_number(month)).arg(spent.spent.month_cost.0);
+        })
+        .await
+    }
+
+    /// These completions used nothing: gives their reservations back.
+    pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<(), RedisError> {
+        self.close(account, ids, |call| {
+            call.arg("").arg("").arg("").arg("").arg("");
+        })
+        .await
+    }
+
+    async fn close(
+        &self,
+        account: &Account,
+        ids: &[&CompletionId],
+        totals: impl FnOnce(&mut redis::ScriptInvocation<'_>),
+    ) -> Result<(), RedisError> {
+        let script = &scripts::CLOSE;
+        let mut call = script.prepare_invoke();
+        call.key(spent_key(account.as_str())).key(open_key(account.as_str()));
+        totals(&mut call);
+        for id in ids {
+            call.arg(id.as_str());
+        }
+        call.invoke_async(&mut self.commands()).await
+    }
+
+    /// The accounts with completions that Postgres does not have yet.
+    pub async fn accounts_with_open(&self) -> Result<Vec<Account>, RedisError> {
+        let mut accounts = Vec::new();
+        for node in self.nodes().await? {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(open_key("*")).arg("COUNT").arg(SCAN_STEP).arg("TYPE").arg("hash");
+                let (next, keys): (u64, Vec<String>) = self.ask(node, scan).await?;
+                accounts.extend(keys.iter().filter_map(|key| key.split(['{', '}']).nth(1)?.parse::<Account>().ok()));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        accounts.sort();
+        accounts.dedup();
+        Ok(accounts)
+    }
+
+    /// The completions of an account that Postgres does not have yet. What cannot be read is left out.
+    pub async fn open_of(&self, account: &Account) -> Result<Vec<Open>, RedisError> {
+        let entries: Vec<String> = self.commands().hvals(open_key(account.as_str())).await?;
+        Ok(entries.iter().filter_map(|entry| parse(entry)).collect())
+    }
+}
+
+fn spent_key(account: &str) -> String {
+    format!("svc:ai:{{{account}}}:spent")
+}
+
+fn open_key(account: &str) -> String {
+    format!("svc:ai:{{{account}}}:open")
+}
+
+fn minute_key(account: &str) -> String {
+    format!("svc:ai:{{{account}}}:minute")
+}
+
+/// The figures first, where a script finds them.
+fn text(edge: &str, row: &UsageRow) -> String {
+    let json = serde_json::to_string(row).unwrap_or_default();
+    format!("{} {} {} {edge} {json}", row.tokens(), row.cost.0, day_number(row.day()))
+}
+
+fn parse(text: &str) -> Option<Open> {
+    let mut parts = text.splitn(5, ' ');
+    let (edge, json) = (parts.nth(3)?, parts.next()?);
+    Some(Open { edge: edge.to_owned(), row: serde_json::from_str(json).ok()? })
+}
+
+/// `20261121`: sorts as the days do, and begins with its month.
+fn day_number(day: Date) -> i32 {
+    (day.year() * 100 + i32::from(u8::from(day.month()))) * 100 + i32::from(day.day())
+}
+
+/// `202611`.
+fn month_number(month: Month) -> i32 {
+    day_number(month.first_day()) / 100
+}
+
+fn millis(number: i64) -> Duration {
+    Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Timestamp, TokenId, UserId, usage::Microcents};
+
+    use super::*;
+
+    #[test]
+    fn an_open_completion_is_read_back() {
+        let now = Timestamp::from_unix_millis(1_798_761_599_999);
+        let row = UsageRow {
+            id: CompletionId::new(now),
+            account: UserId::new(now).into(),
+            token: TokenId::new(now),
+            model: "svc/small".into(),
+            provider: "a provider with a long name".into(),
+            prompt: 12,
+            completion: 4096,
+            estimated: true,
+            cost: Microcents(4711),
+            at: now,
+        };
+        let text = text("00ff", &row);
+        assert!(text.starts_with("4108 4711 20261231 00ff {"), "{text}");
+        let open = parse(&text).unwrap();
+        assert_eq!((open.edge.as_str(), &open.row), ("00ff", &row));
+        assert_eq!(month_number(row.month()), 202_612);
+    }
+}

@@ -1,0 +1,187 @@
+//! One multiplexed connection a process, which reconnects by itself; clones share it. To one Redis, or to a cluster.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError, RedisFuture,
+    ServerErrorKind, Value,
+    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub},
+    io::tcp::TcpSettings,
+};
+use telemetry::metrics::redis_failed;
+
+use super::{
+    budgets::Memory,
+    cluster::{self, Cluster},
+};
+
+/// Longest wait for an answer. A Redis that is slower is treated as absent.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest wait for a connection.
+pub(super) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A handle on Redis. Cheap to clone.
+#[derive(Clone)]
+pub struct Redis {
+    /// Where subscriptions can be made; one, except in a cluster.
+    clients: Arc<[Client]>,
+    /// Which of them the next subscription is made at.
+    next: Arc<AtomicUsize>,
+    shared: Commands,
+    pub(super) memory: Memory,
+}
+
+/// The shared connection. Cheap to clone.
+#[derive(Clone)]
+pub enum Commands {
+    /// To one Redis.
+    Single(ConnectionManager),
+    /// To the nodes of a cluster, each command to the one that has its keys.
+    Cluster(Arc<Cluster>),
+}
+
+/// A node that has keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Node {
+    /// The only one.
+    Only,
+    /// The one of a cluster that has this slot.
+    OfSlot(u16),
+}
+
+impl Redis {
+    /// Prepares the connection; it is made when first needed, and again whenever it breaks.
+    pub fn connect(url: &str) -> Result<Self, RedisError> {
+        let (clients, shared) = if let Some(urls) = cluster::urls(url) {
+            let clients = urls.iter().map(|url| open(url)).collect::<Result<_, _>>()?;
+            (clients, Commands::Cluster(Arc::new(Cluster::new(&urls)?)))
+        } else {
+            let client = open(url)?;
+            let config = ConnectionManagerConfig::new()
+                .set_response_timeout(Some(RESPONSE_TIMEOUT))
+                .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+                .set_number_of_retries(1);
+            let shared = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
+            (vec![client], Commands::Single(shared))
+        };
+        Ok(Self { clients: clients.into(), next: Arc::default(), shared, memory: Memory::default() })
+    }
+
+    /// The shared connection, for commands.
+    pub fn commands(&self) -> Commands {
+        self.shared.clone()
+    }
+
+    /// A connection of its own for subscriptions. It ends when Redis goes; the caller subscribes again. In a cluster every
+    /// node passes on what is published at any of them; the next attempt is made at the next one.
+    pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
+        let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no address of Redis is known"));
+        for _ in 0..self.clients.len() {
+            let client = &self.clients[self.next.fetch_add(1, Ordering::Relaxed) % self.clients.len()];
+            match tokio::time::timeout(CONNECTION_TIMEOUT, client.get_async_pubsub()).await {
+                Ok(Ok(subscriber)) => return Ok(subscriber),
+                Ok(Err(error)) => failed = error,
+                Err(_) => failed = std::io::Error::from(std::io::ErrorKind::TimedOut).into(),
+            }
+        }
+        Err(failed)
+    }
+
+    /// Hands `message` to whoever listens on `channel` now.
+    pub async fn publish(&self, channel: &str, message: &str) -> Result<(), RedisError> {
+        redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<i64>(&mut self.commands()).await.map(drop)
+    }
+
+    /// Whether Redis answers. Every node of a cluster is asked for a key: one that is cut off answers all else.
+    pub async fn ping(&self) -> Result<(), RedisError> {
+        for node in self.nodes().await? {
+            let question = match node {
+                Node::Only => redis::cmd("PING"),
+                Node::OfSlot(_) => Cmd::exists(node.key("svc:ping")),
+            };
+            question.query_async::<Value>(&mut self.commands()).await?;
+        }
+        Ok(())
+    }
+
+    /// Every node that has keys.
+    pub(super) async fn nodes(&self) -> Result<Vec<Node>, RedisError> {
+        match &self.shared {
+            Commands::Single(_) => Ok(vec![Node::Only]),
+            Commands::Cluster(cluster) => Ok(cluster.slots().await?.into_iter().map(Node::OfSlot).collect()),
+        }
+    }
+
+    /// Asks one node what is not a question of keys.
+    pub(super) async fn ask<T: FromRedisValue>(&self, node: Node, question: Cmd) -> Result<T, RedisError> {
+        match (&self.shared, node) {
+            (Commands::Cluster(cluster), Node::OfSlot(slot)) => cluster.ask(slot, question).await,
+            _ => question.query_async(&mut self.commands()).await,
+        }
+    }
+}
+
+impl Node {
+    /// The key of this name that this node has.
+    pub(super) fn key(self, name: &str) -> String {
+        match self {
+            Self::Only => name.to_owned(),
+            Self::OfSlot(slot) => format!("{name}:{{{}}}", cluster::tag(slot)),
+        }
+    }
+}
+
+fn open(url: &str) -> Result<Client, RedisError> {
+    // Without it a command waits until Redis has answered the one before.
+    let settings = TcpSettings::default().set_nodelay(true);
+    Client::open(url.into_connection_info()?.set_tcp_settings(settings))
+}
+
+/// What fails is counted. A script that is not there yet is no failure: it is sent.
+async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
+    let answer = answer.await;
+    if let Err(error) = &answer
+        && error.kind() != ErrorKind::Server(ServerErrorKind::NoScript)
+    {
+        redis_failed();
+    }
+    answer
+}
+
+impl ConnectionLike for Commands {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Single(connection) => Box::pin(counted(connection.req_packed_command(command))),
+            Self::Cluster(cluster) => {
+                Box::pin(counted(async { cluster.connection().await?.req_packed_command(command).await }))
+            }
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Single(connection) => Box::pin(counted(connection.req_packed_commands(pipeline, offset, count))),
+            Self::Cluster(cluster) => Box::pin(counted(async move {
+                cluster.connection().await?.req_packed_commands(pipeline, offset, count).await
+            })),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Single(connection) => connection.get_db(),
+            Self::Cluster(_) => 0,
+        }
+    }
+}

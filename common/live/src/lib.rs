@@ -1,0 +1,13 @@
+//! Redis: the connection that reconnects by itself, the scripts that run there, and the bus of changes.
+//!
+//! Nothing here is the truth; Postgres is, and what is here can be lost and rebuilt. Start with [`Redis`].
+
+pub mod budgets;
+pub mod bus;
+mod cluster;
+pub mod connection;
+pub mod counters;
+pub mod leases;
+
+pub use ::redis::RedisError;
+pub use connection::Redis;

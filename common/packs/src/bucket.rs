@@ -1,0 +1,184 @@
+//! Packs in an S3 bucket.
+//!
+//! Nothing here depends on conditional writes, which some servers ignore: ids are never used twice, and a pack that
+//! has no manifest does not exist.
+
+use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use domain::{DeploymentId, Timestamp};
+use futures_util::TryStreamExt as _;
+use object_store::{
+    ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
+    aws::{AmazonS3, AmazonS3Builder},
+    path::Path,
+};
+use time::OffsetDateTime;
+
+use super::{LISTED_PACKS, MANIFEST_BYTES, StoreError, blocking, newest};
+
+/// Bytes of a part of a multipart upload; S3 wants at least 5 MiB.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+/// Parts under way at once.
+const PARTS_AT_ONCE: usize = 2;
+
+/// How often a request is tried again, and for how long: a visitor is waiting.
+const RETRIES: usize = 3;
+const RETRY_TIME: Duration = Duration::from_secs(10);
+
+/// A bucket of packs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Bucket {
+    s3: Arc<AmazonS3>,
+    deployments: Path,
+}
+
+impl Bucket {
+    pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
+        let name = config.url.host_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| StoreError::Config("`s3://bucket/prefix` needs a bucket".into()))?;
+        // What the configuration leaves out comes from the usual AWS_* variables or the machine's role.
+        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() };
+        let mut builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
+        if let Some(endpoint) = &config.endpoint {
+            builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
+        }
+        if let Some(region) = &config.region {
+            builder = builder.with_region(region);
+        }
+        if let (Some(access), Some(secret)) = (&config.access_key, &config.secret_key) {
+            builder = builder.with_access_key_id(access).with_secret_access_key(secret);
+        }
+        let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
+        let prefix = Path::from_url_path(config.url.path())
+            .map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
+        Ok(Self { s3: Arc::new(s3), deployments: prefix.join("deployments") })
+    }
+
+    pub(super) async fn manifest(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
+        let found = self.s3.get(&self.manifest_path(id)).await?;
+        if found.meta.size > MANIFEST_BYTES {
+            return Err(StoreError::Damaged("its manifest is too large".into()));
+        }
+        Ok(found.bytes().await?.into())
+    }
+
+    pub(super) async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+        if len == 0 {
+            return Ok(Bytes::new()); // an empty range cannot be asked for
+        }
+        let body = self.s3.get_range(&self.data_path(id), offset..offset.saturating_add(len)).await?;
+        if body.len() as u64 == len { Ok(body) } else { Err(StoreError::Damaged("its data ends before a span".into())) }
+    }
+
+    /// The manifest goes first: without it the pack does not exist, whatever happens next.
+    pub(super) async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        for path in [self.manifest_path(id), self.data_path(id)] {
+            match self.s3.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
+        let mut objects = self.s3.list(Some(&self.deployments));
+        let mut seen: Vec<(DeploymentId, Timestamp)> = Vec::new();
+        while let Some(object) = objects.try_next().await? {
+            let Some((id, modified)) = pack_of(&object) else { continue };
+            // The objects of a pack come one after the other.
+            match seen.last_mut() {
+                Some((last, newest)) if *last == id => *newest = modified.max(*newest),
+                _ => seen.push((id, modified)),
+            }
+            if seen.len() > 2 * LISTED_PACKS {
+                seen = newest(seen);
+            }
+        }
+        Ok(newest(seen))
+    }
+
+    /// Makes the pack of `id` from a file of bodies. Nothing stays behind when it fails.
+    pub(super) async fn put(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
+        let put = async {
+            self.put_data(id, data).await?;
+            self.s3.put(&self.manifest_path(id), manifest.into()).await?;
+            Ok(())
+        };
+        let result = put.await;
+        if result.is_err()
+            && let Err(error) = self.remove(id).await
+        {
+            tracing::warn!(%error, %id, "a half-written pack could not be removed");
+        }
+        result
+    }
+
+    async fn put_data(&self, id: &DeploymentId, data: File) -> Result<(), StoreError> {
+        let path = self.data_path(id);
+        let data = Arc::new(data);
+        let len = data.metadata()?.len();
+        if len <= PART_BYTES as u64 {
+            self.s3.put(&path, part(&data, 0, len).await?.into()).await?;
+            return Ok(());
+        }
+        let mut upload = WriteMultipart::new_with_chunk_size(self.s3.put_multipart(&path).await?, PART_BYTES);
+        let mut offset = 0;
+        while offset < len {
+            let sent = async {
+                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                part(&data, offset, len).await
+            };
+            match sent.await {
+                Ok(bytes) => {
+                    offset += bytes.len() as u64;
+                    upload.put(bytes);
+                }
+                Err(error) => {
+                    if let Err(error) = upload.abort().await {
+                        tracing::warn!(%error, %id, "an upload to the bucket could not be called off");
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        upload.finish().await?;
+        Ok(())
+    }
+
+    fn data_path(&self, id: &DeploymentId) -> Path {
+        self.deployments.clone().join(id.as_str()).join("data")
+    }
+
+    fn manifest_path(&self, id: &DeploymentId) -> Path {
+        self.deployments.clone().join(id.as_str()).join("manifest")
+    }
+}
+
+impl From<object_store::Error> for StoreError {
+    fn from(error: object_store::Error) -> Self {
+        match error {
+            object_store::Error::NotFound { .. } => Self::NotFound,
+            error => Self::Bucket(error),
+        }
+    }
+}
+
+/// The part of `data` at `offset`.
+async fn part(data: &Arc<File>, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+    let data = Arc::clone(data);
+    let bytes = usize::try_from(len - offset).unwrap_or(usize::MAX).min(PART_BYTES);
+    blocking(move || {
+        let mut part = vec![0; bytes];
+        data.read_exact_at(&mut part, offset)?;
+        Ok(part.into())
+    })
+    .await
+}
+
+fn pack_of(object: &ObjectMeta) -> Option<(DeploymentId, Timestamp)> {
+    let id = object.location.parts().rev().nth(1)?.as_ref().parse().ok()?;
+    let modified = OffsetDateTime::from_unix_timestamp(object.last_modified.timestamp()).ok()?;
+    Some((id, modified.into()))
+}

@@ -1,0 +1,164 @@
+//! Packs in a folder of this machine (or one that is mounted on all of them).
+//!
+//! A pack is written under a name of its own beside the finished ones, synced, and renamed into its place as a whole:
+//! it is there entirely or not at all, also after a power cut.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use domain::{DeploymentId, Timestamp};
+use time::OffsetDateTime;
+
+use super::{MANIFEST_BYTES, StoreError, newest};
+
+/// Prefix of packs that are being written.
+const INCOMING: &str = ".incoming-";
+/// The pack's bodies.
+const DATA: &str = "data";
+/// What lies where in them.
+const MANIFEST: &str = "manifest";
+
+/// A folder of packs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Folder {
+    deployments: Arc<Path>,
+}
+
+/// A pack that is being written; removed when it is dropped before [`Incoming::finish`].
+#[derive(Debug)]
+pub(super) struct Incoming {
+    folder: PathBuf,
+    place: PathBuf,
+    finished: bool,
+}
+
+impl Folder {
+    pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
+        let path = config
+            .url
+            .to_file_path()
+            .map_err(|()| StoreError::Config(format!("`{}` is not of the form `file:///folder`", config.url)))?;
+        let deployments = path.join("deployments");
+        DirBuilder::new().recursive(true).mode(0o750).create(&deployments).map_err(|error| {
+            StoreError::Config(format!("the folder {} cannot be made: {error}", deployments.display()))
+        })?;
+        Ok(Self { deployments: deployments.into() })
+    }
+
+    pub(super) fn manifest(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
+        let file = open(&self.place(id).join(MANIFEST))?;
+        let mut json = Vec::new();
+        file.take(MANIFEST_BYTES + 1).read_to_end(&mut json)?;
+        if json.len() as u64 > MANIFEST_BYTES {
+            return Err(StoreError::Damaged("its manifest is too large".into()));
+        }
+        Ok(json)
+    }
+
+    pub(super) fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+        let file = open(&self.place(id).join(DATA))?;
+        let len = usize::try_from(len).map_err(|_| StoreError::Damaged("a span is larger than memory".into()))?;
+        let mut body = vec![0; len];
+        file.read_exact_at(&mut body, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => StoreError::Damaged("its data ends before a span".into()),
+            _ => error.into(),
+        })?;
+        Ok(body.into())
+    }
+
+    pub(super) fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        for folder in [self.place(id), self.incoming(id)] {
+            match fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
+        let mut seen = Vec::new();
+        for entry in fs::read_dir(&self.deployments)? {
+            let entry = entry?;
+            let Some(id) = pack_of(&entry.file_name()) else { continue };
+            match entry.metadata().and_then(|metadata| metadata.modified()) {
+                Ok(modified) => seen.push((id, OffsetDateTime::from(modified).into())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // removed meanwhile
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(newest(seen))
+    }
+
+    /// Begins the pack of `id`.
+    pub(super) fn begin(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
+        let folder = self.incoming(id);
+        DirBuilder::new().mode(0o750).create(&folder)?;
+        Ok(Incoming { folder, place: self.place(id), finished: false })
+    }
+
+    fn place(&self, id: &DeploymentId) -> PathBuf {
+        self.deployments.join(id.as_str())
+    }
+
+    fn incoming(&self, id: &DeploymentId) -> PathBuf {
+        self.deployments.join(format!("{INCOMING}{id}"))
+    }
+}
+
+impl Incoming {
+    /// Where it is being written.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file of the pack's bodies, empty.
+    pub(super) fn data(&self) -> Result<File, StoreError> {
+        Ok(OpenOptions::new().read(true).write(true).create_new(true).open(self.folder.join(DATA))?)
+    }
+
+    /// Puts the pack in its place, durably.
+    pub(super) fn finish(mut self, data: &File, manifest: &[u8]) -> Result<(), StoreError> {
+        data.sync_all()?;
+        let mut file = File::create_new(self.folder.join(MANIFEST))?;
+        file.write_all(manifest)?;
+        file.sync_all()?;
+        File::open(&self.folder)?.sync_all()?;
+        // Fails when the place is taken: a pack is never overwritten.
+        fs::rename(&self.folder, &self.place)?;
+        self.finished = true;
+        if let Some(parent) = self.place.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.finished
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            tracing::warn!(%error, folder = %self.folder.display(), "a half-written pack could not be removed");
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, StoreError> {
+    File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => StoreError::NotFound,
+        _ => error.into(),
+    })
+}
+
+fn pack_of(name: &OsStr) -> Option<DeploymentId> {
+    let name = name.to_str()?;
+    name.strip_prefix(INCOMING).unwrap_or(name).parse().ok()
+}

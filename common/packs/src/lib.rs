@@ -1,0 +1,224 @@
+//! Deployment packs: what an upload becomes and what an edge serves.
+//!
+//! A pack is two immutable objects under `deployments/<dep id>/`: `data`, every distinct file body and its compressed
+//! variants one after another, and `manifest`, which says what lies where. [`archive`] reads and judges the uploaded
+//! tarball, [`writer`] makes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket
+//! keeps it. A pack exists once its manifest does. Start with [`PackStore`] and [`manifest`].
+
+mod appender;
+pub mod archive;
+mod bucket;
+mod compress;
+mod files;
+mod folder;
+pub mod manifest;
+pub mod rules;
+mod writer;
+
+use std::{fs::File, sync::Arc};
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+pub use archive::{ArchiveError, Root};
+pub use manifest::{Encoding, FileEntry, Manifest, Span};
+
+use domain::{DeploymentId, Timestamp};
+
+use self::{bucket::Bucket, folder::Folder};
+
+/// Uploads judged and written at once by one process; others wait. Each takes a core or two and some 30 MB.
+const PUBLISHES_AT_ONCE: usize = 4;
+/// Largest manifest that is read: 10,000 files with long names stay far below.
+const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
+/// Packs that [`PackStore::list`] tells of at most: the newest.
+const LISTED_PACKS: usize = 100_000;
+
+/// Where the packs are kept. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PackStore {
+    place: Place,
+    publishes: Arc<Semaphore>,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Folder(Folder),
+    Bucket(Bucket),
+}
+
+/// What a published pack holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// Regular files in the archive.
+    pub files: u32,
+    /// Their size together, extracted.
+    pub bytes: u64,
+    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such pack.
+    #[error("no pack of this deployment in the store")]
+    NotFound,
+    /// `store.url` and the keys beside it do not name a store.
+    #[error("store.url: {0}")]
+    Config(String),
+    /// The pack is there and is not what a pack is.
+    #[error("the pack is damaged: {0}")]
+    Damaged(String),
+    /// A file could not be read or written.
+    #[error("the store's folder: {0}")]
+    Io(#[from] std::io::Error),
+    /// The bucket answered with an error, or not at all.
+    #[error("the store's bucket: {0}")]
+    Bucket(object_store::Error),
+    /// A blocking task was cut off: the program is stopping.
+    #[error("the program is stopping")]
+    Stopping,
+}
+
+/// Why an upload did not become a pack.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The archive's fault.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// Ours.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl PackStore {
+    /// Opens the store of the configuration; makes the folder when there is none.
+    pub fn open(config: &config::Store) -> Result<Self, StoreError> {
+        let place = match config.url.scheme() {
+            "file" => Place::Folder(Folder::open(config)?),
+            "s3" => Place::Bucket(Bucket::open(config)?),
+            other => {
+                return Err(StoreError::Config(format!(
+                    "`{other}:` is neither `file:///folder` nor `s3://bucket/prefix`"
+                )));
+            }
+        };
+        Ok(Self { place, publishes: Arc::new(Semaphore::new(PUBLISHES_AT_ONCE)) })
+    }
+
+    /// Reads the manifest of a pack.
+    pub async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, StoreError> {
+        let json = match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || folder.manifest(&id)).await?
+            }
+            Place::Bucket(bucket) => bucket.manifest(id).await?,
+        };
+        let manifest: Manifest =
+            serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
+        if manifest.version != Manifest::VERSION {
+            return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
+        }
+        Ok(manifest)
+    }
+
+    /// Reads `len` bytes of a pack's data, from `offset` on: one read, exactly so many bytes.
+    pub async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || folder.read(&id, offset, len)).await
+            }
+            Place::Bucket(bucket) => bucket.read(id, offset, len).await,
+        }
+    }
+
+    /// Removes a pack, or what is there of it. Fine when there is nothing.
+    pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || folder.remove(&id)).await
+            }
+            Place::Bucket(bucket) => bucket.remove(id).await,
+        }
+    }
+
+    /// The newest packs, half-written ones too, and when each was last written to: for the search for orphans.
+    pub async fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                blocking(move || folder.list()).await
+            }
+            Place::Bucket(bucket) => bucket.list().await,
+        }
+    }
+
+    /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails.
+    pub async fn publish(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<Published, PublishError> {
+        self.publish_root(id, spooled, Root::Archive, now).await
+    }
+
+    /// The same with what `root` names of a tarball.
+    pub async fn publish_root(
+        &self,
+        id: &DeploymentId,
+        spooled: File,
+        root: Root,
+        now: Timestamp,
+    ) -> Result<Published, PublishError> {
+        let _permit = self.publishes.acquire().await.map_err(|_| StoreError::Stopping)?;
+        match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || {
+                    let incoming = folder.begin(&id)?;
+                    let data = incoming.data()?;
+                    let (manifest, published) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
+                    incoming.finish(&data, &to_json(&manifest)?)?;
+                    Ok(published)
+                })
+                .await
+            }
+            Place::Bucket(bucket) => {
+                let (data, manifest, published) = blocking(move || {
+                    let data = tempfile::tempfile().map_err(StoreError::Io)?;
+                    let (manifest, published) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
+                    Ok::<_, PublishError>((data, to_json(&manifest)?, published))
+                })
+                .await?;
+                bucket.put(id, data, manifest).await?;
+                Ok(published)
+            }
+        }
+    }
+}
+
+fn to_json(manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))
+}
+
+/// Runs file work off the runtime's threads.
+async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(stopped) => match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(StoreError::Stopping.into()),
+        },
+    }
+}
+
+/// The newest packs of `seen`: ids sort by time.
+fn newest(mut seen: Vec<(DeploymentId, Timestamp)>) -> Vec<(DeploymentId, Timestamp)> {
+    seen.sort_by(|a, b| b.0.cmp(&a.0));
+    seen.truncate(LISTED_PACKS);
+    seen
+}

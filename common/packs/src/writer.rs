@@ -1,0 +1,255 @@
+//! Makes the pack: one blocking pass over the uploaded tarball.
+//!
+//! The bodies stream into the data file as they are read, each distinct content once. Meanwhile a few workers read
+//! them back (out of the page cache), compress them, and stream the variants into files of their own, which are
+//! appended in the end. No body is ever in memory as a whole, so memory does not grow with the upload.
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map},
+    fs::File,
+    io::{self, Seek as _, SeekFrom, Write},
+    panic,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+};
+
+use domain::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    ArchiveError, FileEntry, Manifest, PublishError, Published, Span, StoreError,
+    appender::Appender,
+    archive::{Archive, Root},
+    compress::{self, Compressor},
+    files::{self, Utf8Check},
+    manifest::Encoding,
+    rules::{self, HEADERS_FILE, REDIRECTS_FILE, RULES_BYTES},
+};
+
+/// Bytes of a body that are in memory at once.
+const CHUNK_BYTES: usize = 128 * 1024;
+/// Bodies that wait to be compressed, at most; then reading waits.
+const QUEUED_BODIES: usize = 256;
+/// Threads that compress one upload, at most.
+const WORKERS: usize = 4;
+
+/// Judges `upload` and writes its bodies into `data`, which is empty. `scratch` is a folder for files without a name.
+pub(super) fn write_pack(
+    upload: File,
+    root: Root,
+    data: &File,
+    scratch: &Path,
+    now: Timestamp,
+) -> Result<(Manifest, Published), PublishError> {
+    let archive = Archive::open(upload, root)?;
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
+    let given_up = AtomicBool::new(false);
+    let (queue, jobs) = sync_channel(QUEUED_BODIES);
+    let jobs = Arc::new(Mutex::new(jobs));
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers)
+            .map(|_| {
+                let (jobs, given_up) = (Arc::clone(&jobs), &given_up);
+                scope.spawn(move || compress_bodies(&jobs, given_up, data, scratch))
+            })
+            .collect();
+        // The workers alone hold the other end of the queue: when all have failed, sending fails instead of waiting.
+        drop(jobs);
+        let read = read_archive(archive, data, queue);
+        given_up.store(read.is_err(), Ordering::Relaxed);
+        let compressed: Vec<_> = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
+            .collect();
+        // When the workers failed, so did the reading, and theirs is the reason.
+        let compressed: Vec<Compressed> = match read {
+            Err(PublishError::Archive(refused)) => return Err(refused.into()),
+            _ => compressed.into_iter().collect::<io::Result<_>>().map_err(StoreError::Io)?,
+        };
+        let mut contents = read?;
+        contents.append_variants(compressed).map_err(StoreError::Io)?;
+        Ok(contents.into_pack(now))
+    })
+}
+
+/// What was read of an archive.
+struct Contents<'d> {
+    data: Appender<'d>,
+    bodies: Vec<Body>,
+    known: HashMap<[u8; 32], usize>,
+    files: Vec<(String, usize)>,
+    headers: Vec<u8>,
+    redirects: Vec<u8>,
+    published: Published,
+}
+
+/// A distinct content.
+struct Body {
+    sha256: [u8; 32],
+    span: Span,
+    is_utf8: bool,
+    queued: bool,
+    variants: Vec<(Encoding, Span)>,
+}
+
+/// A body to compress.
+struct Job {
+    body: usize,
+    span: Span,
+}
+
+/// What one worker made: variants of bodies, in a file of its own.
+struct Compressed {
+    file: File,
+    variants: Vec<(usize, Encoding, Span)>,
+}
+
+fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, PublishError> {
+    let mut contents = Contents {
+        data: Appender::new(data),
+        bodies: Vec::new(),
+        known: HashMap::new(),
+        files: Vec::new(),
+        headers: Vec::new(),
+        redirects: Vec::new(),
+        published: Published { files: 0, bytes: 0, warnings: Vec::new() },
+    };
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Some(path) = archive.next_file()? {
+        match path.as_str() {
+            HEADERS_FILE => contents.headers = read_rules(&mut archive, &mut chunk, &path)?,
+            REDIRECTS_FILE => contents.redirects = read_rules(&mut archive, &mut chunk, &path)?,
+            _ => {
+                let index = contents.add_body(&mut archive, &mut chunk)?;
+                let body = &mut contents.bodies[index];
+                if !body.queued && compress::is_worth_it(&files::content_type(&path, body.is_utf8), body.span.len) {
+                    body.queued = true;
+                    let job = Job { body: index, span: body.span };
+                    queue.send(job).map_err(|_| StoreError::Stopping)?;
+                }
+                contents.files.push((path, index));
+            }
+        }
+    }
+    drop(queue); // the workers end when they have emptied it
+    contents.published.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
+    contents.published.bytes = archive.bytes();
+    Ok(contents)
+}
+
+fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8], name: &str) -> Result<Vec<u8>, PublishError> {
+    let mut text = Vec::new();
+    loop {
+        let read = archive.read(chunk)?;
+        if read == 0 {
+            return Ok(text);
+        }
+        text.extend_from_slice(&chunk[..read]);
+        if text.len() as u64 > RULES_BYTES {
+            return Err(ArchiveError::TooLarge(format!("`{name}` is larger than 5 MB")).into());
+        }
+    }
+}
+
+impl Contents<'_> {
+    /// Streams the archive's current file into the data file, unless its content is there already.
+    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<usize, PublishError> {
+        let mut hash = Sha256::new();
+        let mut utf8 = Utf8Check::default();
+        loop {
+            let read = archive.read(chunk)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&chunk[..read]);
+            utf8.update(&chunk[..read]);
+            self.data.write_all(&chunk[..read]).map_err(StoreError::Io)?;
+        }
+        let sha256: [u8; 32] = hash.finalize().into();
+        match self.known.entry(sha256) {
+            hash_map::Entry::Occupied(known) => {
+                self.data.discard();
+                Ok(*known.get())
+            }
+            hash_map::Entry::Vacant(place) => {
+                let span = self.data.keep().map_err(StoreError::Io)?;
+                let body = Body { sha256, span, is_utf8: utf8.finish(), queued: false, variants: Vec::new() };
+                self.bodies.push(body);
+                Ok(*place.insert(self.bodies.len() - 1))
+            }
+        }
+    }
+
+    fn append_variants(&mut self, compressed: Vec<Compressed>) -> io::Result<()> {
+        let mut data = self.data.finish()?;
+        let mut end = data.seek(SeekFrom::End(0))?;
+        for Compressed { mut file, variants } in compressed {
+            file.rewind()?;
+            let copied = io::copy(&mut file, &mut data)?;
+            for (body, encoding, Span { offset, len }) in variants {
+                self.bodies[body].variants.push((encoding, Span { offset: end + offset, len }));
+            }
+            end += copied;
+        }
+        Ok(())
+    }
+
+    fn into_pack(self, now: Timestamp) -> (Manifest, Published) {
+        let mut published = self.published;
+        let (headers, warnings) = rules::headers::compile(&self.headers);
+        published.warnings.extend(warnings);
+        let (redirects, warnings) = rules::redirects::compile(&self.redirects);
+        published.warnings.extend(warnings);
+        let files: BTreeMap<String, FileEntry> = self
+            .files
+            .into_iter()
+            .map(|(path, index)| {
+                let body = &self.bodies[index];
+                let entry = FileEntry {
+                    content_type: files::content_type(&path, body.is_utf8),
+                    sha256: hex::encode(body.sha256),
+                    fingerprinted: files::is_fingerprinted(&path),
+                    identity: body.span,
+                    variants: body.variants.clone(),
+                };
+                (path, entry)
+            })
+            .collect();
+        (Manifest { version: Manifest::VERSION, created_at: now.unix_seconds(), files, headers, redirects }, published)
+    }
+}
+
+/// A worker: compresses bodies until there are no more.
+fn compress_bodies(
+    jobs: &Mutex<Receiver<Job>>,
+    given_up: &AtomicBool,
+    data: &File,
+    scratch: &Path,
+) -> io::Result<Compressed> {
+    let file = tempfile::tempfile_in(scratch)?;
+    let mut out = Appender::new(&file);
+    let mut compressor = Compressor::new();
+    let mut variants = Vec::new();
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { body, span }) = job else { break };
+        if given_up.load(Ordering::Relaxed) {
+            break;
+        }
+        for encoding in compress::ENCODINGS {
+            compressor.compress(encoding, data, span, &mut out)?;
+            if compress::is_kept(out.draft(), span.len) {
+                variants.push((body, encoding, out.keep()?));
+            } else {
+                out.discard();
+            }
+        }
+    }
+    out.finish()?;
+    Ok(Compressed { file, variants })
+}

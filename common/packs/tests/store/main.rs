@@ -1,0 +1,58 @@
+//! The store on a folder: what becomes of every upload, and what can be read back.
+
+#![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
+mod corpus;
+mod packs;
+
+use std::io::Write as _;
+
+use ::packs::{PackStore, PublishError, Published};
+use domain::{Clock, DeploymentId, Timestamp};
+
+struct World {
+    folder: tempfile::TempDir,
+    store: PackStore,
+    now: Timestamp,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = url::Url::from_directory_path(folder.path()).expect("an absolute path");
+        let store = PackStore::open(&config::Store { url, ..config::Store::default() }).expect("a store");
+        Self { folder, store, now: Clock::system().now() }
+    }
+
+    async fn publish(&self, bytes: &[u8]) -> (DeploymentId, Result<Published, PublishError>) {
+        let mut spooled = tempfile::tempfile().expect("a file");
+        spooled.write_all(bytes).expect("written");
+        let id = DeploymentId::new(self.now);
+        let result = self.store.publish(&id, spooled, self.now).await;
+        (id, result)
+    }
+
+    /// Every file in the store.
+    fn files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in folder.read_dir().expect("a folder") {
+                let entry = entry.expect("an entry");
+                if entry.file_type().expect("a kind").is_dir() && entry.path() != self.deployments() {
+                    files.push(entry.path().display().to_string());
+                }
+                if entry.file_type().expect("a kind").is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    files.push(entry.path().display().to_string());
+                }
+            }
+        }
+        files
+    }
+
+    fn deployments(&self) -> std::path::PathBuf {
+        self.folder.path().join("deployments")
+    }
+}

@@ -1,0 +1,137 @@
+//! A pack, from upload to removal: what was uploaded can be read back, in every form it is stored in.
+
+use std::io::{Read as _, Write as _};
+
+use corpus::Tarball;
+use domain::DeploymentId;
+use packs::{Encoding, FileEntry, Manifest, Published, Span, StoreError};
+
+use crate::World;
+
+async fn publish(world: &World, tarball: Tarball) -> (DeploymentId, Manifest, Published) {
+    let (id, published) = world.publish(&tarball.end()).await;
+    let manifest = world.store.manifest(&id).await.expect("a manifest");
+    (id, manifest, published.expect("published"))
+}
+
+async fn read(world: &World, id: &DeploymentId, span: Span) -> Vec<u8> {
+    world.store.read(id, span.offset, span.len).await.expect("read").to_vec()
+}
+
+fn decoded(encoding: Encoding, bytes: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    match encoding {
+        Encoding::Zstd => body = zstd::decode_all(bytes).expect("zstd"),
+        Encoding::Br => drop(brotli::Decompressor::new(bytes, 4_096).read_to_end(&mut body).expect("br")),
+        Encoding::Gzip => drop(flate2::read::GzDecoder::new(bytes).read_to_end(&mut body).expect("gzip")),
+    }
+    body
+}
+
+fn encodings(file: &FileEntry) -> Vec<Encoding> {
+    let mut encodings: Vec<Encoding> = file.variants.iter().map(|(encoding, _)| *encoding).collect();
+    encodings.sort_unstable();
+    encodings
+}
+
+#[tokio::test]
+async fn every_form_of_every_file_can_be_read_back() {
+    let world = World::new();
+    let bodies: Vec<(String, Vec<u8>)> = (0..60)
+        .map(|n: usize| {
+            (format!("docs/page-{n}.html"), format!("<p>page {n}</p>\n").repeat(n * n * 10 + 1).into_bytes())
+        })
+        .collect();
+    let tarball = bodies.iter().fold(Tarball::new(), |tarball, (path, body)| tarball.file(path, body));
+    let (id, manifest, published) = publish(&world, tarball).await;
+    assert_eq!((published.files, manifest.files.len()), (60, 60));
+    for (path, body) in &bodies {
+        let file = &manifest.files[path];
+        assert_eq!(&read(&world, &id, file.identity).await, body, "{path}");
+        if body.len() >= 256 {
+            assert_eq!(encodings(file), [Encoding::Zstd, Encoding::Br, Encoding::Gzip], "{path}");
+        }
+        for &(encoding, span) in &file.variants {
+            assert!(span.len < file.identity.len);
+            assert_eq!(&decoded(encoding, &read(&world, &id, span).await), body, "{path} as {encoding:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_content_is_stored_once_and_only_what_shrinks_is_compressed() {
+    let world = World::new();
+    let page = b"<p>the same</p>\n".repeat(100);
+    let noise: Vec<u8> = (0..40_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    let (_, manifest, published) = publish(
+        &world,
+        Tarball::new()
+            .file("a.html", &page)
+            .file("b/c.html", &page)
+            .file("same.bin", &page)
+            .file("photo.jpg", &page[1..])
+            .file("small.html", b"<p>small</p>")
+            .file("noise.txt", &noise),
+    )
+    .await;
+    let files = &manifest.files;
+    assert_eq!(files["a.html"].identity, files["b/c.html"].identity);
+    assert_eq!(files["a.html"].identity, files["same.bin"].identity);
+    assert_eq!(files["a.html"].sha256, files["same.bin"].sha256);
+    assert_eq!(encodings(&files["b/c.html"]).len(), 3);
+    for path in ["photo.jpg", "small.html"] {
+        assert_eq!(encodings(&files[path]), [], "{path}");
+    }
+    assert_eq!(files["noise.txt"].content_type, "text/plain");
+    assert_eq!(published.bytes, files.values().map(|file| file.identity.len).sum::<u64>());
+}
+
+#[tokio::test]
+async fn rules_are_compiled_and_never_served() {
+    let world = World::new();
+    let (_, manifest, published) = publish(
+        &world,
+        Tarball::new()
+            .file("_headers", b"/*\n  X-A: b\n  nonsense\n")
+            .file("_redirects", b"/old /new 301\n/bad\n")
+            .file("sub/_headers", b"a file like any other"),
+    )
+    .await;
+    assert_eq!(manifest.files.keys().collect::<Vec<_>>(), ["sub/_headers"]);
+    assert_eq!((manifest.headers.len(), manifest.redirects.len()), (1, 1));
+    assert_eq!(published.files, 3);
+    assert_eq!(
+        published.warnings,
+        [
+            "_headers line 3: a header has the form `Name: value`",
+            "_redirects line 2: a rule has the form `from to [status]`"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn packs_are_listed_removed_and_never_overwritten() {
+    let world = World::new();
+    let (id, manifest, _) = publish(&world, Tarball::new().file("a", b"1")).await;
+    let listed = world.store.list().await.expect("listed");
+    assert_eq!(listed.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id]);
+
+    let mut again = tempfile::tempfile().expect("a file");
+    again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
+    assert!(world.store.publish(&id, again, world.now).await.is_err());
+    assert_eq!(world.store.manifest(&id).await.expect("still there"), manifest);
+
+    world.store.remove(&id).await.expect("removed");
+    world.store.remove(&id).await.expect("removing twice is fine");
+    assert!(matches!(world.store.manifest(&id).await, Err(StoreError::NotFound)));
+    assert!(matches!(world.store.read(&id, 0, 1).await, Err(StoreError::NotFound)));
+    assert_eq!(world.store.list().await.expect("listed"), []);
+}
+
+#[tokio::test]
+async fn a_read_past_the_end_is_an_error() {
+    let world = World::new();
+    let (id, ..) = publish(&world, Tarball::new().file("a", b"12345")).await;
+    assert_eq!(world.store.read(&id, 1, 3).await.expect("read"), "234");
+    assert!(matches!(world.store.read(&id, 3, 3).await, Err(StoreError::Damaged(_))));
+}

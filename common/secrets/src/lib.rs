@@ -1,0 +1,8 @@
+//! The operator's master key, the sealing of rows with it, and the hashing of passwords.
+//!
+//! The form of tokens and other secrets that are handed out is in `domain`. Start with [`MasterKey`].
+
+pub mod master_key;
+pub mod passwords;
+
+pub use master_key::{MasterKey, Purpose};
