@@ -1,7 +1,7 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check advisories bench sqlx
+.PHONY: help up test check advisories bench sqlx openapi
 
 help: ## What can be done here
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,3 +23,6 @@ bench: ## Measure against other servers and AI gateways; rewrites the tables of 
 
 sqlx: ## Refresh the offline data of the SQL macros (.sqlx) after a query or a migration changed
 	@.ci/sqlx --write
+
+openapi: ## Rewrite openapi.json after an endpoint or a type of the API changed
+	@SQLX_OFFLINE=true SVC_WRITE_OPENAPI=1 cargo test --quiet --package admin --lib the_committed_document_is_current

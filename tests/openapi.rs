@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-/// What the contract and decisions.md promise by now.
+/// The operations that the contract and its decisions promise by now.
 const PROMISED: &[&str] = &[
     "GET /health",
     "GET /me",
@@ -117,6 +117,37 @@ fn collect_references(value: &Value, into: &mut Vec<String>) {
         }
         Value::Array(items) => items.iter().for_each(|item| collect_references(item, into)),
         _ => {}
+    }
+}
+
+#[tokio::test]
+async fn what_is_served_is_what_was_reviewed() {
+    let world = World::start().await;
+    let served = world.nobody().get("/openapi.json").await.ok();
+    let mut committed: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
+    // The address alone depends on the configuration.
+    assert!(served["servers"][0]["url"].as_str().unwrap().starts_with("https://api.svc.localhost"));
+    committed["servers"] = served["servers"].clone();
+    assert!(served == committed, "openapi.json is not what admin serves; `make openapi` rewrites it");
+}
+
+#[tokio::test]
+async fn every_header_and_schema_is_described() {
+    let world = World::start().await;
+    let document = world.nobody().get("/openapi.json").await.ok();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(schema["description"].is_string(), "{name} says nothing of itself");
+    }
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let what = format!("{method} {path}");
+            assert!(operation["summary"].as_str().unwrap().ends_with('.'), "{what}");
+            let tag = &operation["tags"][0];
+            assert!(document["tags"].as_array().unwrap().iter().any(|known| known["name"] == *tag), "{what}: {tag}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(parameter["description"].is_string(), "{what}: {parameter}");
+            }
+        }
     }
 }
 

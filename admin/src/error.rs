@@ -12,122 +12,114 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// The stable codes of the control plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// A parameter or body breaks a rule.
-    InvalidRequest,
-    /// The tarball cannot be published.
-    InvalidArchive,
-    /// Device flow: the person has not answered yet.
-    AuthorizationPending,
-    /// Device flow: the code is used up or too old.
-    ExpiredToken,
-    /// No token, or one that does not work here.
-    Unauthorized,
-    /// Device flow: the person said no.
-    AccessDenied,
-    /// The role does not suffice.
-    Forbidden,
-    /// The plan allows no more.
-    PlanLimitReached,
-    /// Nothing there, or nothing for this caller.
-    NotFound,
-    /// The path does not have this method.
-    MethodNotAllowed,
-    /// The name is somebody's.
-    NameTaken,
-    /// The domain is attached to another project.
-    DomainTaken,
-    /// The installation belongs to another organization.
-    SharedElsewhere,
-    /// Only live and superseded deployments can be activated.
-    NotActivatable,
-    /// The live deployment cannot be deleted.
-    DeploymentLive,
-    /// An organization with projects cannot be deleted.
-    OrgNotEmpty,
-    /// An organization cannot be without an owner.
-    LastOwner,
-    /// The `Idempotency-Key` belongs to another request.
-    IdempotencyConflict,
-    /// The request's body did not arrive in time.
-    RequestTimeout,
-    /// More than is accepted.
-    PayloadTooLarge,
-    /// Not of the kind that is accepted.
-    UnsupportedMediaType,
-    /// Device flow: polled before the interval was over.
-    SlowDown,
-    /// Too many requests.
-    RateLimitExceeded,
-    /// More is going on than this program takes on at once.
-    Busy,
-    /// Our fault.
-    Internal,
-    /// The code host did not answer, or not sensibly.
-    CodeHostError,
+/// Defines [`Code`]: of each code its meaning, which the OpenAPI document repeats, its status and its name on the wire.
+macro_rules! codes {
+    ($( #[doc = $meaning:literal] $code:ident = $status:ident, $text:literal; )*) => {
+        /// The stable codes of the control plane.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Code {
+            $( #[doc = $meaning] $code, )*
+        }
+
+        impl Code {
+            /// Every code, in the order of their statuses.
+            pub const ALL: &[Self] = &[$( Self::$code, )*];
+
+            /// The code's status.
+            pub fn status(self) -> StatusCode {
+                match self {
+                    $( Self::$code => StatusCode::$status, )*
+                }
+            }
+
+            /// The code on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$code => $text, )*
+                }
+            }
+
+            /// One sentence about the code, for the OpenAPI document.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $( Self::$code => $meaning.trim_ascii(), )*
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    /// The code's status.
-    pub fn status(self) -> StatusCode {
-        match self {
-            Self::InvalidRequest | Self::InvalidArchive | Self::AuthorizationPending | Self::ExpiredToken => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::AccessDenied | Self::Forbidden | Self::PlanLimitReached => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NameTaken
-            | Self::DomainTaken
-            | Self::SharedElsewhere
-            | Self::NotActivatable
-            | Self::DeploymentLive
-            | Self::OrgNotEmpty
-            | Self::LastOwner
-            | Self::IdempotencyConflict => StatusCode::CONFLICT,
-            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::SlowDown | Self::RateLimitExceeded => StatusCode::TOO_MANY_REQUESTS,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::CodeHostError => StatusCode::BAD_GATEWAY,
-        }
-    }
+codes! {
+    /// A parameter, a header or the body breaks a rule; the message names it.
+    InvalidRequest = BAD_REQUEST, "invalid_request";
+    /// The archive cannot be published; the message names the entry and the reason.
+    InvalidArchive = BAD_REQUEST, "invalid_archive";
+    /// The person has not answered the device flow yet; keep polling.
+    AuthorizationPending = BAD_REQUEST, "authorization_pending";
+    /// The device code has expired or was used; start a new flow.
+    ExpiredToken = BAD_REQUEST, "expired_token";
+    /// The token is missing, unknown, revoked or of a kind that does not work here.
+    Unauthorized = UNAUTHORIZED, "unauthorized";
+    /// The person denied the sign-in.
+    AccessDenied = FORBIDDEN, "access_denied";
+    /// The caller's role in the organization does not allow this.
+    Forbidden = FORBIDDEN, "forbidden";
+    /// The plan, or a limit on the organization, allows no more.
+    PlanLimitReached = FORBIDDEN, "plan_limit_reached";
+    /// The resource does not exist, or the caller may not know of it.
+    NotFound = NOT_FOUND, "not_found";
+    /// The path exists, but not with this method; the `Allow` header lists the methods that it has.
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method_not_allowed";
+    /// The request's body did not arrive in time.
+    RequestTimeout = REQUEST_TIMEOUT, "request_timeout";
+    /// The name belongs to somebody already, or was given up less than 30 days ago by somebody else.
+    NameTaken = CONFLICT, "name_taken";
+    /// The domain is attached to another project.
+    DomainTaken = CONFLICT, "domain_taken";
+    /// The installation is shared with another organization.
+    SharedElsewhere = CONFLICT, "shared_elsewhere";
+    /// The deployment is neither live nor superseded.
+    NotActivatable = CONFLICT, "not_activatable";
+    /// The deployment is live and cannot be deleted.
+    DeploymentLive = CONFLICT, "deployment_live";
+    /// The organization still has projects.
+    OrgNotEmpty = CONFLICT, "org_not_empty";
+    /// The organization would be left without an owner.
+    LastOwner = CONFLICT, "last_owner";
+    /// The `Idempotency-Key` belongs to another request, or to one that is still being worked on.
+    IdempotencyConflict = CONFLICT, "idempotency_conflict";
+    /// The body, or what it unpacks to, is larger than the limit.
+    PayloadTooLarge = PAYLOAD_TOO_LARGE, "payload_too_large";
+    /// The body is not of a type that is accepted.
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type";
+    /// The client polls faster than the device flow's interval; `Retry-After` gives the new interval.
+    SlowDown = TOO_MANY_REQUESTS, "slow_down";
+    /// The rate limit is used up; `Retry-After` says when it is restored.
+    RateLimitExceeded = TOO_MANY_REQUESTS, "rate_limit_exceeded";
+    /// The service failed; its log holds the cause under the request's `X-Request-Id`.
+    Internal = INTERNAL_SERVER_ERROR, "internal";
+    /// The code host cannot be reached, refuses, or needs the person to sign in there again.
+    CodeHostError = BAD_GATEWAY, "code_host_error";
+    /// The control plane does not answer the edge that the request came through.
+    BadGateway = BAD_GATEWAY, "bad_gateway";
+    /// The server does as much of this as it can at a time; try again when `Retry-After` says.
+    Busy = SERVICE_UNAVAILABLE, "busy";
+}
 
-    /// The code on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::InvalidArchive => "invalid_archive",
-            Self::AuthorizationPending => "authorization_pending",
-            Self::ExpiredToken => "expired_token",
-            Self::Unauthorized => "unauthorized",
-            Self::AccessDenied => "access_denied",
-            Self::Forbidden => "forbidden",
-            Self::PlanLimitReached => "plan_limit_reached",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::NameTaken => "name_taken",
-            Self::DomainTaken => "domain_taken",
-            Self::SharedElsewhere => "shared_elsewhere",
-            Self::NotActivatable => "not_activatable",
-            Self::DeploymentLive => "deployment_live",
-            Self::OrgNotEmpty => "org_not_empty",
-            Self::LastOwner => "last_owner",
-            Self::IdempotencyConflict => "idempotency_conflict",
-            Self::RequestTimeout => "request_timeout",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::SlowDown => "slow_down",
-            Self::RateLimitExceeded => "rate_limit_exceeded",
-            Self::Busy => "busy",
-            Self::Internal => "internal",
-            Self::CodeHostError => "code_host_error",
-        }
+/// An error that a part of the control plane can answer with. Stands beside that part; the OpenAPI document lists it at
+/// every operation which uses the part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PossibleError {
+    /// The error's code.
+    pub code: Code,
+    /// The condition, as a clause in lower case without a full stop.
+    pub when: &'static str,
+}
+
+impl PossibleError {
+    /// `code`, answered under the condition `when`.
+    pub const fn new(code: Code, when: &'static str) -> Self {
+        Self { code, when }
     }
 }
 

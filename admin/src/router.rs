@@ -133,7 +133,8 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 /// address, which limits are kept by.
 pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json::Error> {
     let (routes, described) = index(app);
-    let document = document::complete(&described, app.config.site.base_url.as_str())?;
+    let mut document = document::complete(&described)?;
+    document::serve_at(&mut document, app.config.site.base_url.as_str());
     let trusted = Arc::new(trusted_proxies);
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
@@ -155,7 +156,7 @@ pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{collections::HashSet, fs, path::Path};
 
     use serde_json::Value;
 
@@ -171,7 +172,7 @@ mod tests {
             .merge(uploads())
             .merge(installations())
             .merge(webhooks());
-        document::complete(&all.into_openapi(), "https://api.svc.localhost:8443/").unwrap()
+        document::complete(&all.into_openapi()).unwrap()
     }
 
     /// Every `.rs` file under `folder`, as text.
@@ -276,6 +277,75 @@ mod tests {
             let there = operations.iter().any(|(path, method, _)| format!("{method} {path}") == wanted);
             assert!(there, "{wanted} is missing");
         }
+    }
+
+    #[test]
+    fn the_committed_document_is_current() {
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../openapi.json");
+        let document = format!("{}\n", serde_json::to_string_pretty(&described()).unwrap());
+        if std::env::var_os("SVC_WRITE_OPENAPI").is_some() {
+            fs::write(&committed, &document).unwrap();
+        }
+        let is_current = fs::read_to_string(&committed).is_ok_and(|text| text == document);
+        assert!(
+            is_current,
+            "openapi.json is not what the handlers say; `make openapi` rewrites it, commit the difference"
+        );
+    }
+
+    /// The codes in the envelope of a response, references resolved.
+    fn codes<'d>(document: &'d Value, response: &'d Value) -> Vec<&'d str> {
+        let target = response["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
+        let pointer = "/content/application~1json/schema/allOf/1/properties/error/properties/code/enum";
+        let codes = target.unwrap_or(response).pointer(pointer).and_then(Value::as_array);
+        codes.into_iter().flatten().map(|code| code.as_str().unwrap()).collect()
+    }
+
+    /// The document tells the layers around an operation by its path and security; here they are put around groups.
+    #[test]
+    fn the_layers_of_every_group_are_described() {
+        let groups = [
+            (public(), false, false),
+            (webhooks(), false, false),
+            (limited_public(), true, false),
+            (device_start(), true, true),
+            (device_poll(), true, true),
+            (control_plane(), true, true),
+            (organizations(), true, true),
+            (installations(), true, true),
+            (uploads(), true, true),
+        ];
+        for (group, is_limited, is_idempotent) in groups {
+            let document = document::complete(&group.into_openapi()).unwrap();
+            for (path, method, said) in operations(&document) {
+                let has_limit = codes(&document, &said["responses"]["429"]).contains(&"rate_limit_exceeded");
+                assert_eq!(has_limit, is_limited, "{method} {path}");
+                let parameters = said["parameters"].as_array().into_iter().flatten();
+                let has_key = parameters.into_iter().any(|parameter| parameter["name"] == "Idempotency-Key");
+                assert_eq!(has_key, is_idempotent && method == "post", "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_stands_where_it_is_answered_and_nowhere_else() {
+        let document = described();
+        let mut listed = HashSet::new();
+        for (path, method, said) in operations(&document) {
+            for (status, response) in said["responses"].as_object().unwrap() {
+                for code in codes(&document, response) {
+                    let known = Code::ALL.iter().find(|known| known.as_str() == code);
+                    let known = known.unwrap_or_else(|| panic!("{method} {path}: {code} is no code"));
+                    assert_eq!(known.status().as_str(), status, "{method} {path}: {code}");
+                    listed.insert(code);
+                }
+            }
+        }
+        // No operation has a method that its path does not have.
+        listed.insert("method_not_allowed");
+        let unlisted: Vec<&str> =
+            Code::ALL.iter().map(|code| code.as_str()).filter(|code| !listed.contains(code)).collect();
+        assert!(unlisted.is_empty(), "no operation lists {unlisted:?}");
     }
 
     #[test]

@@ -35,7 +35,8 @@ impl Actor {
     }
 
     pub fn request(&self, method: Method, path: &str) -> Request {
-        let request = Request::new(&self.client, method, &format!("{}{path}", self.base));
+        let url = format!("{}{path}", self.base);
+        let request = Request::new(&self.client, method.clone(), &url).of_api(method, path);
         match &self.token {
             Some(token) => request.bearer(token),
             None => request,

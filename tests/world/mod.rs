@@ -8,6 +8,7 @@ pub mod answer;
 pub mod browser;
 pub mod bucket;
 mod builder;
+mod contract;
 pub mod domain;
 pub mod edge;
 pub mod form;

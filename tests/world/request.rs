@@ -9,24 +9,37 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use super::answer::Answer;
+use super::{answer::Answer, contract};
 
 /// A request; awaiting it gives the whole answer.
 #[must_use]
 pub struct Request {
     what: String,
     builder: RequestBuilder,
+    /// Method and path at the API, when that is who is asked: its answer is held against its description.
+    of_api: Option<(Method, String)>,
 }
 
 impl Request {
     /// `method url` through `client`.
     pub fn new(client: &Client, method: Method, url: &str) -> Self {
-        Self { what: format!("{method} {url}"), builder: client.request(method, url) }
+        let of_api = path_at_api(url).map(|path| (method.clone(), path));
+        Self { what: format!("{method} {url}"), builder: client.request(method, url), of_api }
+    }
+
+    /// A request that the API answers at `path`, whatever its URL says.
+    pub fn of_api(mut self, method: Method, path: &str) -> Self {
+        self.of_api = Some((method, path.to_owned()));
+        self
     }
 
     /// With a header.
     pub fn header(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.builder = self.builder.header(name, value.as_ref());
+        if ["host", "x-forwarded-host"].contains(&name.to_ascii_lowercase().as_str()) {
+            // Somebody else may answer now.
+            self.of_api = None;
+        }
         self
     }
 
@@ -61,7 +74,11 @@ impl Request {
     /// The answer, or why there is none.
     pub async fn attempt(self) -> Result<Answer, reqwest::Error> {
         let response = self.builder.send().await?;
-        Ok(Answer::read(self.what, response).await)
+        let answer = Answer::read(self.what, response).await;
+        if let Some((method, path)) = &self.of_api {
+            contract::check(method, path, &answer);
+        }
+        Ok(answer)
     }
 }
 
@@ -75,6 +92,17 @@ impl IntoFuture for Request {
             self.attempt().await.unwrap_or_else(|e| panic!("{what}: no answer: {e:?}"))
         })
     }
+}
+
+/// The path at the API that `url` leads to: at its own host, or below `/api` of the console's.
+fn path_at_api(url: &str) -> Option<String> {
+    let url: url::Url = url.parse().ok()?;
+    let path = match (url.scheme(), url.host_str()?) {
+        ("https", "api.svc.localhost") => url.path(),
+        ("https", "app.svc.localhost") => url.path().strip_prefix("/api").filter(|path| path.starts_with('/'))?,
+        _ => return None,
+    };
+    Some(path.to_owned())
 }
 
 /// A client for which every name is this machine, and a redirect is an answer.

@@ -19,14 +19,19 @@ use crate::{
     extract::Json,
 };
 
-/// Changes who may see the site.
+/// Changes who may see a project's site.
+///
+/// When this answers, every edge that is up applies the change; visitors who came in under the old mode are judged by
+/// the new one.
 #[utoipa::path(
     put, path = "/projects/{name}/access", tag = "Access", request_body = SetAccess,
     params(("name" = String, Path, description = "The project's name")),
     responses(
-        (status = 200, description = "Changed, on every edge", body = AccessChanged),
-        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The mode that holds now", body = AccessChanged, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "busy": "as many passwords are being hashed as the server does at a time",
+    }))),
 )]
 pub async fn set_access(
     State(app): State<App>,
@@ -45,14 +50,16 @@ pub async fn set_access(
     Ok((propagation, Json(AccessChanged { ok: true, mode })))
 }
 
-/// Sets the password, and with it the `password` mode. Who came in with the old one is asked again.
+/// Sets a project's password, and with it the `password` mode.
+///
+/// Visitors who came in with the former password are asked for the new one.
 #[utoipa::path(
     put, path = "/projects/{name}/password", tag = "Access", request_body = SetPassword,
     params(("name" = String, Path, description = "The project's name")),
-    responses(
-        (status = 200, description = "Set, on every edge", body = Done),
-        (status = 503, description = "`busy`: too many passwords at once; wait as long as Retry-After says", body = api::error::ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The password was set", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "busy": "as many passwords are being hashed as the server does at a time",
+    }))),
 )]
 pub async fn set_password(
     State(app): State<App>,
@@ -66,11 +73,11 @@ pub async fn set_password(
     Ok((propagation, Json(Done::OK)))
 }
 
-/// Forgets the password: the site is public again.
+/// Removes a project's password: its site is public again.
 #[utoipa::path(
     delete, path = "/projects/{name}/password", tag = "Access",
     params(("name" = String, Path, description = "The project's name")),
-    responses((status = 200, description = "Forgotten, on every edge", body = Done)),
+    responses((status = 200, description = "The site is public", body = Done, headers(("X-Svc-Propagation")))),
 )]
 pub async fn delete_password(
     State(app): State<App>,

@@ -20,14 +20,16 @@ use crate::{
     extract::{Json, Paged},
 };
 
-/// Who did what to the project, newest first: for an org's admins, and the owner of a personal project.
+/// Lists who did what to a project, newest first.
+///
+/// For admins and owners of the organization that owns the project, and for the owner of a personal project.
 #[utoipa::path(
     get, path = "/projects/{name}/audit", tag = "Audit",
     params(("name" = String, Path, description = "The project's name"), Page),
-    responses(
-        (status = 200, description = "The entries", body = AuditLog),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The entries", body = AuditLog)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization that owns the project may",
+    }))),
 )]
 pub async fn of_project(
     State(app): State<App>,
@@ -38,15 +40,17 @@ pub async fn of_project(
     Ok(Json(log(&page, rows)))
 }
 
-/// Who did what to the org and its projects, newest first: for its admins. Projects that were deleted or moved away are
-/// in it, up to then.
+/// Lists who did what to an organization and its projects, newest first.
+///
+/// For admins and owners. Entries of projects that were deleted, or moved to another owner, stay in the list up to that
+/// moment.
 #[utoipa::path(
     get, path = "/orgs/{name}/audit", tag = "Audit",
-    params(("name" = String, Path, description = "The org's name"), Page),
-    responses(
-        (status = 200, description = "The entries", body = AuditLog),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
-    ),
+    params(("name" = String, Path, description = "The organization's name"), Page),
+    responses((status = 200, description = "The entries", body = AuditLog)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn of_org(
     State(app): State<App>,

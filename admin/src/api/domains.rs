@@ -3,7 +3,6 @@
 use api::{
     Done,
     domains::{AttachDomain, Domain},
-    error::ErrorEnvelope,
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
@@ -32,16 +31,18 @@ pub struct Named {
     domain: String,
 }
 
-/// Attaches a domain: the project is served there too, once a CNAME leads from it to `dns_target`. Attaching the
-/// project's own domain again changes nothing, and answers what is true now.
+/// Attaches a custom domain to a project.
+///
+/// The project is served there too, once a CNAME leads from the domain to `dns_target`. Attaching a domain that the
+/// project has already changes nothing, and answers with its present state.
 #[utoipa::path(
     post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
     params(("name" = String, Path, description = "The project's name")),
-    responses(
-        (status = 201, description = "Attached, on every edge", body = Domain),
-        (status = 403, description = "`plan_limit_reached`: the project's owner has as many domains as the plan allows", body = ErrorEnvelope),
-        (status = 409, description = "`domain_taken`: the domain is attached to another project", body = ErrorEnvelope),
-    ),
+    responses((status = 201, description = "The domain is attached", body = Domain, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
+        "domain_taken": "the domain is attached to another project",
+    }))),
 )]
 pub async fn attach(
     State(app): State<App>,
@@ -75,14 +76,14 @@ pub async fn attach(
     Ok((StatusCode::CREATED, propagation, Json(view(&app.addresses, CustomDomain { domain, tls_ready }))))
 }
 
-/// Detaches a domain: nothing is served there any more.
+/// Detaches a custom domain from a project: nothing is served there any more.
 #[utoipa::path(
     delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("domain" = String, Path, description = "The domain"),
     ),
-    responses((status = 200, description = "Detached, on every edge", body = Done)),
+    responses((status = 200, description = "The domain was detached", body = Done, headers(("X-Svc-Propagation")))),
 )]
 pub async fn detach(
     State(app): State<App>,

@@ -36,7 +36,7 @@ impl Named {
     }
 }
 
-/// The project's environment variables with their values, newest first.
+/// Lists a project's environment variables with their values, newest first.
 #[utoipa::path(
     get, path = "/projects/{name}/env", tag = "Environment",
     params(("name" = String, Path, description = "The project's name")),
@@ -54,14 +54,19 @@ pub async fn list(
     Ok(Json(EnvList { env: rows.into_iter().map(open).collect::<Result<_, ApiError>>()? }))
 }
 
-/// Sets an environment variable. At most 200 a project, and 512 KB of values together.
+/// Sets an environment variable of a project.
+///
+/// A project has at most 200 variables, with 512 KB of values together.
 #[utoipa::path(
     put, path = "/projects/{name}/env/{key}", tag = "Environment", request_body = SetEnv,
     params(
         ("name" = String, Path, description = "The project's name"),
-        ("key" = EnvKey, Path, description = "Letters, digits and underscores, not beginning with a digit"),
+        ("key" = EnvKey, Path, description = "The variable's name: letters, digits and underscores, no digit first"),
     ),
-    responses((status = 200, description = "Set", body = EnvChanged)),
+    responses((status = 200, description = "The variable was set", body = EnvChanged)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "the key, the value or the scope breaks a rule, or the project has too many variables",
+    }))),
 )]
 pub async fn set(
     State(app): State<App>,
@@ -81,14 +86,14 @@ pub async fn set(
     Ok(Json(EnvChanged { ok: true, key, scope }))
 }
 
-/// Removes an environment variable.
+/// Removes an environment variable of a project.
 #[utoipa::path(
     delete, path = "/projects/{name}/env/{key}", tag = "Environment",
     params(
         ("name" = String, Path, description = "The project's name"),
         ("key" = EnvKey, Path, description = "The variable's name"),
     ),
-    responses((status = 200, description = "Removed", body = Done)),
+    responses((status = 200, description = "The variable was removed", body = Done)),
 )]
 pub async fn remove(
     State(app): State<App>,

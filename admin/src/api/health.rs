@@ -14,11 +14,11 @@ use crate::{app::App, extract::Json};
 /// A part that has not answered by then is away.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether the platform works: Postgres and Redis answer.
+/// Tells whether the platform works: whether Postgres and Redis answer.
 #[utoipa::path(
     get, path = "/health", tag = "Health and identity", security(()),
     responses(
-        (status = 200, description = "Everything answers", body = Health),
+        (status = 200, description = "Both answer", body = Health),
         (status = 503, description = "Postgres or Redis does not answer", body = Health),
     ),
 )]

@@ -5,7 +5,9 @@ use domain::token::TokenKind;
 
 use crate::{auth::Caller, extract::Json};
 
-/// The account the token speaks for.
+/// Shows the account that the token speaks for.
+///
+/// Works with an organization's `deploy` token too.
 #[utoipa::path(
     get, path = "/me", tag = "Health and identity",
     responses((status = 200, description = "The account", body = Account)),

@@ -24,21 +24,24 @@ use crate::{
     extract::{Json, Paged, Query},
 };
 
-/// Which projects are listed.
+/// The query that chooses which projects are listed.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Whose {
-    /// The name of an org that you belong to; your personal projects when absent.
+    /// The name of an organization that you belong to; your personal projects when absent.
     org: Option<String>,
 }
 
-/// Your projects, newest first. A deploy token sees its org's. Shares are not among them.
+/// Lists your personal projects, or those of an organization, newest first.
+///
+/// A `deploy` token lists the projects of its organization. Shares are never among them.
 #[utoipa::path(
-    get, path = "/projects", tag = "Projects", params(Whose, Page),
-    responses(
-        (status = 200, description = "The projects", body = ProjectList),
-        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = api::error::ErrorEnvelope),
-    ),
+    get, path = "/projects", tag = "Projects",
+    params(Whose, Page),
+    responses((status = 200, description = "The projects", body = ProjectList)),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it",
+    }))),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -58,14 +61,14 @@ pub async fn list(
     Ok(Json(ProjectList { projects, next_cursor }))
 }
 
-/// Makes a project. Its name is its subdomain.
+/// Creates a project. Its name becomes its subdomain.
 #[utoipa::path(
     post, path = "/projects", tag = "Projects", request_body = CreateProject,
-    responses(
-        (status = 201, description = "The project", body = Project),
-        (status = 404, description = "`not_found`: there is no such organization, or it is not yours", body = api::error::ErrorEnvelope),
-        (status = 409, description = "`name_taken`: somebody has a project of this name", body = api::error::ErrorEnvelope),
-    ),
+    responses((status = 201, description = "The project", body = Project)),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it",
+        "name_taken": "a project has this name, or somebody else gave it up less than 30 days ago",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -87,7 +90,9 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(view(&app.addresses, project))))
 }
 
-/// A project with its 20 newest deployments, its domains and who may see it.
+/// Shows a project with its 20 newest deployments, its domains, its access mode and its repository.
+///
+/// Works with an organization's `deploy` token too.
 #[utoipa::path(
     get, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
@@ -112,14 +117,16 @@ fn view_repo(link: &RepoLink) -> Repo {
     Repo { repo: link.repo.to_string(), branch: link.branch.to_string(), directory: link.directory.to_string() }
 }
 
-/// Deletes a project with everything it owns: deployments and their files. It stops being served at once.
+/// Deletes a project with everything that it owns, deployments and their files included.
+///
+/// When this answers, no edge that is up serves it any more.
 #[utoipa::path(
     delete, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
-    responses(
-        (status = 200, description = "Deleted", body = Done),
-        (status = 403, description = "`forbidden`: only admins of the org may", body = api::error::ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The project was deleted", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization that owns the project may",
+    }))),
 )]
 pub async fn delete(
     State(app): State<App>,

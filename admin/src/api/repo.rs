@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use api::{
-    error::ErrorEnvelope,
-    repo::{LinkRepo, RepoLinked},
-};
+use api::repo::{LinkRepo, RepoLinked};
 use axum::extract::State;
 use db::{
     audit::{self, Entry},
@@ -33,16 +30,19 @@ use crate::{
 /// How long the code host may take to say whether an installation reaches a repository: it may have to list them all.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Links the project to a repository: from then on a push to the branch deploys the directory of that commit. With
-/// `repo: null` unlinks it; what it serves stays.
+/// Links a project to a repository, or unlinks it.
+///
+/// From then on a push to the branch deploys the directory of that commit. `repo: null` unlinks the project; what it
+/// serves stays.
 #[utoipa::path(
     post, path = "/projects/{name}/repo", tag = "Code host", request_body = LinkRepo,
     params(("name" = String, Path, description = "The project's name")),
-    responses(
-        (status = 200, description = "Linked, or unlinked", body = RepoLinked),
-        (status = 404, description = "`not_found`: no such project, no such installation that the project may use, or it does not reach the repository", body = ErrorEnvelope),
-        (status = 502, description = "`code_host_error`: the code host does not answer, or wants you to sign in again", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The repository that the project is linked to now", body = RepoLinked)),
+    extensions(("x-errors" = json!({
+        "not_found": "the project does not exist or is not yours, it may not use such an installation, or the installation does not reach the repository",
+        "code_host_error": "the code host does not answer as it should, or wants you to sign in again",
+        "busy": "the server is stopping; try again",
+    }))),
 )]
 pub async fn set(
     State(app): State<App>,

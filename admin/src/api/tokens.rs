@@ -21,9 +21,10 @@ use crate::{
     extract::{Json, Paged, Path},
 };
 
-/// Your tokens, newest first, revoked ones included.
+/// Lists your tokens, newest first, revoked ones included.
 #[utoipa::path(
-    get, path = "/tokens", tag = "Tokens", params(Page),
+    get, path = "/tokens", tag = "Tokens",
+    params(Page),
     responses((status = 200, description = "The tokens", body = TokenList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>) -> Result<Json<TokenList>, ApiError> {
@@ -32,10 +33,14 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>)
     Ok(Json(TokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Makes a token. Its secret is in this answer and nowhere else.
+/// Creates a token of your own.
+///
+/// The secret stands in this answer and is not shown again.
 #[utoipa::path(
     post, path = "/tokens", tag = "Tokens", request_body = CreateToken,
-    responses((status = 201, description = "The token, with its secret", body = CreatedToken)),
+    responses(
+        (status = 201, description = "The token, with its secret", body = CreatedToken, headers(("X-Svc-Propagation"))),
+    ),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -57,10 +62,14 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Revokes a token of yours. It stops working at once.
+/// Revokes a token of yours. The next request with it is refused.
 #[utoipa::path(
-    delete, path = "/tokens/{id}", tag = "Tokens", params(("id" = String, Path, description = "The token's id")),
-    responses((status = 200, description = "Revoked", body = Done)),
+    delete, path = "/tokens/{id}", tag = "Tokens",
+    params(("id" = String, Path, description = "The token's id")),
+    responses((status = 200, description = "The token was revoked", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "not_found": "you have no such token, or it was revoked before",
+    }))),
 )]
 pub async fn revoke(
     State(app): State<App>,

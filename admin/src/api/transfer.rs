@@ -17,15 +17,21 @@ use crate::{
     extract::Json,
 };
 
-/// Moves a project into an org that you belong to, or makes it personal: yours. Leaving an org takes one of its admins.
-/// Its address, deployments, domains and variables stay; visitors whom a gate has let in are asked again.
+/// Moves a project into an organization that you belong to, or makes it personal.
+///
+/// Taking a project out of an organization needs the role of an admin there. Address, deployments, domains and
+/// variables stay; visitors whom a gate has let in are asked again.
 #[utoipa::path(
     post, path = "/projects/{name}/transfer", tag = "Projects", request_body = TransferProject,
     params(("name" = String, Path, description = "The project's name")),
     responses(
-        (status = 200, description = "The project, where it is now", body = Project),
-        (status = 403, description = "`forbidden`: only admins of the org may let it go; `plan_limit_reached`: the new owner's plan has no room for its domains", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The project, with its new owner", body = Project, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "not_found": "the project or the organization does not exist, or you may not know of it",
+        "forbidden": "only admins and owners of the organization that owns the project may",
+        "plan_limit_reached": "the new owner's plan has no room for the project's custom domains",
+    }))),
 )]
 pub async fn transfer(
     State(app): State<App>,

@@ -1,9 +1,6 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for.
 
-use api::{
-    error::ErrorEnvelope,
-    usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals},
-};
+use api::usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals};
 use axum::extract::State;
 use db::{ai_usage, orgs::Member};
 use domain::month::Month;
@@ -15,13 +12,11 @@ use crate::{
     extract::{Json, Query},
 };
 
-/// What your own AI keys were used for in a month.
+/// Shows what your own AI keys were used for in a month.
 #[utoipa::path(
-    get, path = "/usage/ai", tag = "Usage", params(UsageQuery),
-    responses(
-        (status = 200, description = "Completions and tokens by model", body = AiUsage),
-        (status = 400, description = "`invalid_request`: no such month", body = ErrorEnvelope),
-    ),
+    get, path = "/usage/ai", tag = "Usage",
+    params(UsageQuery),
+    responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
 pub async fn of_user(
     State(app): State<App>,
@@ -32,14 +27,11 @@ pub async fn of_user(
     Ok(Json(view(ai_usage::of_user(&app.db, &caller.user.id, month).await?)))
 }
 
-/// What an organization's AI keys were used for in a month.
+/// Shows what an organization's AI keys were used for in a month.
 #[utoipa::path(
     get, path = "/orgs/{name}/usage/ai", tag = "Usage",
     params(("name" = String, Path, description = "The organization's name"), UsageQuery),
-    responses(
-        (status = 200, description = "Completions and tokens by model", body = AiUsage),
-        (status = 400, description = "`invalid_request`: no such month", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "Completions and tokens by model", body = AiUsage)),
 )]
 pub async fn of_org(
     State(app): State<App>,

@@ -2,10 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
-use api::{
-    error::ErrorEnvelope,
-    vcs::{Installation, InstallationList},
-};
+use api::vcs::{Installation, InstallationList};
 use axum::extract::State;
 use db::installations::{self, Seen, Shared};
 use domain::UserId;
@@ -24,13 +21,14 @@ use crate::{
 /// How long the code host may take to list the installations, page by page.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The code host's installations that are yours, or shared with an organization of yours; newest first.
+/// Lists the code host's installations that are yours, or shared with an organization of yours; newest first.
 #[utoipa::path(
     get, path = "/vcs", tag = "Code host",
-    responses(
-        (status = 200, description = "The installations", body = InstallationList),
-        (status = 502, description = "`code_host_error`: the code host does not answer, or wants you to sign in again", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The installations", body = InstallationList)),
+    extensions(("x-errors" = json!({
+        "code_host_error": "the code host does not answer as it should, or wants you to sign in again",
+        "busy": "the server is stopping; try again",
+    }))),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<InstallationList>, ApiError> {
     let own = own(&app, &caller.user.id).await?;

@@ -17,8 +17,14 @@ use super::{
 };
 use crate::{
     app::App,
-    error::{ApiError, Code},
+    error::{ApiError, Code, PossibleError},
 };
+
+/// The errors of [`authenticate`] and of the extractors that want a caller.
+pub const AUTHENTICATION_ERRORS: &[PossibleError] = &[PossibleError::new(
+    Code::Unauthorized,
+    "the token is missing, unknown, revoked or of a kind that does not work here",
+)];
 
 /// What the request's token turned out to be. In the request's extensions.
 #[derive(Debug, Clone)]

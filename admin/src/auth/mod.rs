@@ -14,7 +14,7 @@ mod principal;
 mod project_access;
 pub mod session;
 
-pub use bearer::{Authentication, Refusal, authenticate, presented_secret};
+pub use bearer::{AUTHENTICATION_ERRORS, Authentication, Refusal, authenticate, presented_secret};
 pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;

@@ -11,10 +11,19 @@ use domain::limits::JSON_BODY_BYTES;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, PossibleError};
 
 /// How long a client may take to send a JSON body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The errors of reading a body: [`Json`], [`read_body`] and [`read_body_up_to`].
+pub const BODY_ERRORS: &[PossibleError] = &[
+    PossibleError::new(
+        Code::InvalidRequest,
+        "the body breaks a rule, or did not arrive whole; the message names the field",
+    ),
+    PossibleError::new(Code::PayloadTooLarge, "the body is larger than the limit"),
+];
 
 /// A JSON body, in a request or an answer. Fields that `T` does not have are ignored.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ mod page;
 mod path;
 mod query;
 
-pub use json::{Json, read_body, read_body_up_to};
+pub use json::{BODY_ERRORS, Json, read_body, read_body_up_to};
 pub use page::Paged;
-pub use path::Path;
-pub use query::Query;
+pub use path::{PATH_ERRORS, Path};
+pub use query::{QUERY_ERRORS, Query};

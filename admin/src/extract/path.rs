@@ -3,7 +3,11 @@
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Code, PossibleError};
+
+/// The errors of [`Path`], and of everything else that reads the path's parameters.
+pub const PATH_ERRORS: &[PossibleError] =
+    &[PossibleError::new(Code::NotFound, "what the path names does not exist, or the caller may not know of it")];
 
 /// The parameters of the path.
 #[derive(Debug, Clone)]

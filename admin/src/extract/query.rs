@@ -3,7 +3,11 @@
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Code, PossibleError};
+
+/// The errors of [`Query`] and [`super::Paged`].
+pub const QUERY_ERRORS: &[PossibleError] =
+    &[PossibleError::new(Code::InvalidRequest, "a query parameter breaks a rule; the message names it")];
 
 /// The parameters of the query.
 #[derive(Debug, Clone)]

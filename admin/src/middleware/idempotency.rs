@@ -35,7 +35,7 @@ use super::client::ClientAddress;
 use crate::{
     app::App,
     auth::{self, Authentication},
-    error::{ApiError, Code},
+    error::{ApiError, Code, PossibleError},
     extract::read_body,
 };
 
@@ -51,6 +51,15 @@ const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
 const DUPLICATE_POLL: Duration = Duration::from_millis(100);
 /// Larger answers are not remembered. No handler gives one.
 const ANSWER_MAX: usize = 1024 * 1024;
+
+/// The errors of a request with an `Idempotency-Key`, whatever else the operation can answer.
+pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
+    PossibleError::new(Code::InvalidRequest, "the `Idempotency-Key` breaks a rule"),
+    PossibleError::new(
+        Code::IdempotencyConflict,
+        "the `Idempotency-Key` belongs to another request, or to one that is still being worked on",
+    ),
+];
 
 /// What the request's `Idempotency-Key`, if it has one, asks for.
 #[derive(Debug)]
@@ -188,8 +197,8 @@ where
     app.tasks.spawn(task.in_current_span()).await.map_err(ApiError::internal)?
 }
 
-/// Only what a retry cannot mend is remembered.
-fn is_final(status: StatusCode) -> bool {
+/// Whether an answer of this status is kept under its `Idempotency-Key`: only what a retry cannot mend is.
+pub fn is_final(status: StatusCode) -> bool {
     let passing = [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
     !status.is_server_error() && !passing.contains(&status)
 }

@@ -28,7 +28,7 @@ use super::client::ClientAddress;
 use crate::{
     app::App,
     auth::Authentication,
-    error::{ApiError, Code},
+    error::{ApiError, Code, PossibleError},
 };
 
 const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -46,6 +46,10 @@ const INVITE_MAILS: u32 = 100;
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Subjects counted in this process, at most; beyond it those that have been quiet are forgotten.
 const LOCAL_SUBJECTS: usize = 100_000;
+
+/// The errors of [`per_client`] and [`per_token`].
+pub const RATE_LIMIT_ERRORS: &[PossibleError] =
+    &[PossibleError::new(Code::RateLimitExceeded, "the rate limit is used up; `Retry-After` says how long to wait")];
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,40 +3,40 @@
 use domain::access::{AccessMode, SitePassword};
 use serde::{Deserialize, Serialize};
 
-/// A project's access mode, in its detail.
+/// Who may see a project's site.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Access {
-    /// Who may see the site.
+    /// The access mode.
     pub mode: AccessMode,
 }
 
-/// Changes the access mode.
+/// The request to change a project's access mode.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetAccess {
     /// The new mode.
     #[serde(deserialize_with = "super::word")]
     pub mode: AccessMode,
-    /// For `password` mode: the password; the stored one is kept when absent.
+    /// The password for the mode `password`; without it, the stored one is kept.
     #[serde(default)]
     pub password: Option<SitePassword>,
 }
 
-/// The access mode was changed.
+/// The answer to a change of the access mode.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccessChanged {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// The mode now.
+    /// The access mode that holds now.
     pub mode: AccessMode,
 }
 
-/// Sets a password, and with it the `password` mode.
+/// The request to set a project's password, and with it the `password` mode.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetPassword {
-    /// 4 to 128 characters.
+    /// The password: 4 to 128 characters.
     pub password: SitePassword,
 }

@@ -3,36 +3,36 @@
 use domain::{OrgName, Timestamp, token::TokenKind};
 use serde::{Deserialize, Serialize};
 
-/// Who the token speaks for.
+/// The account that a token speaks for: a person, or an organization.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Account {
-    /// The user's id, or the org's for an org-owned token.
+    /// The user's id; the organization's id for a token that an organization owns.
     pub id: String,
-    /// The code host's id of the account; null for an org-owned token.
+    /// The account's id at the code host; null for a token that an organization owns.
     pub vcs_id: Option<String>,
-    /// The code host's login; null for an org-owned token.
+    /// The account's login at the code host; null for a token that an organization owns.
     pub vcs_login: Option<String>,
-    /// The email address the code host gave; null when it gave none.
+    /// The email address that the code host gave; null when it gave none.
     pub email: Option<String>,
     /// The kind of the token that asked.
     pub token_kind: TokenKind,
-    /// The owning org's name for org-owned tokens.
+    /// The name of the organization that owns the token; null for a person's token.
     pub org: Option<OrgName>,
-    /// When the account was made.
+    /// The time at which the account was created.
     pub created_at: Timestamp,
 }
 
-/// The platform's own health.
+/// The health of the platform.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
     /// Whether Postgres and Redis answer.
     pub ok: bool,
-    /// When not all is well: whether Postgres answers.
+    /// Whether Postgres answers; absent while everything does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub postgres: Option<bool>,
-    /// When not all is well: whether Redis answers.
+    /// Whether Redis answers; absent while everything does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redis: Option<bool>,
 }

@@ -4,46 +4,46 @@ use domain::{AuditId, OrgName, ProjectName, Timestamp, TokenId, audit::ActorKind
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A change that somebody made.
+/// A change that was made, and by whom.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// Its id.
+    /// The entry's id.
     pub id: AuditId,
-    /// When.
+    /// The time of the change.
     pub created_at: Timestamp,
-    /// What: a noun and a verb, such as `project.create` or `member.role`. More may come.
+    /// The change: a noun and a verb, such as `project.create` or `member.role`. More may come.
     #[cfg_attr(feature = "openapi", schema(example = "project.create"))]
     pub action: String,
-    /// Who.
+    /// The party that made the change.
     pub actor: AuditActor,
-    /// The org it was done to, or whose project it was done to, as it was called then.
+    /// The organization that was changed, or whose project was changed, by its name at that time.
     pub org: Option<OrgName>,
-    /// The project it was done to, as it was called then.
+    /// The project that was changed, by its name at that time.
     pub project: Option<ProjectName>,
-    /// What else there is to say; never a secret.
+    /// Further details of the change; never a secret.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: Map<String, Value>,
 }
 
-/// Who made a change.
+/// The party that made a change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditActor {
-    /// `user`, `deploy_token`, `code_host` or `platform`.
+    /// The kind of party.
     pub kind: ActorKind,
-    /// A person's login, a deploy token's label or the code host's account, as it was then.
+    /// A person's login, a deploy token's label or an account at the code host, as it was at that time.
     pub name: Option<String>,
-    /// The token that was presented; null in the console and for those without one.
+    /// The token that was presented; null when there was none, as in the console.
     pub token: Option<TokenId>,
 }
 
-/// Changes, newest first.
+/// A page of the audit log, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditLog {
-    /// The entries.
+    /// The entries of this page.
     pub entries: Vec<AuditEntry>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }

@@ -3,42 +3,42 @@
 use domain::{DeploymentId, Timestamp, deployment::DeploymentStatus};
 use serde::{Deserialize, Serialize};
 
-/// One immutable set of files.
+/// A deployment: one immutable set of files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Deployment {
-    /// Its id.
+    /// The deployment's id.
     pub id: DeploymentId,
-    /// Where it stands.
+    /// The state of the deployment.
     pub status: DeploymentStatus,
-    /// Its own permanent address.
+    /// The deployment's own address, which stays the same whatever the project serves.
     pub url: String,
-    /// When its upload began.
+    /// The time at which the upload began.
     pub created_at: Timestamp,
-    /// Regular files in it.
+    /// The number of regular files.
     pub files: u32,
-    /// Their size together, extracted.
+    /// The extracted size of all files, in bytes.
     pub bytes: u64,
-    /// `X-Svc-Cli-Version` of the upload.
+    /// The upload's `X-Svc-Cli-Version`.
     pub cli_version: Option<String>,
-    /// `X-Svc-Git-Sha` of the upload.
+    /// The upload's `X-Svc-Git-Sha`, or the commit of the push that was deployed.
     pub git_sha: Option<String>,
-    /// Who uploaded it: a login, or a token's label.
+    /// The login of the person who uploaded the deployment, or the label of the deploy token.
     pub created_by: Option<String>,
-    /// Whether it is what the project serves.
+    /// Whether the project serves this deployment.
     pub active: bool,
-    /// Why it failed; absent otherwise.
+    /// The reason why the deployment failed; absent unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// Deployments of a project, newest first.
+/// A page of a project's deployments, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeploymentList {
-    /// The deployments.
+    /// The deployments of this page.
     pub deployments: Vec<Deployment>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
@@ -48,11 +48,11 @@ pub struct DeploymentList {
 pub struct Uploaded {
     /// The new deployment.
     pub deployment_id: DeploymentId,
-    /// Where it is served now.
+    /// The address at which the deployment is served.
     pub url: String,
-    /// When it goes away; null for ordinary projects.
+    /// The time at which it expires; null for ordinary projects.
     pub expires_at: Option<Timestamp>,
-    /// Lines of `_headers` and `_redirects` that were left out, and why; absent when there are none.
+    /// The lines of `_headers` and `_redirects` that were left out, with the reasons; absent when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -61,8 +61,8 @@ pub struct Uploaded {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Activated {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// What the project serves now.
+    /// The deployment that the project serves now.
     pub active_deployment_id: DeploymentId,
 }

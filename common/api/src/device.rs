@@ -6,33 +6,33 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceStart {
-    /// What the client polls with. Secret.
+    /// The secret with which the client polls.
     pub device_code: String,
-    /// What the person types.
+    /// The code that the person types.
     pub user_code: String,
-    /// Where the person types it.
+    /// The address of the page where the person types the code.
     pub verification_uri: String,
-    /// The same with the code filled in, where the code host has such a page.
+    /// The address of that page with the code filled in; absent when the code host has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification_uri_complete: Option<String>,
-    /// Seconds until both codes expire.
+    /// The number of seconds until both codes expire.
     pub expires_in: u64,
-    /// Seconds to wait between polls.
+    /// The number of seconds to wait between two polls.
     pub interval: u64,
 }
 
-/// Asks whether the person has answered.
+/// The question whether the person has answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DevicePoll {
-    /// From [`DeviceStart`].
+    /// The `device_code` of [`DeviceStart`].
     pub device_code: String,
 }
 
-/// The person said yes.
+/// The answer to a poll once the person has approved.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceToken {
-    /// A new `cli` token; shown only here.
+    /// The secret of a new `cli` token; shown only here.
     pub token: String,
 }

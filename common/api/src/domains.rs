@@ -3,7 +3,7 @@
 use domain::Hostname;
 use serde::{Deserialize, Serialize};
 
-/// A custom domain.
+/// A custom domain of a project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Domain {
@@ -11,14 +11,14 @@ pub struct Domain {
     pub domain: Hostname,
     /// Whether there is a certificate that covers it and is valid now.
     pub tls_ready: bool,
-    /// Where its CNAME must point.
+    /// The name that the domain's CNAME must point to.
     pub dns_target: String,
 }
 
-/// Attaches a domain.
+/// The request to attach a custom domain.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttachDomain {
-    /// A hostname with at least two labels, not one of the platform's.
+    /// A hostname with at least two labels that is not under one of the platform's own domains.
     pub domain: Hostname,
 }

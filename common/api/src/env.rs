@@ -3,19 +3,19 @@
 use domain::env::{EnvKey, EnvScope, EnvValue};
 use serde::{Deserialize, Serialize};
 
-/// An environment variable, in the clear.
+/// An environment variable with its value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvVar {
-    /// Its name.
+    /// The variable's name.
     pub key: EnvKey,
-    /// Its value.
+    /// The variable's value.
     pub value: EnvValue,
-    /// Where it is seen.
+    /// The scope in which the variable is seen.
     pub scope: EnvScope,
 }
 
-/// A project's variables, newest first.
+/// A project's environment variables, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvList {
@@ -23,25 +23,25 @@ pub struct EnvList {
     pub env: Vec<EnvVar>,
 }
 
-/// Sets a variable.
+/// The request to set an environment variable.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetEnv {
-    /// At most 32768 characters.
+    /// The variable's value: at most 32768 characters.
     pub value: EnvValue,
-    /// Where it is seen; when absent the stored scope is kept, and a new variable gets `runtime`.
+    /// The scope in which the variable is seen; without it the stored scope is kept, and a new variable gets `runtime`.
     #[serde(default, deserialize_with = "super::optional_word", skip_serializing_if = "Option::is_none")]
     pub scope: Option<EnvScope>,
 }
 
-/// The variable was set.
+/// The answer when an environment variable was set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvChanged {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// Its name.
+    /// The variable's name.
     pub key: EnvKey,
-    /// Where it is seen now.
+    /// The scope that the variable has now.
     pub scope: EnvScope,
 }

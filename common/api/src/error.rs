@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `{"error": {"code": …, "message": …}}`.
+/// The body of every error: `{"error": {"code": …, "message": …}}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorEnvelope {
-    /// What went wrong.
+    /// The error.
     pub error: ErrorBody,
 }
 
-/// A stable code for programs and a sentence for people.
+/// An error: a stable code for programs and a sentence for people.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// One of the contract's codes.
+    /// The stable code.
     pub code: String,
-    /// What is wrong and what to do about it.
+    /// One sentence that says what is wrong and what to do about it. Its wording may change.
     pub message: String,
 }

@@ -7,66 +7,66 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Invite {
-    /// Its id, for revoking it.
+    /// The invite's id, for revoking it.
     pub id: InviteId,
-    /// Who is invited.
+    /// The email address of the person who is invited.
     pub email: EmailAddress,
-    /// As what.
+    /// The role that the invited person will have.
     pub role: InviteRole,
-    /// The login of who invites; null once that account is gone.
+    /// The login of the person who invites; null once that account is gone.
     pub invited_by: Option<String>,
-    /// When.
+    /// The time at which the invite was created.
     pub created_at: Timestamp,
-    /// Until when it can be accepted.
+    /// The time until which the invite can be accepted.
     pub expires_at: Timestamp,
 }
 
-/// The creation answer: the invite, and its link this once.
+/// A new invite with its link, which is shown only here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedInvite {
     /// The invite.
     #[serde(flatten)]
     pub invite: Invite,
-    /// Where it is accepted: whoever has this link can join.
+    /// The link under which the invite is accepted. Whoever has it can join.
     pub invite_url: String,
     /// Whether a mail server took the invitation. When false, the link has to be shared by hand.
     pub email_sent: bool,
 }
 
-/// Pending invites, newest first.
+/// A page of an organization's pending invites, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InviteList {
-    /// The invites.
+    /// The invites of this page.
     pub invites: Vec<Invite>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Invites somebody.
+/// The request to invite a person to an organization.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateInvite {
-    /// Where the invitation is sent.
+    /// The email address to which the invitation is sent.
     pub email: EmailAddress,
-    /// As what.
+    /// The role that the invited person will have.
     #[serde(deserialize_with = "super::word")]
     pub role: InviteRole,
 }
 
-/// What the holder of an invite's link may know.
+/// What the holder of an invite's link may know of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvitePreview {
-    /// The organization.
+    /// The organization's name.
     pub org: OrgName,
-    /// What it is called in sentences.
+    /// The organization's display name; null when it has none.
     pub display_name: Option<DisplayName>,
-    /// What the acceptor will be there.
+    /// The role that the person who accepts will have.
     pub role: InviteRole,
-    /// The login of who invites; null once that account is gone.
+    /// The login of the person who invites; null once that account is gone.
     pub invited_by: Option<String>,
-    /// Until when it can be accepted.
+    /// The time until which the invite can be accepted.
     pub expires_at: Timestamp,
 }

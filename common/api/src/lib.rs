@@ -25,11 +25,11 @@ use serde::{
     de::{DeserializeOwned, IntoDeserializer as _},
 };
 
-/// The answer of every detach, revoke and remove.
+/// The answer when something was deleted, detached, revoked or removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Done {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
 }
 
@@ -42,10 +42,10 @@ impl Done {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct Page {
-    /// Rows wanted, 1 to 100; 100 when absent.
+    /// The number of rows wanted: 1 to 100, 100 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u8>, minimum = 1, maximum = 100))]
     pub limit: Option<String>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the page before; absent for the first page.
     pub cursor: Option<String>,
 }
 

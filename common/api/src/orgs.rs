@@ -3,79 +3,79 @@
 use domain::{OrgName, Timestamp, orgs::DisplayName, role::Role};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// An organization that you belong to.
+/// An organization that the caller belongs to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Org {
-    /// What it is called in addresses.
+    /// The organization's name, as it stands in addresses.
     pub name: OrgName,
-    /// What it is called in sentences.
+    /// The organization's display name; null when it has none.
     pub display_name: Option<DisplayName>,
-    /// Path of the uploaded icon, which changes with its content; null when there is none of its own.
+    /// The path of the uploaded icon, which changes with its content; null when none was uploaded.
     pub icon_url: Option<String>,
-    /// What you may do there.
+    /// The caller's role in the organization.
     pub role: Role,
-    /// When it was made.
+    /// The time at which the organization was created.
     pub created_at: Timestamp,
 }
 
-/// An organization with its members.
+/// An organization with its members and the number of its projects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrgDetail {
     /// The organization.
     #[serde(flatten)]
     pub org: Org,
-    /// Owners, admins, the others; each by how long they have been there.
+    /// The members, in the order of their roles and then of their joining: owners, admins, members.
     pub members: Vec<Member>,
-    /// How many projects it has.
+    /// The number of the organization's projects.
     pub projects: u64,
 }
 
-/// Somebody who belongs to an organization.
+/// A member of an organization.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Member {
-    /// The login at the code host.
+    /// The member's login at the code host.
     pub login: String,
-    /// What they may do.
+    /// The member's role.
     pub role: Role,
-    /// When they joined.
+    /// The time at which the member joined.
     pub joined: Timestamp,
 }
 
-/// Your organizations, newest first.
+/// A page of the caller's organizations, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrgList {
-    /// The organizations.
+    /// The organizations of this page.
     pub orgs: Vec<Org>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Makes an organization.
+/// The request to create an organization.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateOrg {
-    /// Globally unique; it cannot be changed.
+    /// The name: globally unique, and fixed.
     pub name: OrgName,
-    /// At most 100 characters; none when blank.
+    /// The display name: at most 100 characters; none when blank.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "blank_is_none")]
     pub display_name: Option<DisplayName>,
 }
 
-/// Changes what an organization is called in sentences.
+/// The request to change an organization's display name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenameOrg {
-    /// At most 100 characters; null takes it away.
+    /// The display name: at most 100 characters; null removes it.
     #[serde(deserialize_with = "blank_is_none")]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub display_name: Option<DisplayName>,
 }
 
-/// Changes a member's role.
+/// The request to change a member's role.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetRole {
@@ -84,13 +84,13 @@ pub struct SetRole {
     pub role: Role,
 }
 
-/// The icon was stored.
+/// The answer when an icon was stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IconStored {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// Its path, which changes with its content.
+    /// The icon's path, which changes with its content.
     pub icon_url: String,
 }
 

@@ -9,78 +9,78 @@ use super::{access::Access, deployments::Deployment, domains::Domain};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Project {
-    /// Its id.
+    /// The project's id.
     pub id: ProjectId,
-    /// Its subdomain.
+    /// The project's name, which is its subdomain.
     pub name: ProjectName,
-    /// The owning org; null for a personal project.
+    /// The name of the organization that owns the project; null for a personal project.
     pub org: Option<OrgName>,
-    /// Where it is served.
+    /// The address at which the project is served.
     pub url: String,
-    /// What it serves; null before the first deployment.
+    /// The deployment that the project serves; null before the first one.
     pub active_deployment_id: Option<DeploymentId>,
-    /// When it goes away; null for ordinary projects.
+    /// The time at which the project expires; null for ordinary projects.
     pub expires_at: Option<Timestamp>,
-    /// When it was made.
+    /// The time at which the project was created.
     pub created_at: Timestamp,
 }
 
-/// A project with its newest deployments, domains and access mode.
+/// A project with its newest deployments, domains, access mode and repository.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectDetail {
     /// The project.
     #[serde(flatten)]
     pub project: Project,
-    /// The 20 newest.
+    /// The 20 newest deployments.
     pub deployments: Vec<Deployment>,
-    /// Its custom domains.
+    /// The project's custom domains.
     pub domains: Vec<Domain>,
-    /// Who may see it.
+    /// Who may see the project's site.
     pub access: Access,
-    /// The linked repository.
+    /// The repository whose pushes deploy the project; null when none is linked.
     pub repo: Option<Repo>,
 }
 
-/// A repository whose pushes deploy.
+/// A repository whose pushes deploy a project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Repo {
-    /// `owner/name` at the code host.
+    /// The repository as `owner/name` at the code host.
     pub repo: String,
-    /// The branch that deploys.
+    /// The branch whose pushes deploy.
     pub branch: String,
-    /// The folder that is published.
+    /// The folder of the repository that is published.
     pub directory: String,
 }
 
-/// Projects, newest first.
+/// A page of projects, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectList {
-    /// The projects.
+    /// The projects of this page.
     pub projects: Vec<Project>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Moves a project.
+/// The request to move a project to another owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TransferProject {
-    /// The org that is to own it; null makes it your personal project.
+    /// The name of the organization that is to own the project; null makes it the caller's personal project.
     #[serde(deserialize_with = "super::nullable")]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub org: Option<String>,
 }
 
-/// Makes a project.
+/// The request to create a project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateProject {
-    /// Its subdomain: globally unique.
+    /// The name, which becomes the subdomain: globally unique.
     pub name: NewProjectName,
-    /// The org that is to own it; personal when absent.
+    /// The name of the organization that is to own the project; personal when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org: Option<String>,
 }

@@ -3,7 +3,7 @@
 use domain::repo::{Branch, Directory, RepoName};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Links a project to a repository, whose pushes then deploy; or unlinks it.
+/// The request to link a project to a repository, whose pushes then deploy it, or to unlink it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkRepo {
@@ -12,31 +12,31 @@ pub struct LinkRepo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub installation_id: Option<i64>,
-    /// `owner/name` at the code host; null unlinks.
+    /// The repository as `owner/name` at the code host; null unlinks the project.
     #[serde(deserialize_with = "said")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = true))]
     pub repo: Option<RepoName>,
-    /// The branch that deploys; the repository's default branch when absent.
+    /// The branch whose pushes deploy; the repository's default branch when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub branch: Option<Branch>,
-    /// The folder that is published; the whole repository when absent.
+    /// The folder of the repository that is published; the whole repository when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub directory: Option<Directory>,
 }
 
-/// What the project is linked to now.
+/// The repository that a project is linked to now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RepoLinked {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// `owner/name`; null when it is linked to none.
+    /// The repository as `owner/name`; null when the project is linked to none.
     pub repo: Option<String>,
-    /// The branch that deploys.
+    /// The branch whose pushes deploy; null when the project is linked to no repository.
     pub branch: Option<String>,
-    /// The folder that is published; `.` for the whole repository.
+    /// The folder that is published, `.` for the whole repository; null when the project is linked to none.
     pub directory: Option<String>,
 }
 

@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Share {
-    /// Its three words.
+    /// The share's name: three words.
     pub name: ShareName,
-    /// Where it is served.
+    /// The address at which the share is served.
     pub url: String,
-    /// The `tmp-…` project behind it.
+    /// The name of the `tmp-…` project behind the share.
     pub project: ProjectName,
-    /// When it goes away.
+    /// The time at which the share expires.
     pub expires_at: Timestamp,
-    /// When it was made.
+    /// The time at which the share was created.
     pub created_at: Timestamp,
-    /// Regular files in it.
+    /// The number of regular files.
     pub files: u32,
-    /// Their size together, extracted.
+    /// The extracted size of all files, in bytes.
     pub bytes: u64,
-    /// Whether it asks for a password.
+    /// Whether visitors are asked for a password.
     pub protected: bool,
 }
 
-/// Your live shares, newest first.
+/// A page of the caller's live shares, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareList {
-    /// The shares.
+    /// The shares of this page.
     pub shares: Vec<Share>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }

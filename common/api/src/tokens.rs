@@ -7,47 +7,47 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// Its id, for revoking it.
+    /// The token's id, for revoking it.
     pub id: TokenId,
-    /// What it works against.
+    /// The kind, which decides what the token works against.
     pub kind: TokenKind,
-    /// What its owner calls it.
+    /// The owner's name for the token.
     pub label: Option<String>,
-    /// When it was made.
+    /// The time at which the token was created.
     pub created_at: Timestamp,
-    /// When it was revoked; null while it works.
+    /// The time at which the token was revoked; null while it works.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// The creation answer: the record, and the secret this once.
+/// A new token with its secret, which is shown only here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedToken {
-    /// The record.
+    /// The token without its secret.
     #[serde(flatten)]
     pub record: Token,
     /// The secret: `svc_` and 43 characters.
     pub token: String,
 }
 
-/// Your tokens, newest first.
+/// A page of the caller's tokens, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenList {
-    /// The tokens.
+    /// The tokens of this page.
     pub tokens: Vec<Token>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Makes a token.
+/// The request to create a token of one's own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateToken {
-    /// `cli` or `ai`.
+    /// The kind: `cli` or `ai`.
     #[serde(deserialize_with = "super::word")]
     pub kind: UserTokenKind,
-    /// At most 200 characters.
+    /// A name for the token: at most 200 characters, without control characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
@@ -56,14 +56,15 @@ pub struct CreateToken {
     pub label: Option<String>,
 }
 
-/// The kinds a user may own.
+/// The kinds of tokens that a person may own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum UserTokenKind {
-    /// For the control plane.
+    /// A token for the control plane.
     Cli,
-    /// For the AI gateway.
+    /// A token for the AI gateway.
     Ai,
 }
 
@@ -71,42 +72,42 @@ pub enum UserTokenKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrgToken {
-    /// The record.
+    /// The token without its secret.
     #[serde(flatten)]
     pub record: Token,
-    /// The login of who made it; null once that account is gone.
+    /// The login of the person who created the token; null once that account is gone.
     pub created_by: Option<String>,
 }
 
-/// The creation answer: the record, and the secret this once.
+/// A new token with its secret, which is shown only here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedOrgToken {
-    /// The record.
+    /// The token without its secret.
     #[serde(flatten)]
     pub record: OrgToken,
     /// The secret: `svc_` and 43 characters.
     pub token: String,
 }
 
-/// An organization's working tokens, newest first.
+/// A page of an organization's tokens that are not revoked, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrgTokenList {
-    /// The tokens.
+    /// The tokens of this page.
     pub tokens: Vec<OrgToken>,
-    /// Where the next page starts; null at the end.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// Makes a token that the organization owns.
+/// The request to create a token that an organization owns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateOrgToken {
-    /// `ai` or `deploy`.
+    /// The kind: `ai` or `deploy`.
     #[serde(deserialize_with = "super::word")]
     pub kind: OrgTokenKind,
-    /// At most 200 characters.
+    /// A name for the token: at most 200 characters, without control characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
@@ -115,13 +116,14 @@ pub struct CreateOrgToken {
     pub label: Option<String>,
 }
 
-/// The kinds an organization may own.
+/// The kinds of tokens that an organization may own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum OrgTokenKind {
-    /// For the AI gateway.
+    /// A token for the AI gateway.
     Ai,
-    /// For deploying the organization's projects.
+    /// A token that deploys the organization's projects.
     Deploy,
 }

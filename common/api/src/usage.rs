@@ -3,47 +3,47 @@
 use domain::month::Month;
 use serde::{Deserialize, Serialize};
 
-/// Which month.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+/// The month that is asked for.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct UsageQuery {
-    /// `YYYY-MM`, in UTC; the current month when absent.
+    /// The month as `YYYY-MM`, in UTC; the current one when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, pattern = "^[0-9]{4}-(0[1-9]|1[0-2])$", example = "2026-11"))]
     pub month: Option<Month>,
 }
 
-/// What was used in a month: counts and names, never prompts or completions.
+/// What an account used of the AI gateway in a month: counts and names of models, never prompts or completions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiUsage {
-    /// By model, sorted by its name.
+    /// The usage of each model, sorted by its id.
     pub usage: Vec<ModelUsage>,
-    /// Of all models.
+    /// The usage of all models together.
     pub totals: UsageTotals,
 }
 
-/// A model's share.
+/// The usage of one model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelUsage {
-    /// `svc/…`.
+    /// The model's id, such as `svc/…`.
     pub model: String,
-    /// Completions.
+    /// The number of completions.
     pub requests: u64,
-    /// Tokens read.
+    /// The number of tokens in prompts.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// The number of tokens in completions.
     pub completion_tokens: u64,
 }
 
-/// The sum of all models.
+/// The usage of all models together.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageTotals {
-    /// Completions.
+    /// The number of completions.
     pub requests: u64,
-    /// Tokens read.
+    /// The number of tokens in prompts.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// The number of tokens in completions.
     pub completion_tokens: u64,
 }

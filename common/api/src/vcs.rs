@@ -3,27 +3,27 @@
 use domain::{OrgName, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// An installation of our app at the code host: what lets repositories be linked.
+/// An installation of the service's app at the code host, through which repositories can be linked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Installation {
-    /// The code host's id of it.
+    /// The installation's id at the code host.
     pub id: i64,
-    /// The login of the account it is installed on.
+    /// The login of the account that the app is installed on.
     pub account: String,
-    /// `User` or `Organization`.
+    /// The kind of that account: `User` or `Organization`.
     pub account_type: String,
-    /// Whether it is yours at the code host.
+    /// Whether the installation is the caller's own at the code host.
     pub mine: bool,
-    /// The organization of yours that it is shared with; null when there is none.
+    /// The one of the caller's organizations that the installation is shared with; null when there is none.
     pub org: Option<OrgName>,
-    /// The login of who shared it.
+    /// The login of the person who shared the installation; null when it is not shared.
     pub shared_by: Option<String>,
-    /// When it was installed.
+    /// The time at which the app was installed.
     pub created_at: Timestamp,
 }
 
-/// Installations, newest first.
+/// The installations that the caller may use, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InstallationList {
@@ -31,11 +31,11 @@ pub struct InstallationList {
     pub installations: Vec<Installation>,
 }
 
-/// Shares an installation with an organization.
+/// The request to share an installation with an organization.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareInstallation {
-    /// The id of one of your own: see `GET /vcs`.
+    /// The id of one of the caller's own installations, as `GET /vcs` lists them.
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub installation_id: i64,
 }

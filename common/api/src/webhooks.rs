@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a webhook.
+/// The answer to a webhook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookTaken {
-    /// Always true.
+    /// Always `true`.
     pub ok: bool,
-    /// How many projects it makes deploy.
+    /// The number of projects that the webhook makes deploy.
     pub deploys: u64,
 }

@@ -33,7 +33,7 @@ pub struct Named {
     id: DeploymentId,
 }
 
-/// The project's deployments, newest first.
+/// Lists a project's deployments, newest first.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), Page),
@@ -50,7 +50,7 @@ pub async fn list(
     Ok(Json(DeploymentList { deployments, next_cursor }))
 }
 
-/// One deployment of the project.
+/// Shows one deployment of a project.
 #[utoipa::path(
     get, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
     params(
@@ -69,7 +69,10 @@ pub async fn show(
     Ok(Json(view(&app.addresses, &project, row)))
 }
 
-/// Points the project at one of its deployments: to roll back, or forward again. Files are not touched.
+/// Points a project at one of its deployments: to roll back, or forward again.
+///
+/// No file is touched, so this takes effect as soon as every edge knows of it. Works with an organization's `deploy`
+/// token too.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments/{id}/activate", tag = "Deployments",
     params(
@@ -77,9 +80,11 @@ pub async fn show(
         ("id" = String, Path, description = "The deployment's id"),
     ),
     responses(
-        (status = 200, description = "It is served now", body = Activated),
-        (status = 409, description = "`not_activatable`: it is neither live nor superseded", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The deployment is served now", body = Activated, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "not_activatable": "the deployment is neither live nor superseded",
+    }))),
 )]
 pub async fn activate(
     State(app): State<App>,
@@ -96,7 +101,9 @@ pub async fn activate(
     Ok((app.edges.apply(change).await, Json(Activated { ok: true, active_deployment_id: id })))
 }
 
-/// Deletes a deployment that is not live, with its files. It cannot be rolled back to any more.
+/// Deletes a deployment that is not live, with its files.
+///
+/// It cannot be activated any more, and its own address stops being served.
 #[utoipa::path(
     delete, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
     params(
@@ -104,9 +111,11 @@ pub async fn activate(
         ("id" = String, Path, description = "The deployment's id"),
     ),
     responses(
-        (status = 200, description = "Deleted", body = Done),
-        (status = 409, description = "`deployment_live`: activate another one first", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The deployment was deleted", body = Done, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "deployment_live": "the deployment is live; activate another one first",
+    }))),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 
 use crate::{
     app::App,
-    error::{ApiError, Code},
+    error::{ApiError, Code, PossibleError},
     middleware::idempotency::Idempotency,
 };
 
@@ -35,38 +35,34 @@ const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
 const CLI_VERSION_CHARS: usize = 100;
 
-/// What an upload may say of itself.
+/// The headers in which an upload may say where it comes from.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is left out and not refused")]
 pub struct OriginHeaders {
-    /// Recorded with the deployment
+    /// The client's version, recorded with the deployment; at most 100 characters.
     #[param(rename = "x-svc-cli-version")]
     cli_version: Option<String>,
-    /// Recorded with the deployment: at most 64 characters
+    /// The commit that is published, recorded with the deployment; at most 64 characters.
     #[param(rename = "x-svc-git-sha")]
     git_sha: Option<String>,
 }
 
-/// How an upload may be refused, beside what every request may be.
-#[derive(Debug, utoipa::IntoResponses)]
-pub enum UploadRefusal {
-    /// `invalid_archive`: the message says which entry and why
-    #[response(status = 400)]
-    InvalidArchive(ErrorEnvelope),
-    /// `request_timeout`: the body did not arrive in time
-    #[response(status = 408)]
-    TooSlow(ErrorEnvelope),
-    /// `payload_too_large`: the tarball, a file or all files together
-    #[response(status = 413)]
-    TooLarge(ErrorEnvelope),
-    /// `unsupported_media_type`: Content-Type must be application/gzip or application/x-gzip
-    #[response(status = 415)]
-    NotGzip(ErrorEnvelope),
-    /// `busy`: too many uploads at once; wait as long as Retry-After says
-    #[response(status = 503)]
-    Busy(ErrorEnvelope),
-}
+/// The errors of receiving an archive and making a deployment of it.
+pub const UPLOAD_ERRORS: &[PossibleError] = &[
+    PossibleError::new(Code::InvalidRequest, "the upload broke off, or the `Idempotency-Key` breaks a rule"),
+    PossibleError::new(
+        Code::InvalidArchive,
+        "the archive cannot be published; the message names the entry and the reason",
+    ),
+    PossibleError::new(Code::RequestTimeout, "the body stood still, or arrived too slowly"),
+    PossibleError::new(Code::PayloadTooLarge, "the archive, one of its files, or all files together are too large"),
+    PossibleError::new(
+        Code::UnsupportedMediaType,
+        "`Content-Type` is neither `application/gzip` nor `application/x-gzip`",
+    ),
+    PossibleError::new(Code::Busy, "as many uploads are being received as the server does at a time"),
+];
 
 /// An upload that may send its body: one of a bounded number, until this is dropped.
 #[derive(Debug)]

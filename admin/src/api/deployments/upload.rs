@@ -18,7 +18,7 @@ use packs::Root;
 
 use super::{
     publish::{self, GoLiveError, Work},
-    receive::{self, OriginHeaders, Turn, UploadRefusal},
+    receive::{self, OriginHeaders, Turn},
     record::{Ending, Upload},
 };
 use crate::{
@@ -30,13 +30,21 @@ use crate::{
     middleware::idempotency::Idempotency,
 };
 
-/// Publishes a folder as the project's live deployment. The old one stays until the new one is complete, and can be
-/// activated again.
+/// Publishes a folder as a project's live deployment.
+///
+/// The body is a gzipped tarball of at most 100 MB, with 1 to 10,000 regular files of at most 25 MB each and 250 MB
+/// together. The former deployment is served until the new one is complete, and can be activated again later. Works
+/// with an organization's `deploy` token too.
 #[utoipa::path(
     post, path = "/projects/{name}/deployments", tag = "Deployments",
     params(("name" = String, Path, description = "The project's name"), OriginHeaders),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
-    responses((status = 201, description = "It is served now", body = Uploaded), UploadRefusal),
+    responses(
+        (status = 201, description = "The deployment is served now", body = Uploaded, headers(("X-Svc-Propagation"))),
+    ),
+    extensions(("x-errors" = json!({
+        "not_found": "the project or the deployment was deleted, or the caller may not know of the project",
+    }))),
 )]
 pub async fn upload(
     State(app): State<App>,

@@ -20,52 +20,61 @@ use crate::{
     pages::{escape, page},
 };
 
-/// What the link in `verification_uri_complete` carries.
+/// The query of the link in `verification_uri_complete`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Prefilled {
-    /// Fills the code in.
+    /// The code with which the form is filled in.
     #[serde(default)]
     user_code: String,
 }
 
-/// The page's form. Not `Debug`: it holds a secret.
+/// The page's form. It holds a secret, so it is not `Debug`.
 #[derive(Deserialize, ToSchema)]
 pub struct Form {
     /// The code that the client shows.
     #[serde(default)]
     user_code: String,
-    /// Who signs in.
+    /// The login name of the person who signs in.
     #[serde(default)]
     login: String,
     /// The operator's secret.
     #[serde(default)]
     secret: String,
-    /// `approve` or `deny`.
+    /// The answer: `approve` or `deny`.
     #[serde(default)]
     decision: String,
 }
 
-/// The page on which a person answers. With the `local` code host only.
+/// Shows the page on which a person answers a device flow.
+///
+/// Only with the `local` code host; otherwise 404, because the person answers at the code host.
 #[utoipa::path(
-    get, path = "/device", tag = "Device-flow login", security(()), params(Prefilled),
-    responses((status = 200, description = "The page", content_type = "text/html")),
+    get, path = "/device", tag = "Device-flow login", security(()),
+    params(Prefilled),
+    responses((status = 200, description = "The page", content_type = "text/html", body = String)),
+    extensions(("x-errors" = json!({
+        "not_found": "people sign in at the code host here",
+    }))),
 )]
 pub async fn show(State(app): State<App>, Query(prefilled): Query<Prefilled>) -> Result<Response, ApiError> {
     require_local(&app)?;
     Ok(form(StatusCode::OK, &prefilled.user_code, "", None))
 }
 
-/// The person's answer.
+/// Takes a person's answer to a device flow, from the form of the page.
 #[utoipa::path(
     post, path = "/device", tag = "Device-flow login", security(()),
     request_body(content = Form, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 200, description = "Answered", content_type = "text/html"),
-        (status = 400, description = "A field breaks a rule: the page says which", content_type = "text/html"),
-        (status = 403, description = "The secret is wrong", content_type = "text/html"),
-        (status = 429, description = "Too many wrong secrets", content_type = "text/html"),
+        (status = 200, description = "The answer was taken", content_type = "text/html", body = String),
+        (status = 400, description = "A field breaks a rule; the page says which.", content_type = "text/html", body = String),
+        (status = 403, description = "The operator's secret is wrong.", content_type = "text/html", body = String),
+        (status = 429, description = "Too many wrong secrets came from this address.", content_type = "text/html", body = String),
     ),
+    extensions(("x-errors" = json!({
+        "not_found": "people sign in at the code host here",
+    }))),
 )]
 pub async fn answer(
     State(app): State<App>,

@@ -32,18 +32,21 @@ const INTERVAL_SLACK: Duration = Duration::from_millis(500);
 /// What tokens from here are called in the list of tokens.
 const LABEL: &str = "svc login";
 
-/// Asks whether the person has answered. The code works once.
+/// Asks whether the person has answered a device flow.
+///
+/// Leave `interval` seconds between two polls. A device code gives one token; afterwards it has expired.
 #[utoipa::path(
     post, path = "/auth/device/poll", tag = "Device-flow login", security(()), request_body = DevicePoll,
     responses(
-        (status = 200, description = "The person said yes: a new `cli` token", body = DeviceToken),
-        (status = 400, description = "`authorization_pending`: not yet; `expired_token`: start again; `invalid_request`",
-            body = api::error::ErrorEnvelope),
-        (status = 403, description = "`access_denied`: the person said no", body = api::error::ErrorEnvelope),
-        (status = 429, description = "`slow_down`: leave 5 s more between polls; `rate_limit_exceeded`",
-            body = api::error::ErrorEnvelope),
-        (status = 502, description = "`code_host_error`: the code host does not answer", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The person approved: a new `cli` token", body = DeviceToken, headers(("Cache-Control"))),
     ),
+    extensions(("x-errors" = json!({
+        "authorization_pending": "the person has not answered yet; keep polling",
+        "expired_token": "the device code has expired or was used; start a new flow",
+        "access_denied": "the person denied the sign-in",
+        "slow_down": "the client polls too fast; `Retry-After` gives the new interval",
+        "code_host_error": "the code host does not answer as it should; keep polling",
+    }))),
 )]
 pub async fn poll(
     State(app): State<App>,

@@ -16,13 +16,17 @@ use crate::{app::App, error::ApiError, extract::Json};
 /// User codes to try before giving up: of 20^8, one in use comes up about never.
 const USER_CODE_TRIES: usize = 3;
 
-/// Starts a device flow: show the person `user_code` and `verification_uri`, then poll.
+/// Starts a device flow, which ends with a `cli` token.
+///
+/// Show the person `user_code` and `verification_uri`, then poll. Takes no body.
 #[utoipa::path(
     post, path = "/auth/device", tag = "Device-flow login", security(()),
     responses(
-        (status = 200, description = "The flow waits for the person", body = DeviceStart),
-        (status = 502, description = "`code_host_error`: the code host does not answer", body = api::error::ErrorEnvelope),
+        (status = 200, description = "The flow waits for the person", body = DeviceStart, headers(("Cache-Control"))),
     ),
+    extensions(("x-errors" = json!({
+        "code_host_error": "the code host does not answer as it should",
+    }))),
 )]
 pub async fn start(State(app): State<App>) -> Result<([(HeaderName, &'static str); 1], Json<DeviceStart>), ApiError> {
     for _ in 0..USER_CODE_TRIES {

@@ -1,142 +1,184 @@
-//! Completes the OpenAPI document: what holds for many operations alike is said here, once.
+//! The OpenAPI document of the control plane: what the handlers' attributes say, completed by what holds for many
+//! operations alike.
+//!
+//! `openapi.json` at the root of the repository is this document; a test keeps it current, and `make openapi` rewrites it.
+
+use std::collections::BTreeMap;
 
 use api::error::ErrorEnvelope;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use utoipa::{PartialSchema as _, ToSchema as _, openapi::OpenApi};
 
+use super::{headers, operation};
+use crate::error::Code;
+
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+const ABOUT: &str = include_str!("about.md");
+/// Where `make up` serves the API.
+const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
-const ABOUT: &str = "The control plane of svc: projects, deployments, access, temporary shares and tokens.\n\n\
-    Bodies are JSON unless said otherwise; unknown fields are ignored. Errors are `{\"error\": {\"code\", \"message\"}}`. \
-    Every answer carries `X-Request-Id`; please quote it when something is wrong on our side. Lists that can grow take \
-    `?limit=` and `?cursor=`, and carry `next_cursor`.\n\n\
-    Send `Authorization: Bearer svc_…`. `svc login` gets a token; so does the device flow below. \
-    600 requests a minute are served per token; `X-RateLimit-Limit` and `X-RateLimit-Remaining` say where you stand, \
-    and a 429 says in `Retry-After` how long to wait.\n\n\
-    A POST with an `Idempotency-Key` is done once: the same request within 24 hours is answered as before, with \
-    `Idempotency-Replayed: true`.";
-
-/// Errors that many operations share: name, status, code, and when.
-const SHARED: [(&str, &str, &str); 7] = [
-    ("InvalidRequest", "400", "`invalid_request`: a parameter or the body breaks a rule; the message names it"),
-    ("Unauthorized", "401", "`unauthorized`: the token is missing, unknown, revoked or of the wrong kind"),
-    ("NotFound", "404", "`not_found`: there is no such thing, or it is not yours"),
-    ("IdempotencyConflict", "409", "`idempotency_conflict`: the Idempotency-Key belongs to another request"),
-    ("PayloadTooLarge", "413", "`payload_too_large`: the body is larger than is accepted"),
-    ("RateLimitExceeded", "429", "`rate_limit_exceeded`: too many requests; wait as long as Retry-After says"),
-    ("Internal", "500", "`internal`: our fault; the X-Request-Id finds the cause"),
+/// The groups of operations, in the order in which people read about them.
+const TAGS: [(&str, &str); 15] = [
+    ("Health and identity", "Whether the platform works, and who the token speaks for."),
+    ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
+    ("Tokens", "A person's own tokens."),
+    ("Projects", "A project owns a subdomain and what is served there."),
+    ("Deployments", "Immutable sets of files, one of which is live."),
+    ("Access", "Who may see a project's site."),
+    ("Domains", "Custom domains of projects."),
+    ("Environment", "Environment variables of projects."),
+    ("Code host", "Repositories whose pushes deploy, and the installations that reach them."),
+    ("Shares", "Pages for a few days, without a project."),
+    ("Organizations", "Workspaces of several people, with their icons and tokens."),
+    ("Invites", "How people join organizations."),
+    ("Audit", "Who did what."),
+    ("Usage", "What the AI gateway was used for."),
+    ("Documentation", "This description."),
 ];
 
-/// The whole document, for an API at `base_url`.
-pub fn complete(described: &OpenApi, base_url: &str) -> Result<Value, serde_json::Error> {
+/// The whole document. Nothing in it depends on the configuration; see [`serve_at`].
+pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(described)?;
     document["info"] = json!({
         "title": "svc control plane",
         "version": env!("CARGO_PKG_VERSION"),
-        "description": ABOUT,
+        "description": ABOUT.trim_end(),
     });
-    document["servers"] = json!([{ "url": base_url.trim_end_matches('/') }]);
+    document["servers"] = json!([{
+        "url": "{base_url}",
+        "description": "`site.base_url` of the installation",
+        "variables": { "base_url": { "default": DEFAULT_BASE_URL } },
+    }]);
+    document["tags"] = TAGS.iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
     document["security"] = json!([{ "bearer": [] }]);
-    let components = &mut document["components"];
-    components["securitySchemes"] = json!({
+    document["components"]["securitySchemes"] = json!({
         "bearer": { "type": "http", "scheme": "bearer", "description": "A token: `svc_` and 43 characters." },
         "webhook": {
             "type": "apiKey", "in": "header", "name": "X-Hub-Signature-256",
             "description": "`sha256=` and the HMAC-SHA-256 of the body with the webhook's secret, in hex.",
         },
     });
-    let mut schemas = vec![(ErrorEnvelope::name().into_owned(), ErrorEnvelope::schema())];
-    ErrorEnvelope::schemas(&mut schemas);
-    for (name, schema) in schemas {
-        components["schemas"][name] = serde_json::to_value(schema)?;
-    }
-    for (name, _, description) in SHARED {
-        components["responses"][name] = error_response(description);
-    }
+    document["components"]["headers"] = headers::components();
+    add_error_schemas(&mut document)?;
     if let Some(paths) = document["paths"].as_object_mut() {
         for (path, item) in paths {
             for method in METHODS {
                 if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
-                    complete_operation(path, method, operation);
+                    operation::complete(path, method, operation);
                 }
             }
         }
     }
+    document["components"]["responses"] = json!({});
+    share_responses(&mut document);
+    add_answers_of_no_operation(&mut document);
+    unlink(&mut document);
+    document.sort_all_objects();
     Ok(document)
 }
 
-fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
-    // Handlers in different files may share a name; ids may not.
-    let id = path.split(['/', '{', '}', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
-    operation.insert("operationId".to_owned(), format!("{method}_{}", if id.is_empty() { "root" } else { &id }).into());
+/// Makes it the document of the API at `base_url`.
+pub fn serve_at(document: &mut Value, base_url: &str) {
+    document["servers"] = json!([{ "url": base_url.trim_end_matches('/') }]);
+}
 
-    let is_public = operation.contains_key("security");
-    let is_limited = !is_public || path.starts_with("/auth/");
-    let has_body = operation.contains_key("requestBody");
-    let has_parameters = operation.get("parameters").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    let is_idempotent_post = method == "post" && is_limited;
-    let names_a_thing = path.contains('{');
+fn add_error_schemas(document: &mut Value) -> Result<(), serde_json::Error> {
+    let mut schemas = vec![(ErrorEnvelope::name().into_owned(), ErrorEnvelope::schema())];
+    ErrorEnvelope::schemas(&mut schemas);
+    for (name, schema) in schemas {
+        document["components"]["schemas"][name] = serde_json::to_value(schema)?;
+    }
+    let meanings: Vec<String> = Code::ALL
+        .iter()
+        .map(|code| format!("- `{}` ({}): {}", code.as_str(), code.status().as_u16(), code.meaning()))
+        .collect();
+    document["components"]["schemas"]["ErrorCode"] = json!({
+        "type": "string",
+        "enum": Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>(),
+        "description": format!("A stable code, for programs. More may come.\n\n{}", meanings.join("\n")),
+    });
+    document["components"]["schemas"]["ErrorBody"]["properties"]["code"] =
+        json!({ "$ref": "#/components/schemas/ErrorCode" });
+    Ok(())
+}
 
-    if is_idempotent_post {
-        let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
-        let documented = |list: &[Value]| list.iter().any(|p| p["name"] == "Idempotency-Key");
-        if let Some(list) = parameters.as_array_mut().filter(|list| !documented(list)) {
-            list.push(json!({
-                "name": "Idempotency-Key", "in": "header", "required": false,
-                "description": "Makes a retry safe: 1 to 255 visible ASCII characters, new for every new request",
-                "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
-            }));
+/// Moves error responses that several operations have in common into the components. Of those that share a name, which
+/// is made of their codes, the most frequent one moves.
+fn share_responses(document: &mut Value) {
+    let mut uses: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for_each_response(document, |response| {
+        if let Some(name) = shared_name(response) {
+            *uses.entry(name).or_default().entry(response.to_string()).or_default() += 1;
         }
+    });
+    let shared: BTreeMap<String, String> = uses
+        .into_iter()
+        .filter_map(|(name, variants)| {
+            let (text, count) = variants.into_iter().max_by_key(|(_, count)| *count)?;
+            (count > 1).then_some((name, text))
+        })
+        .collect();
+    let mut moved = BTreeMap::new();
+    for_each_response(document, |response| {
+        let Some(name) = shared_name(response) else { return };
+        if shared.get(&name) == Some(&response.to_string()) {
+            let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+            moved.insert(name, std::mem::replace(response, reference));
+        }
+    });
+    for (name, response) in moved {
+        document["components"]["responses"][name] = response;
     }
-    if let Some(body) = operation.get_mut("requestBody") {
-        describe_bytes(body);
-    }
-    let applies = |name: &str| match name {
-        "InvalidRequest" => has_body || has_parameters || is_idempotent_post,
-        "Unauthorized" => !is_public,
-        "NotFound" => names_a_thing,
-        "IdempotencyConflict" => is_idempotent_post,
-        "PayloadTooLarge" => has_body,
-        "RateLimitExceeded" => is_limited,
-        _ => true,
+}
+
+/// An error response's codes in one word, such as `ForbiddenOrPlanLimitReached`.
+fn shared_name(response: &Value) -> Option<String> {
+    let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/error/properties/code/enum")?;
+    let pascal = |code: &Value| {
+        let mut name = String::new();
+        for word in code.as_str().unwrap_or_default().split('_') {
+            let (first, rest) = word.split_at(word.len().min(1));
+            name.push_str(&first.to_ascii_uppercase());
+            name.push_str(rest);
+        }
+        name
     };
-    let Some(responses) = operation.entry("responses").or_insert_with(|| json!({})).as_object_mut() else { return };
-    for (name, status, description) in SHARED.into_iter().filter(|(name, ..)| applies(name)) {
-        match responses.get_mut(status) {
-            None => {
-                responses.insert(status.to_owned(), json!({ "$ref": format!("#/components/responses/{name}") }));
-            }
-            // The handler describes another error of the same status: both can come.
-            Some(described) => {
-                let (code, _) = description.split_once(':').unwrap_or((description, ""));
-                if let Some(text) = described["description"].as_str().filter(|text| !text.contains(code)) {
-                    described["description"] = format!("{text}; {description}").into();
-                }
-            }
-        }
-    }
-    for response in responses.values_mut() {
-        describe_bytes(response);
-        if response.get("$ref").is_none() {
-            response["headers"]["X-Request-Id"] = json!({ "schema": { "type": "string" } });
-        }
+    Some(codes.as_array()?.iter().map(pascal).collect::<Vec<_>>().join("Or"))
+}
+
+fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
+    let items = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    for operation in items.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
+        operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut()).for_each(&mut act);
     }
 }
 
-/// Bodies that are bytes: their Rust type describes a list of numbers.
-fn describe_bytes(body: &mut Value) {
-    let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
-    for (media_type, content) in content {
-        if media_type.starts_with("image/") || media_type == "application/gzip" {
-            content["schema"] = json!({ "type": "string", "format": "binary" });
-        }
-    }
+/// What is answered where there is no operation to say it.
+fn add_answers_of_no_operation(document: &mut Value) {
+    let mut wrong_method = operation::error(
+        "`method_not_allowed`: the path exists, but not with this method. Any path can answer so.",
+        &[Code::MethodNotAllowed.as_str()],
+    );
+    wrong_method["headers"] = headers::references(["Allow", "Cache-Control", "X-Request-Id"]);
+    let mut unknown_path = operation::error(
+        "`not_found`: there is nothing at this path. Any path that is not described here answers so.",
+        &[Code::NotFound.as_str()],
+    );
+    unknown_path["headers"] = headers::references(["Cache-Control", "X-Request-Id"]);
+    document["components"]["responses"]["MethodNotAllowed"] = wrong_method;
+    document["components"]["responses"]["PathNotFound"] = unknown_path;
 }
 
-fn error_response(description: &str) -> Value {
-    json!({
-        "description": description,
-        "headers": { "X-Request-Id": { "schema": { "type": "string" } } },
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/ErrorEnvelope" } } },
-    })
+/// Takes the brackets off rustdoc's links, which descriptions have from the types' own documentation.
+fn unlink(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace("[`", "`").replace("`]", "`");
+            }
+            fields.values_mut().for_each(unlink);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unlink),
+        _ => {}
+    }
 }

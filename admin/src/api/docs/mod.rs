@@ -1,8 +1,11 @@
 //! What the API says of itself: `/openapi.json`, `/docs` and `/`.
 //!
-//! [`document`] completes what the handlers' attributes say; [`render`] makes the readable page of it.
+//! [`document`] completes what the handlers' attributes say, with [`operation`] and [`headers`]; [`render`] makes the
+//! readable page of it.
 
 pub mod document;
+mod headers;
+mod operation;
 mod render;
 
 use std::sync::Arc;
@@ -31,28 +34,30 @@ impl Docs {
     }
 }
 
-/// This description of the API.
+/// Describes this API as an OpenAPI document.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "Documentation", security(()),
-    responses((status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object)),
+    responses(
+        (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object),
+    ),
 )]
 pub async fn openapi(Extension(docs): Extension<Arc<Docs>>) -> ([(HeaderName, &'static str); 1], Bytes) {
     ([(header::CONTENT_TYPE, "application/json")], docs.json.clone())
 }
 
-/// The same, for people.
+/// Describes this API as a page to read.
 #[utoipa::path(
     get, path = "/docs", tag = "Documentation", security(()),
-    responses((status = 200, description = "A page", content_type = "text/html", body = String)),
+    responses((status = 200, description = "The page", content_type = "text/html", body = String)),
 )]
 pub async fn docs(Extension(docs): Extension<Arc<Docs>>) -> Response {
     page(StatusCode::OK, "The svc API", &docs.page)
 }
 
-/// Where to go from here.
+/// Names the service and links to its documentation.
 #[utoipa::path(
     get, path = "/", tag = "Documentation", security(()),
-    responses((status = 200, description = "Links to the documentation", body = Object)),
+    responses((status = 200, description = "The links", body = Object)),
 )]
 pub async fn root(State(app): State<App>) -> Json<Value> {
     let base = app.config.site.base_url.as_str().trim_end_matches('/');

@@ -2,7 +2,7 @@
 
 pub mod sent;
 
-use api::{error::ErrorEnvelope, invites::InvitePreview, orgs::Org};
+use api::{invites::InvitePreview, orgs::Org};
 use axum::{extract::State, http::header, response::IntoResponse};
 use db::{
     audit::{self, Entry},
@@ -20,29 +20,36 @@ use crate::{
     extract::{Json, Path},
 };
 
-/// What the invite is for. Whoever has its link may ask.
+/// Previews an invite for the holder of its link.
+///
+/// Answers 404 once the invite was accepted or revoked, or has expired.
 #[utoipa::path(
     get, path = "/invites/{token}", tag = "Invites", security(()),
-    params(("token" = String, Path, description = "The end of the invite's link")),
-    responses(
-        (status = 200, description = "The invite", body = InvitePreview),
-        (status = 429, description = "`rate_limit_exceeded`: too many requests; wait as long as Retry-After says", body = ErrorEnvelope),
-    ),
+    params(("token" = String, Path, description = "The last part of the invite's link")),
+    responses((status = 200, description = "The invite", body = InvitePreview, headers(("Cache-Control")))),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such invite: it was accepted or revoked, or has expired",
+    }))),
 )]
 pub async fn show(State(app): State<App>, Path(token): Path<String>) -> Result<impl IntoResponse, ApiError> {
     let preview = preview(&app, &token).await?.ok_or(AcceptError::NotFound)?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(preview)))
 }
 
-/// Joins the organization in the invited role. The invite is used up, unless you have that role, or a higher one,
-/// already: then nothing changes, and the answer says what you are.
+/// Accepts an invite: you join the organization in the invited role.
+///
+/// The invite is used up, unless you have that role or a higher one already: then nothing changes, and the answer tells
+/// your role.
 #[utoipa::path(
     post, path = "/invites/{token}/accept", tag = "Invites",
-    params(("token" = String, Path, description = "The end of the invite's link")),
+    params(("token" = String, Path, description = "The last part of the invite's link")),
     responses(
-        (status = 200, description = "The organization, with your role in it", body = Org),
-        (status = 403, description = "`plan_limit_reached`: the organization has as many members as it may", body = ErrorEnvelope),
+        (status = 200, description = "The organization, with your role in it", body = Org, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such invite: it was accepted or revoked, or has expired",
+        "plan_limit_reached": "the organization has as many members as it may",
+    }))),
 )]
 pub async fn accept(
     State(app): State<App>,

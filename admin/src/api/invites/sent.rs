@@ -2,7 +2,6 @@
 
 use api::{
     Done, Page,
-    error::ErrorEnvelope,
     invites::{CreateInvite, CreatedInvite, Invite, InviteList},
 };
 use axum::{extract::State, http::StatusCode};
@@ -30,14 +29,14 @@ pub struct Named {
     id: InviteId,
 }
 
-/// The organization's pending invites, newest first.
+/// Lists an organization's pending invites, newest first.
 #[utoipa::path(
     get, path = "/orgs/{name}/invites", tag = "Invites",
     params(("name" = String, Path, description = "The organization's name"), Page),
-    responses(
-        (status = 200, description = "The invites", body = InviteList),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The invites", body = InviteList)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -49,14 +48,18 @@ pub async fn list(
     Ok(Json(InviteList { invites: invites.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Invites somebody: by mail, where the platform sends any. The link is in this answer and nowhere else.
+/// Invites a person to an organization.
+///
+/// The invitation goes out by mail where the platform sends mail. The link stands in this answer and is not shown
+/// again; the invite expires after 14 days.
 #[utoipa::path(
     post, path = "/orgs/{name}/invites", tag = "Invites", request_body = CreateInvite,
     params(("name" = String, Path, description = "The organization's name")),
-    responses(
-        (status = 201, description = "The invite, with its link", body = CreatedInvite),
-        (status = 403, description = "`forbidden`: only admins and owners may; `plan_limit_reached`: too many invites are pending", body = ErrorEnvelope),
-    ),
+    responses((status = 201, description = "The invite, with its link", body = CreatedInvite)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+        "plan_limit_reached": "too many invites of the organization are pending",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -81,17 +84,17 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
 }
 
-/// Revokes a pending invite: its link leads nowhere from now on.
+/// Revokes a pending invite: its link no longer works.
 #[utoipa::path(
     delete, path = "/orgs/{name}/invites/{id}", tag = "Invites",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The invite's id"),
     ),
-    responses(
-        (status = 200, description = "Revoked", body = Done),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The invite was revoked", body = Done)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn revoke(
     State(app): State<App>,

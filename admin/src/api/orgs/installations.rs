@@ -2,7 +2,6 @@
 
 use api::{
     Done,
-    error::ErrorEnvelope,
     vcs::{Installation, InstallationList, ShareInstallation},
 };
 use axum::{extract::State, http::StatusCode};
@@ -28,7 +27,9 @@ pub struct Named {
     id: i64,
 }
 
-/// The installations that are shared with the organization, newest first. `mine` says which ones you shared.
+/// Lists the installations that are shared with an organization, newest first.
+///
+/// `mine` marks those that you shared.
 #[utoipa::path(
     get, path = "/orgs/{name}/installations", tag = "Code host",
     params(("name" = String, Path, description = "The organization's name")),
@@ -46,17 +47,22 @@ pub async fn list(
     Ok(Json(InstallationList { installations: installations.collect() }))
 }
 
-/// Shares one of your own installations: members can then link the organization's projects to its repositories.
+/// Shares one of your installations with an organization.
+///
+/// Members can then link the organization's projects to the repositories that the installation reaches.
 #[utoipa::path(
     post, path = "/orgs/{name}/installations", tag = "Code host", request_body = ShareInstallation,
     params(("name" = String, Path, description = "The organization's name")),
     responses(
-        (status = 200, description = "It was shared with this organization already", body = Installation),
-        (status = 201, description = "It is shared now", body = Installation),
-        (status = 404, description = "`not_found`: no such organization, or no such installation of yours", body = ErrorEnvelope),
-        (status = 409, description = "`shared_elsewhere`: another organization has it", body = ErrorEnvelope),
-        (status = 502, description = "`code_host_error`: the code host does not answer, or wants you to sign in again", body = ErrorEnvelope),
+        (status = 200, description = "The installation was shared with this organization before", body = Installation),
+        (status = 201, description = "The installation is shared now", body = Installation),
     ),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it, or the installation is not one of yours",
+        "shared_elsewhere": "the installation is shared with another organization",
+        "code_host_error": "the code host does not answer as it should, or wants you to sign in again",
+        "busy": "the server is stopping; try again",
+    }))),
 )]
 pub async fn share(
     State(app): State<App>,
@@ -81,17 +87,19 @@ pub async fn share(
     Ok((status, Json(vcs::view(shared, true))))
 }
 
-/// Ends the sharing. The organization's projects that are linked through it are unlinked; what they serve stays.
+/// Ends the sharing of an installation with an organization.
+///
+/// The organization's projects that are linked through it are unlinked; what they serve stays.
 #[utoipa::path(
     delete, path = "/orgs/{name}/installations/{id}", tag = "Code host",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = i64, Path, description = "The installation's id"),
     ),
-    responses(
-        (status = 200, description = "It is shared no more", body = Done),
-        (status = 403, description = "`forbidden`: only who shared it, and admins, may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The installation is no longer shared", body = Done)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only the member who shared the installation, admins and owners may",
+    }))),
 )]
 pub async fn unshare(
     State(app): State<App>,

@@ -3,7 +3,6 @@
 
 use api::{
     Done,
-    error::ErrorEnvelope,
     orgs::{Member as MemberView, SetRole},
 };
 use axum::{extract::State, response::IntoResponse};
@@ -38,10 +37,12 @@ pub struct Named {
         ("login" = String, Path, description = "The member's login at the code host"),
     ),
     responses(
-        (status = 200, description = "The member, with the new role", body = MemberView),
-        (status = 403, description = "`forbidden`: only owners may", body = ErrorEnvelope),
-        (status = 409, description = "`last_owner`: the organization would have no owner", body = ErrorEnvelope),
+        (status = 200, description = "The member, with the new role", body = MemberView, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "last_owner": "the organization would have no owner",
+    }))),
 )]
 pub async fn set_role(
     State(app): State<App>,
@@ -69,8 +70,10 @@ pub async fn set_role(
     Ok((Some(app.edges.apply(change).await), Json(view_member(member))))
 }
 
-/// Removes a member, or leaves. Admins remove others, owners alone remove owners; everybody may leave, but for the last
-/// owner. What they have invited others by is revoked with it.
+/// Removes a member from an organization, or leaves it.
+///
+/// Admins remove others, only owners remove owners, and every member may leave except the last owner. Pending invites
+/// that the member sent are revoked.
 #[utoipa::path(
     delete, path = "/orgs/{name}/members/{login}", tag = "Organizations",
     params(
@@ -78,10 +81,12 @@ pub async fn set_role(
         ("login" = String, Path, description = "The member's login at the code host; your own to leave"),
     ),
     responses(
-        (status = 200, description = "No member any more", body = Done),
-        (status = 403, description = "`forbidden`: your role does not allow it", body = ErrorEnvelope),
-        (status = 409, description = "`last_owner`: the organization would have no owner", body = ErrorEnvelope),
+        (status = 200, description = "The person is no longer a member", body = Done, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "forbidden": "your role does not allow you to remove this member",
+        "last_owner": "the organization would have no owner",
+    }))),
 )]
 pub async fn remove(
     State(app): State<App>,

@@ -7,7 +7,6 @@ pub mod tokens;
 
 use api::{
     Done, Page,
-    error::ErrorEnvelope,
     orgs::{CreateOrg, Member as MemberView, Org, OrgDetail, OrgList, RenameOrg},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
@@ -26,9 +25,10 @@ use crate::{
     extract::{Json, Paged},
 };
 
-/// Your organizations with your role in each, newest first.
+/// Lists your organizations with your role in each, newest first.
 #[utoipa::path(
-    get, path = "/orgs", tag = "Organizations", params(Page),
+    get, path = "/orgs", tag = "Organizations",
+    params(Page),
     responses((status = 200, description = "The organizations", body = OrgList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -> Result<Json<OrgList>, ApiError> {
@@ -37,14 +37,14 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -
     Ok(Json(OrgList { orgs: rows.iter().map(|(org, role)| view(org, *role)).collect(), next_cursor }))
 }
 
-/// Makes an organization. You are its owner, and it counts against your plan.
+/// Creates an organization. You become its owner, and it counts against your plan.
 #[utoipa::path(
     post, path = "/orgs", tag = "Organizations", request_body = CreateOrg,
-    responses(
-        (status = 201, description = "The organization", body = Org),
-        (status = 403, description = "`plan_limit_reached`: you have created as many organizations as your plan allows", body = ErrorEnvelope),
-        (status = 409, description = "`name_taken`: there is an organization of this name", body = ErrorEnvelope),
-    ),
+    responses((status = 201, description = "The organization", body = Org)),
+    extensions(("x-errors" = json!({
+        "plan_limit_reached": "you have created as many organizations as your plan allows",
+        "name_taken": "an organization has this name, or gave it up less than 30 days ago",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -61,7 +61,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(view(&org, Role::Owner))))
 }
 
-/// An organization with its members and the number of its projects.
+/// Shows an organization with its members and the number of its projects.
 #[utoipa::path(
     get, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -74,14 +74,14 @@ pub async fn show(State(app): State<App>, OrgAccess(org): OrgAccess<Member>) -> 
     Ok(Json(OrgDetail { org: view(&org, org.role()), members, projects }))
 }
 
-/// Changes what an organization is called in sentences. Its name, which stands in addresses, stays.
+/// Changes an organization's display name. Its name, which stands in addresses, stays.
 #[utoipa::path(
     patch, path = "/orgs/{name}", tag = "Organizations", request_body = RenameOrg,
     params(("name" = String, Path, description = "The organization's name")),
-    responses(
-        (status = 200, description = "The organization", body = Org),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The organization", body = Org)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn rename(
     State(app): State<App>,
@@ -101,15 +101,19 @@ pub async fn rename(
     Ok(Json(view(&renamed, org.role())))
 }
 
-/// Deletes an organization with its members, invites, tokens and icon. Its projects have to be moved or deleted first.
+/// Deletes an organization with its members, invites, tokens and icon.
+///
+/// Its projects have to be moved or deleted first.
 #[utoipa::path(
     delete, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     responses(
-        (status = 200, description = "Deleted", body = Done),
-        (status = 403, description = "`forbidden`: only owners may", body = ErrorEnvelope),
-        (status = 409, description = "`org_not_empty`: it has projects", body = ErrorEnvelope),
+        (status = 200, description = "The organization was deleted", body = Done, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "org_not_empty": "the organization still has projects",
+    }))),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -2,7 +2,6 @@
 
 use api::{
     Done, Page,
-    error::ErrorEnvelope,
     tokens::{CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
@@ -35,14 +34,14 @@ pub struct Named {
     id: TokenId,
 }
 
-/// The organization's working tokens, newest first.
+/// Lists an organization's tokens that are not revoked, newest first.
 #[utoipa::path(
     get, path = "/orgs/{name}/tokens", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name"), Page),
-    responses(
-        (status = 200, description = "The tokens", body = OrgTokenList),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The tokens", body = OrgTokenList)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -54,14 +53,20 @@ pub async fn list(
     Ok(Json(OrgTokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Makes a token that the organization owns. Its secret is in this answer and nowhere else.
+/// Creates a token that an organization owns.
+///
+/// It goes on working when its creator leaves the organization. The secret stands in this answer and is not shown
+/// again.
 #[utoipa::path(
     post, path = "/orgs/{name}/tokens", tag = "Organizations", request_body = CreateOrgToken,
     params(("name" = String, Path, description = "The organization's name")),
     responses(
-        (status = 201, description = "The token, with its secret", body = CreatedOrgToken),
-        (status = 403, description = "`forbidden`: only admins and owners may; `plan_limit_reached`: the organization has as many as it may", body = ErrorEnvelope),
+        (status = 201, description = "The token, with its secret", body = CreatedOrgToken, headers(("X-Svc-Propagation"))),
     ),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+        "plan_limit_reached": "the organization has as many tokens as it may",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,
@@ -96,17 +101,17 @@ pub async fn create(
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
 
-/// Revokes a token of the organization. It stops working at once.
+/// Revokes a token of an organization. The next request with it is refused.
 #[utoipa::path(
     delete, path = "/orgs/{name}/tokens/{id}", tag = "Organizations",
     params(
         ("name" = String, Path, description = "The organization's name"),
         ("id" = String, Path, description = "The token's id"),
     ),
-    responses(
-        (status = 200, description = "Revoked", body = Done),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The token was revoked", body = Done, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn revoke(
     State(app): State<App>,

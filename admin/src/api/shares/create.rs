@@ -25,7 +25,7 @@ use packs::Published;
 use serde::Deserialize;
 
 use crate::{
-    api::deployments::receive::{self, OriginHeaders, Turn, UploadRefusal},
+    api::deployments::receive::{self, OriginHeaders, Turn},
     app::App,
     auth::CliUser,
     error::ApiError,
@@ -37,25 +37,37 @@ const SHARE_PASSWORD: HeaderName = HeaderName::from_static("x-svc-share-password
 /// Three words are one of many millions: so many collisions in a row mean something else is wrong.
 const NAME_ATTEMPTS: usize = 10;
 
-/// How long the share lives.
+/// The query that says how long a share lives.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Lifetime {
-    /// Days, 1 to 30; 7 when absent.
+    /// The number of days after which the share expires: 1 to 30, 7 when absent.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 30)]
     ttl: Option<String>,
 }
 
 /// Publishes a folder at an address of three words, for some days.
+///
+/// The body is an archive under the rules of `POST /projects/{name}/deployments`. The address is unlisted, but no
+/// secret: protect what is not for everybody with a password.
 #[utoipa::path(
     post, path = "/shares", tag = "Shares",
     params(
         Lifetime,
-        ("x-svc-share-password" = Option<SitePassword>, Header, description = "Who visits is asked for it: 4 to 128 characters"),
+        (
+            "x-svc-share-password" = Option<SitePassword>, Header,
+            description = "Visitors are asked for this password: 4 to 128 characters"
+        ),
         OriginHeaders,
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip", description = "A gzipped tarball"),
-    responses((status = 201, description = "It is served now", body = Uploaded), UploadRefusal),
+    responses(
+        (status = 201, description = "The share is served now", body = Uploaded, headers(("X-Svc-Propagation"))),
+    ),
+    extensions(("x-errors" = json!({
+        "invalid_request": "the `ttl`, the password or the `Idempotency-Key` breaks a rule, or the upload broke off",
+        "busy": "as many uploads are being received, or passwords hashed, as the server does at a time",
+    }))),
 )]
 pub async fn create(
     State(app): State<App>,

@@ -21,9 +21,10 @@ use crate::{
     extract::{Json, Paged, Path},
 };
 
-/// Your live shares, newest first.
+/// Lists your live shares, newest first.
 #[utoipa::path(
-    get, path = "/shares", tag = "Shares", params(Page),
+    get, path = "/shares", tag = "Shares",
+    params(Page),
     responses((status = 200, description = "The shares", body = ShareList)),
 )]
 pub async fn list(
@@ -47,11 +48,15 @@ pub async fn list(
     Ok(Json(ShareList { shares: rows.into_iter().map(view).collect(), next_cursor }))
 }
 
-/// Deletes a share of yours, by its three words or its project's name. It stops being served at once.
+/// Deletes a share of yours, with its files.
+///
+/// When this answers, no edge that is up serves it any more.
 #[utoipa::path(
     delete, path = "/shares/{name}", tag = "Shares",
-    params(("name" = String, Path, description = "The three words, or the `tmp-…` project")),
-    responses((status = 200, description = "Deleted", body = Done)),
+    params(
+        ("name" = String, Path, description = "The three words of the share's address, or the name of its `tmp-…` project"),
+    ),
+    responses((status = 200, description = "The share was deleted", body = Done, headers(("X-Svc-Propagation")))),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -6,14 +6,16 @@
 mod events;
 mod receive;
 
-use api::{error::ErrorEnvelope, webhooks::WebhookTaken};
+use api::webhooks::WebhookTaken;
 use axum::{body::Body, extract::State, http::HeaderMap};
 use db::webhook_deliveries;
 
 use crate::{app::App, error::ApiError, extract::Json};
 
-/// Takes a webhook of the code host: a push to a branch that a project is linked to deploys it. Every delivery counts
-/// once. Configure it at the code host with content type `application/json` and the secret `code_host.webhook_secret`.
+/// Takes a webhook of the code host.
+///
+/// A push to a branch that a project is linked to deploys it; every delivery counts once. Configure the webhook at the
+/// code host with the content type `application/json` and the secret `code_host.webhook_secret`.
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "Code host", security(("webhook" = [])),
     params(
@@ -23,13 +25,15 @@ use crate::{app::App, error::ApiError, extract::Json};
     ),
     request_body(content = serde_json::Value, content_type = "application/json", description = "The event"),
     responses(
-        (status = 200, description = "Taken; an event that means nothing to us too", body = WebhookTaken),
-        (status = 400, description = "`invalid_request`: a header is missing, or the body is not the event's JSON", body = ErrorEnvelope),
-        (status = 401, description = "`unauthorized`: the signature is missing or wrong", body = ErrorEnvelope),
-        (status = 404, description = "`not_found`: this platform takes no webhooks, because it has no secret to check them with", body = ErrorEnvelope),
-        (status = 413, description = "`payload_too_large`: more than 25 MB", body = ErrorEnvelope),
-        (status = 503, description = "`busy`: too many webhooks at once; wait as long as Retry-After says", body = ErrorEnvelope),
+        (status = 200, description = "The delivery was taken, whether or not its event means anything here", body = WebhookTaken),
     ),
+    extensions(("x-errors" = json!({
+        "invalid_request": "a header is missing, or the body is not the event's JSON",
+        "unauthorized": "the signature is missing or wrong",
+        "not_found": "the platform takes no webhooks, because it has no secret to check them with",
+        "payload_too_large": "the body is larger than 25 MB",
+        "busy": "as many webhooks are being received as the server does at a time",
+    }))),
 )]
 pub async fn github(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Json<WebhookTaken>, ApiError> {
     let delivery = receive::receive(&app, &headers, body).await?;

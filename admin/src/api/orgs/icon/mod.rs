@@ -3,7 +3,7 @@
 
 mod judge;
 
-use api::{Done, error::ErrorEnvelope, orgs::IconStored};
+use api::{Done, orgs::IconStored};
 use axum::{
     body::Body,
     extract::State,
@@ -41,27 +41,33 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbo
 /// The console has a host of its own.
 const CROSS_ORIGIN: (&str, HeaderValue) = ("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
 
-/// Which version is wanted.
+/// The query that names a version of the icon.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Wanted {
-    /// From `icon_url`: lets the answer be kept for a year.
+    /// The version, as `icon_url` has it: while it is current, the answer may be kept for a year.
     v: Option<String>,
 }
 
-/// The organization's icon. Without one of its own: the code host's picture of the account whose repositories it
-/// deploys from, or whose installation is shared with it.
+/// Serves an organization's icon. Needs no token.
+///
+/// An organization without one of its own shows the code host's picture of the account whose repositories it deploys
+/// from, or else of an account whose installation is shared with it.
 #[utoipa::path(
     get, path = "/orgs/{name}/icon", tag = "Organizations", security(()),
     params(("name" = String, Path, description = "The organization's name"), Wanted),
     responses(
-        (status = 200, description = "The image: PNG, JPEG, WebP or GIF", content(
+        (status = 200, description = "The image: PNG, JPEG, WebP or GIF", headers(
+            ("ETag"), ("Cache-Control"), ("Content-Security-Policy"), ("Cross-Origin-Resource-Policy"), ("X-Content-Type-Options"),
+        ), content(
             (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
         )),
-        (status = 302, description = "To the picture at the code host"),
-        (status = 304, description = "The one that `If-None-Match` names"),
-        (status = 429, description = "`rate_limit_exceeded`: too many requests; wait as long as Retry-After says", body = ErrorEnvelope),
+        (status = 302, description = "The picture stands at the code host", headers(("Location"), ("Cache-Control"), ("Referrer-Policy"))),
+        (status = 304, description = "The version that `If-None-Match` names is current", headers(("ETag"), ("Cache-Control"))),
     ),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or has no picture",
+    }))),
 )]
 pub async fn show(
     State(app): State<App>,
@@ -108,18 +114,22 @@ async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiErro
     }))
 }
 
-/// Stores an icon. The body is the image itself; what it is shows in its bytes, whatever its `Content-Type` says.
+/// Stores an organization's icon.
+///
+/// The body is the image itself, of at most 512 KB. Its bytes decide what it is, whatever its `Content-Type` says.
 #[utoipa::path(
     put, path = "/orgs/{name}/icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
     request_body(description = "A PNG, JPEG, WebP or GIF image of at most 512 KB", content(
         (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
     )),
-    responses(
-        (status = 200, description = "Stored", body = IconStored),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-        (status = 415, description = "`unsupported_media_type`: the body is not a whole image of the four kinds", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The icon was stored", body = IconStored)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+        "invalid_request": "the body did not arrive whole",
+        "payload_too_large": "the image is larger than 512 KB, or has more than 4096 pixels in width or height",
+        "unsupported_media_type": "the body is not a whole PNG, JPEG, WebP or GIF image",
+    }))),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -141,14 +151,14 @@ pub async fn put(
     Ok(Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) }))
 }
 
-/// Removes the uploaded icon: the picture at the code host is shown again.
+/// Removes an organization's icon: the picture at the code host is shown again.
 #[utoipa::path(
     delete, path = "/orgs/{name}/icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
-    responses(
-        (status = 200, description = "Removed", body = Done),
-        (status = 403, description = "`forbidden`: only admins and owners may", body = ErrorEnvelope),
-    ),
+    responses((status = 200, description = "The icon was removed", body = Done)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
 )]
 pub async fn delete(
     State(app): State<App>,

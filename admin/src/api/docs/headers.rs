@@ -1,0 +1,94 @@
+//! The headers of answers: what each means, and which of them an answer carries because of what stands around its handler.
+
+use serde_json::{Map, Value, json};
+
+use super::operation::Surroundings;
+use crate::middleware::idempotency;
+
+/// Every header that the document names: its name, its schema's type, and its meaning.
+const HEADERS: &[(&str, &str, &str)] = &[
+    ("Allow", "string", "The methods that the path has."),
+    ("Cache-Control", "string", "How long the answer may be kept, and by whom."),
+    ("Content-Security-Policy", "string", "What the answer may do when a browser shows it by itself."),
+    ("Cross-Origin-Resource-Policy", "string", "Which sites may embed the answer."),
+    ("ETag", "string", "The version of the content, for `If-None-Match`."),
+    (
+        "Idempotency-Replayed",
+        "string",
+        "`true` when this answer was given before, to the same request with the same key.",
+    ),
+    ("Location", "string", "The address to go to."),
+    ("Referrer-Policy", "string", "What a browser may tell of this address to the next one."),
+    ("Retry-After", "integer", "Seconds to wait before the request is sent again."),
+    ("WWW-Authenticate", "string", "The scheme of authentication: `Bearer`."),
+    ("X-Content-Type-Options", "string", "`nosniff`: the `Content-Type` is right."),
+    ("X-Frame-Options", "string", "`DENY`: the page may not be shown inside another one."),
+    ("X-RateLimit-Limit", "integer", "Requests that the caller may send in one window of the rate limit."),
+    ("X-RateLimit-Remaining", "integer", "Requests that are left to the caller in this window."),
+    (REQUEST_ID, "string", "The id of this request in the service's log."),
+    (
+        "X-Svc-Propagation",
+        "string",
+        "How far the change has got: edges that applied it, edges that are up, time waited; such as `3/3; 9ms`. Absent \
+         when the request changed nothing that an edge holds.",
+    ),
+];
+const REQUEST_ID: &str = "X-Request-Id";
+/// Headers of every page.
+const OF_PAGES: [&str; 5] =
+    ["Cache-Control", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options", "X-Frame-Options"];
+
+/// The document's `components.headers`.
+pub(super) fn components() -> Value {
+    let described = HEADERS.iter().map(|&(name, kind, meaning)| {
+        let mut header = json!({ "description": meaning, "schema": { "type": kind } });
+        if kind == "integer" {
+            header["schema"]["minimum"] = 0.into();
+        }
+        if name == REQUEST_ID {
+            header["required"] = true.into();
+        }
+        (name.to_owned(), header)
+    });
+    Value::Object(described.collect())
+}
+
+/// The headers of an answer: those that its handler's attribute names in `own`, and those of the layers around it.
+pub(super) fn of_response(
+    around: &Surroundings,
+    status: u16,
+    own: Option<&Value>,
+    is_page: bool,
+    is_error: bool,
+) -> Value {
+    let mut names: Vec<&str> = own.and_then(Value::as_object).into_iter().flatten().map(|(name, _)| &**name).collect();
+    names.push(REQUEST_ID);
+    if around.is_limited {
+        names.extend(["X-RateLimit-Limit", "X-RateLimit-Remaining"]);
+    }
+    let is_kept = http::StatusCode::from_u16(status).is_ok_and(idempotency::is_final);
+    if around.is_idempotent && is_kept {
+        names.push("Idempotency-Replayed");
+    }
+    if is_page {
+        names.extend(OF_PAGES);
+    }
+    if is_error {
+        names.push("Cache-Control");
+    }
+    match status {
+        401 if is_error => names.push("WWW-Authenticate"),
+        409 if around.is_idempotent => names.push("Retry-After"),
+        429 | 502 | 503 if is_error => names.push("Retry-After"),
+        _ => {}
+    }
+    references(names)
+}
+
+/// References to the components of these names.
+pub(super) fn references<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {
+    let reference = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
+    let mut sorted: Vec<&str> = names.into_iter().collect();
+    sorted.sort_unstable();
+    Value::Object(sorted.into_iter().map(|name| (name.to_owned(), reference(name))).collect::<Map<_, _>>())
+}

@@ -1,0 +1,173 @@
+//! One operation: what its parts can answer, added to what its handler's attribute says.
+//!
+//! A part (an extractor, a layer of middleware) declares its errors beside itself. Which parts an operation has is read off
+//! its path, parameters, body and security.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::headers;
+use crate::{
+    api::deployments::receive::UPLOAD_ERRORS,
+    auth::AUTHENTICATION_ERRORS,
+    error::{Code, PossibleError},
+    extract::{BODY_ERRORS, PATH_ERRORS, QUERY_ERRORS},
+    middleware::{idempotency::IDEMPOTENCY_ERRORS, rate_limit::RATE_LIMIT_ERRORS},
+};
+
+/// Where an attribute lists the errors of its own handler: an object of codes and the conditions for them.
+const OWN_ERRORS: &str = "x-errors";
+/// What anything can answer.
+const COMMON_ERRORS: &[PossibleError] = &[
+    PossibleError::new(Code::Internal, "the service failed; its log holds the cause under the `X-Request-Id`"),
+    PossibleError::new(Code::BadGateway, "the control plane does not answer the edge that the request came through"),
+];
+
+/// What stands around an operation's handler, and the errors of it.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// Requests are counted, by token or by address.
+    pub(super) is_limited: bool,
+    /// An `Idempotency-Key` is honoured.
+    pub(super) is_idempotent: bool,
+    /// The errors of each part, innermost first: the first word on a code is the most specific one.
+    errors: Vec<&'static [PossibleError]>,
+}
+
+impl Surroundings {
+    fn of(path: &str, method: &str, operation: &Map<String, Value>) -> Self {
+        let wants_token = !operation.contains_key("security");
+        let has_path_parameters = path.contains('{');
+        let is_device_flow = path.starts_with("/auth/");
+        let is_upload =
+            operation.get("requestBody").is_some_and(|body| body["content"].get("application/gzip").is_some());
+        let is_idempotent = method == "post" && (wants_token || is_device_flow);
+        // Without a token, what looks something up is limited.
+        let is_limited = wants_token || is_device_flow || has_path_parameters;
+        // Under an `Idempotency-Key` a body is read to be compared, also where the handler takes none.
+        let has_small_body = !is_upload && (operation.contains_key("requestBody") || is_idempotent);
+        let parameters = operation.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let has_query = parameters.iter().any(|parameter| parameter["in"] == "query");
+        let parts = [
+            (is_upload, UPLOAD_ERRORS),
+            (has_small_body, BODY_ERRORS),
+            (has_query, QUERY_ERRORS),
+            (has_path_parameters, PATH_ERRORS),
+            (is_idempotent, IDEMPOTENCY_ERRORS),
+            (is_limited, RATE_LIMIT_ERRORS),
+            (wants_token, AUTHENTICATION_ERRORS),
+            (true, COMMON_ERRORS),
+        ];
+        let errors = parts.into_iter().filter_map(|(applies, errors)| applies.then_some(errors)).collect();
+        Self { is_limited, is_idempotent, errors }
+    }
+}
+
+/// Completes the operation `method path`.
+pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Value>) {
+    // Handlers in different files may share a name; ids may not.
+    let id = path.split(['/', '{', '}', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_");
+    operation.insert("operationId".to_owned(), format!("{method}_{}", if id.is_empty() { "root" } else { &id }).into());
+
+    let around = Surroundings::of(path, method, operation);
+    if around.is_idempotent {
+        add_idempotency_key(operation);
+    }
+    if let Some(body) = operation.get_mut("requestBody") {
+        describe_bytes(body);
+    }
+    let own = operation.remove(OWN_ERRORS);
+    let errors = by_status(own.as_ref(), &around);
+    let Some(responses) = operation.entry("responses").or_insert_with(|| json!({})).as_object_mut() else { return };
+    for (status, response) in responses.iter_mut() {
+        describe_bytes(response);
+        let is_page = response["content"].get("text/html").is_some();
+        let status = status.parse().unwrap_or_default();
+        response["headers"] = headers::of_response(&around, status, response.get("headers"), is_page, false);
+    }
+    for (status, errors) in errors {
+        let error = error_response(&around, status, &errors);
+        match responses.get_mut(&status.to_string()) {
+            None => {
+                responses.insert(status.to_string(), error);
+            }
+            // The same status can also come with a page.
+            Some(described) => {
+                let text = |response: &Value| response["description"].as_str().unwrap_or_default().to_owned();
+                described["description"] = format!("{} {}", text(described), text(&error)).into();
+                for part in ["headers", "content"] {
+                    if let (Some(into), Some(from)) = (described[part].as_object_mut(), error[part].as_object()) {
+                        into.extend(from.clone());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The operation's errors: codes and conditions, by status. What the handler says of a code replaces what a part says.
+fn by_status(own: Option<&Value>, around: &Surroundings) -> BTreeMap<u16, Vec<(String, String)>> {
+    let own = own.and_then(Value::as_object).into_iter().flatten();
+    let own = own.map(|(code, when)| (code.clone(), when.as_str().unwrap_or_default().to_owned()));
+    let of_parts =
+        around.errors.iter().copied().flatten().map(|error| (error.code.as_str().to_owned(), error.when.to_owned()));
+    let mut by_status: BTreeMap<u16, Vec<(String, String)>> = BTreeMap::new();
+    for (code, when) in own.chain(of_parts) {
+        let status = Code::ALL.iter().find(|known| known.as_str() == code).map_or(0, |known| known.status().as_u16());
+        let errors = by_status.entry(status).or_default();
+        if errors.iter().all(|(known, _)| *known != code) {
+            errors.push((code, when));
+        }
+    }
+    for errors in by_status.values_mut() {
+        errors.sort();
+    }
+    by_status
+}
+
+fn error_response(around: &Surroundings, status: u16, errors: &[(String, String)]) -> Value {
+    let codes: Vec<&str> = errors.iter().map(|(code, _)| &**code).collect();
+    let mut response =
+        error(&errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect::<Vec<_>>().join(" "), &codes);
+    response["headers"] = headers::of_response(around, status, None, false, true);
+    if codes.contains(&Code::BadGateway.as_str()) {
+        // An edge answers browsers with a page.
+        response["content"]["text/html"] = json!({ "schema": { "type": "string" } });
+    }
+    response
+}
+
+/// A response with the error envelope, whose code is one of `codes`.
+pub(super) fn error(description: &str, codes: &[&str]) -> Value {
+    json!({
+        "description": description,
+        "headers": {},
+        "content": { "application/json": { "schema": {
+            "allOf": [
+                { "$ref": "#/components/schemas/ErrorEnvelope" },
+                { "properties": { "error": { "properties": { "code": { "enum": codes } } } } },
+            ],
+        } } },
+    })
+}
+
+fn add_idempotency_key(operation: &mut Map<String, Value>) {
+    if let Some(parameters) = operation.entry("parameters").or_insert_with(|| json!([])).as_array_mut() {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "Makes a retry safe: 1 to 255 visible ASCII characters, new for every new request.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
+        }));
+    }
+}
+
+/// Bodies that are bytes: their Rust type describes a list of numbers.
+fn describe_bytes(body: &mut Value) {
+    let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
+    for (media_type, content) in content {
+        if media_type.starts_with("image/") || media_type == "application/gzip" {
+            content["schema"] = json!({ "type": "string", "format": "binary" });
+        }
+    }
+}
