@@ -13,3 +13,4 @@ pub mod metrics;
 pub mod platform;
 pub mod route;
 pub mod sites;
+pub mod spool;

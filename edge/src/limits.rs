@@ -238,6 +238,9 @@ pub(crate) const TELL_WAIT: Duration = Duration::from_millis(100);
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
 /// What Redis is told at once.
 pub(crate) const REDIS_BATCH: usize = 256;
+/// The size in bytes of the journal on disk. Beyond half of it no completion is admitted; the rest is for the ends of those
+/// that were.
+pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// Bytes of a segment of the journal, after which a new one begins.
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
 /// How often the journals of edges that have died are looked for.

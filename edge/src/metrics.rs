@@ -5,8 +5,6 @@ use std::{sync::LazyLock, time::Duration};
 use http::StatusCode;
 use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use crate::gateway::meter::Usage;
-
 /// The model of requests that name none of ours.
 pub(crate) const NO_MODEL: &str = "none";
 
@@ -66,9 +64,9 @@ pub(crate) fn gateway(model: &str, status: StatusCode) {
 }
 
 /// A completion was metered.
-pub(crate) fn tokens(model: &str, usage: &Usage) {
-    let estimated = if usage.estimated { "true" } else { "false" };
-    for (kind, count) in [("prompt", usage.prompt), ("completion", usage.completion)] {
+pub(crate) fn tokens(model: &str, prompt: u64, completion: u64, is_estimated: bool) {
+    let estimated = if is_estimated { "true" } else { "false" };
+    for (kind, count) in [("prompt", prompt), ("completion", completion)] {
         let labels = [("model", model.to_owned()), ("kind", kind.to_owned()), ("estimated", estimated.to_owned())];
         counter!("svc_gateway_tokens_total", &labels).increment(count);
     }

@@ -1,4 +1,4 @@
-//! What of a provider's answer reaches the client, however it arrives.
+//! How a provider's answer reaches the client: unchanged except for the model's name, and with its usage.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Gateway, frames_of, words};
 use crate::stubs::provider::{Act, Script, choice, completion, event, usual_events, zipped};
 
-const RATES: [&str; 6] = [
+const RATE_HEADERS: [&str; 6] = [
     "x-ratelimit-limit-requests",
     "x-ratelimit-remaining-requests",
     "x-ratelimit-reset-requests",
@@ -16,15 +16,15 @@ const RATES: [&str; 6] = [
     "x-ratelimit-reset-tokens",
 ];
 
-fn as_pieces(events: &[String], end: &str) -> Vec<Vec<u8>> {
+fn pieces_of(events: &[String], end: &str) -> Vec<Vec<u8>> {
     events.iter().map(|event| format!("{event}{end}{end}").into_bytes()).collect()
 }
 
 #[tokio::test]
-async fn a_completion_comes_under_our_name_of_the_model() {
+async fn a_completion_passes_unchanged_except_for_the_models_name() {
     let gateway = Gateway::start().await;
-    let answer = gateway.complete(&json!({})).await.assert_nothing_of_provider();
-    for name in RATES {
+    let answer = gateway.complete(&json!({})).await.assert_hides_provider();
+    for name in RATE_HEADERS {
         assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
     }
     assert!(answer.header("x-request-id").starts_with("req_"));
@@ -40,7 +40,7 @@ async fn a_completion_comes_under_our_name_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_completion_without_usage_gets_an_estimate_that_says_so() {
+async fn a_completion_without_usage_gets_a_marked_estimate() {
     let gateway = Gateway::start().await;
     let mut without = completion("Hello!");
     without.as_object_mut().unwrap().remove("usage");
@@ -53,14 +53,14 @@ async fn a_completion_without_usage_gets_an_estimate_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_stream_passes_as_it_comes() {
+async fn a_stream_passes_unchanged_except_for_the_models_name() {
     let gateway = Gateway::start().await;
     let mut events = usual_events(3);
     events.insert(1, ": keep-alive".to_owned());
     gateway.provider.next(Script::events(&events));
     let answer = gateway.stream().await;
     assert_eq!(answer.header("cache-control"), "no-cache");
-    for name in RATES {
+    for name in RATE_HEADERS {
         assert!(answer.find_header(name).is_some(), "{name} in {:?}", answer.headers);
     }
     let expected: String = events.iter().flat_map(|event| [event, "\n\n"]).collect();
@@ -72,26 +72,26 @@ async fn a_stream_passes_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_stream_may_be_cut_anywhere_and_its_lines_end_anyhow() {
+async fn cuts_and_line_ends_of_a_stream_make_no_difference() {
     let gateway = Gateway::start().await;
     let events = usual_events(8);
     for end in ["\n", "\r\n", "\r"] {
-        let script = Script::stream(as_pieces(&events, end), true);
+        let script = Script::stream(pieces_of(&events, end), true);
         for size in [1, 7, 61] {
             gateway.provider.next(script.clone().cut(size));
             let frames = gateway.stream().await.frames();
             assert_eq!(words(&frames).matches("wörd").count(), 8, "{end:?} {size}");
             assert_eq!(frames.last().unwrap()["usage"]["total_tokens"], 17);
         }
-        // All at once.
-        let all = as_pieces(&events, end).concat();
+        // In one piece.
+        let all = pieces_of(&events, end).concat();
         gateway.provider.next(Script::stream([all], true));
         assert_eq!(gateway.stream().await.frames().len(), events.len() - 1);
     }
 }
 
 #[tokio::test]
-async fn usage_is_in_the_last_frame_wherever_the_provider_says_it() {
+async fn usage_is_in_the_last_frame_wherever_the_provider_reports_it() {
     let gateway = Gateway::start().await;
     let word = event(&json!([choice(&json!({ "content": "word" }), None)]), &Value::Null);
     let usage = |completion: u64| json!({ "prompt_tokens": 9, "completion_tokens": completion });
@@ -116,7 +116,7 @@ async fn usage_is_in_the_last_frame_wherever_the_provider_says_it() {
 }
 
 #[tokio::test]
-async fn what_comes_compressed_all_the_same_is_read() {
+async fn a_compressed_answer_is_decoded_within_bounds() {
     let gateway = Gateway::start().await;
     let gzip = ("content-encoding", "gzip");
     let body = completion("Hello!").to_string().into_bytes();
@@ -126,7 +126,7 @@ async fn what_comes_compressed_all_the_same_is_read() {
     assert!(answer.find_header("content-encoding").is_none());
     assert_eq!(answer.ok()["choices"][0]["message"]["content"], "Hello!");
 
-    let pieces = zipped(&as_pieces(&usual_events(4), "\n"));
+    let pieces = zipped(&pieces_of(&usual_events(4), "\n"));
     for script in [
         Script::encoded_stream(&[gzip], pieces.clone(), true),
         Script::encoded_stream(&[gzip], pieces.clone(), true).cut(3),
@@ -142,22 +142,22 @@ async fn what_comes_compressed_all_the_same_is_read() {
     let script = Script::answer(200, &[("content-type", "application/json"), gzip], b"no gzip at all, but long enough");
     gateway.provider.next(script);
     gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
-    // 100 MB of nothing in 100 KB.
+    // 100 MB of spaces, compressed to 100 KB.
     let bomb = zipped(&[vec![b' '; 100_000_000]]).concat();
     gateway.provider.next(Script::answer(200, &[("content-type", "application/json"), gzip], &bomb));
     gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
 }
 
 #[tokio::test]
-async fn the_end_is_when_the_end_was_said() {
+async fn a_stream_ends_with_its_last_frame_and_not_with_the_connection() {
     let gateway = Gateway::start().await;
-    // The provider keeps the connection open after its last word; the client does not wait for it.
-    let pieces = as_pieces(&usual_events(2), "\n");
+    // The provider keeps the connection open after its last frame; the client does not wait for its end.
+    let pieces = pieces_of(&usual_events(2), "\n");
     gateway.provider.next(Script::stream(pieces.clone(), false).then(Act::Hang));
     let began = Instant::now();
     assert_eq!(words(&gateway.stream().await.frames()).matches("wörd").count(), 2);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    // What it says after its last word is nobody's.
+    // What comes after the last frame is ignored.
     let mut more = pieces;
     more.push(b"data: {\"error\":1}\n\n".to_vec());
     gateway.provider.next(Script::stream(more, true));
@@ -165,7 +165,7 @@ async fn the_end_is_when_the_end_was_said() {
 }
 
 #[tokio::test]
-async fn connections_are_kept() {
+async fn connections_to_a_provider_are_reused() {
     let gateway = Gateway::start().await;
     for _ in 0..5 {
         gateway.stream().await.frames();
@@ -176,7 +176,7 @@ async fn connections_are_kept() {
 }
 
 #[tokio::test]
-async fn words_arrive_when_they_are_said() {
+async fn words_are_relayed_without_delay() {
     let gateway = Gateway::start().await;
     let pause = Duration::from_millis(150);
     gateway.provider.next(Script::usual_stream(6).slowly(pause));

@@ -1,4 +1,4 @@
-//! Real clients, unmodified, over TLS; and upstreams that nobody here wrote.
+//! Real clients over TLS (openai-python, openai-node, the AI SDK, curl), and a provider that is not part of this project.
 
 use std::{
     path::Path,
@@ -20,12 +20,12 @@ const OPENAI_PYTHON: &str = include_str!("clients/openai.py");
 const OPENAI_NODE: &str = include_str!("clients/openai.mjs");
 const AI_SDK: &str = include_str!("clients/ai_sdk.mjs");
 
-/// The gateway at a name that every client on every machine can resolve, with a certificate for it.
+/// Moves the gateway to `localhost`, a name that every client can resolve.
 fn at_localhost(builder: Builder) -> Builder {
     builder.set("SITE__AI_URL", "https://localhost:8443")
 }
 
-/// Runs a client there.
+/// Runs a client against the gateway at `localhost`, and checks that it succeeds.
 async fn run(mut client: Command, world: &World, key: &str, more: &[(&str, &str)]) -> Output {
     let port = world.public_port();
     client
@@ -49,7 +49,7 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// `@copilotkit/aimock`, which answers as its fixtures say.
+/// `@copilotkit/aimock`, a provider that answers from fixtures.
 struct Aimock {
     url: String,
     _process: Child,
@@ -71,7 +71,7 @@ impl Aimock {
 }
 
 #[tokio::test]
-async fn real_clients_find_what_they_know_before_an_upstream_that_is_not_ours() {
+async fn real_clients_work_with_an_independent_upstream() {
     let upstream = Aimock::start().await;
     let world = at_localhost(served_by(&upstream.url)).start().await;
     let ada = world.user("ada").await;
@@ -84,7 +84,7 @@ async fn real_clients_find_what_they_know_before_an_upstream_that_is_not_ours() 
         let output = run(client, &world, &key, &[("CLI_TOKEN", &cli)]).await;
         assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "all is well", "{name}");
     }
-    // All of it was counted as the upstream said.
+    // All of it was counted as the upstream reported it.
     let estimated = world.sql_number("SELECT count(*) FROM ai_usage WHERE estimated").await;
     assert_eq!(estimated, 0);
 }
@@ -114,11 +114,11 @@ const RETRIES_PYTHON: &str = include_str!("clients/retries.py");
 const RETRIES_NODE: &str = include_str!("clients/retries.mjs");
 
 #[tokio::test]
-async fn clients_come_again_when_and_only_when_they_should() {
+async fn real_clients_retry_only_when_they_should() {
     let gateway = Gateway::start_with(at_localhost).await;
     let clients = || [python(RETRIES_PYTHON), tools::node(RETRIES_NODE)];
     for client in clients() {
-        // Twice at its limit; then it answers.
+        // The provider is at its limit twice, and then answers.
         for _ in 0..2 {
             gateway.provider.next(Script::answer(429, &[("retry-after", "1")], SECRET.as_bytes()));
         }

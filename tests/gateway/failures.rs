@@ -1,4 +1,4 @@
-//! Providers that fail: the client learns what to do, and nothing of theirs.
+//! Failures of providers: the error that the client gets for each, without anything of the provider's.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn statuses_are_told_in_our_words() {
+async fn a_providers_status_becomes_an_error_of_the_gateway() {
     let gateway = Gateway::start().await;
     for (status, ours, code) in [
         (400, 400, "invalid_value"),
@@ -49,7 +49,7 @@ async fn statuses_are_told_in_our_words() {
 }
 
 #[tokio::test]
-async fn when_to_come_again_is_passed_on_within_reason() {
+async fn a_providers_retry_after_is_passed_on_within_bounds() {
     let gateway = Gateway::start().await;
     for (status, ours, code) in [(429, 429, "rate_limit_exceeded"), (503, 502, "upstream_error")] {
         for (said, passed) in [("7", Some("7")), ("86400", Some("120")), ("0", Some("1")), ("soon", None)] {
@@ -62,7 +62,7 @@ async fn when_to_come_again_is_passed_on_within_reason() {
 }
 
 #[tokio::test]
-async fn what_is_no_completion_is_an_error() {
+async fn an_invalid_answer_is_an_upstream_error() {
     let gateway = Gateway::start().await;
     let json_type = ("content-type", "application/json");
     let mut no_choices = completion("x");
@@ -94,15 +94,15 @@ async fn what_is_no_completion_is_an_error() {
         assert_eq!(answer.status.as_u16(), 502, "{script:?}");
         answer.assert_openai_error(502, "upstream_error");
     }
-    // And what is no stream, where one was asked for.
+    // Nor is a whole answer a stream.
     gateway.provider.next(Script::completion());
     gateway.stream().await.assert_openai_error(502, "upstream_error");
-    // The gateway is as well as before.
+    // The gateway still works.
     gateway.complete(&json!({})).await.ok();
 }
 
-/// A stream that fails: what came before, and the error. The connection does not end as a whole answer does.
-async fn failing(gateway: &Gateway, script: Script) -> (Vec<String>, Value) {
+/// Reads a stream that fails, and checks that its connection is aborted. Returns the frames before the error, and the error.
+async fn read_failed_stream(gateway: &Gateway, script: Script) -> (Vec<String>, Value) {
     gateway.provider.next(script);
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
     let request = gateway.world.edge().old_browser.post(url).bearer_auth(&gateway.key);
@@ -128,7 +128,7 @@ async fn failing(gateway: &Gateway, script: Script) -> (Vec<String>, Value) {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_ends_in_an_error_and_never_cleanly() {
+async fn a_failed_stream_ends_with_an_error_frame_and_an_aborted_connection() {
     let gateway = Gateway::start_with(|world| world.set("GATEWAY__IDLE_SECONDS", 1)).await;
     let pieces = |count: usize| -> Vec<Vec<u8>> {
         usual_events(4).into_iter().take(count).map(|event| format!("{event}\n\n").into_bytes()).collect()
@@ -139,7 +139,7 @@ async fn a_stream_that_fails_ends_in_an_error_and_never_cleanly() {
         (Script::stream(with(3, &said), true), "upstream_error", 3),
         (Script::stream(with(2, &format!("event: error\ndata: {SECRET}\n\n")), true), "upstream_error", 2),
         (Script::stream(with(2, &format!("data: {SECRET}\n\n")), true), "upstream_error", 2),
-        // The end of everything, but not of the stream: before the reason to stop, and after it.
+        // A clean end of the connection without the last frame: before the finish reason, and after it.
         (Script::stream(pieces(3), true), "upstream_error", 3),
         (Script::stream(pieces(6), true), "upstream_error", 6),
         (Script::stream(Vec::new(), true), "upstream_error", 0),
@@ -158,18 +158,18 @@ async fn a_stream_that_fails_ends_in_an_error_and_never_cleanly() {
         ),
     ] {
         let what = format!("{:.300}", format!("{script:?}"));
-        let (events, error) = failing(&gateway, script).await;
+        let (events, error) = read_failed_stream(&gateway, script).await;
         assert_eq!((events.len(), &error["code"]), (words, &code.into()), "{what}");
     }
     gateway.stream().await.frames();
-    // What was said before is owed: ten streams of which something was heard, and the last.
+    // What came before the failure is metered: ten streams with some content, and the last one.
     let heard = "SELECT count(*) FROM ai_usage WHERE completion_tokens BETWEEN 1 AND 50 AND prompt_tokens > 0";
     eventually(BACKGROUND, "all is metered", async || gateway.world.sql_number(heard).await == 11).await;
     assert!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await <= 12);
 }
 
 #[tokio::test]
-async fn silence_has_an_end() {
+async fn a_silent_provider_times_out() {
     let gateway =
         Gateway::start_with(|world| world.set("GATEWAY__FIRST_BYTE_SECONDS", 1).set("GATEWAY__IDLE_SECONDS", 1)).await;
     for stream in [false, true] {
@@ -180,15 +180,15 @@ async fn silence_has_an_end() {
     gateway.provider.next(Script(vec![Act::Send(half), Act::Hang]));
     gateway.complete(&json!({})).await.assert_openai_error(504, "upstream_timeout");
     assert_eq!(gateway.provider.asked().len(), 3, "a slow provider is not asked twice");
-    // Slower than that in all, but never silent for so long.
+    // An answer may take longer in all, if no pause is as long.
     gateway.provider.next(Script::usual_stream(6).slowly(Duration::from_millis(300)));
     gateway.stream().await.frames();
 }
 
 #[tokio::test]
-async fn a_provider_is_asked_again_only_when_that_is_safe() {
+async fn a_request_is_sent_again_only_when_that_is_safe() {
     let gateway = Gateway::start().await;
-    // A kept connection that is closed as the request comes.
+    // The provider closes a kept connection when the request comes.
     for end in [Act::Close, Act::Reset] {
         gateway.complete(&json!({})).await.ok();
         let asked = gateway.provider.asked().len();
@@ -196,27 +196,27 @@ async fn a_provider_is_asked_again_only_when_that_is_safe() {
         gateway.complete(&json!({})).await.ok();
         assert_eq!(gateway.provider.asked().len(), asked + 2);
     }
-    // Twice in a row is once too often: the second connection was new.
+    // Not a second time: that connection was new.
     let asked = gateway.provider.asked().len();
     gateway.provider.next(Script(vec![Act::Close]));
     gateway.provider.next(Script(vec![Act::Close]));
     gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
     assert_eq!(gateway.provider.asked().len(), asked + 2);
-    // Not once it had begun to answer.
+    // Not after the answer has begun.
     gateway.complete(&json!({})).await.ok();
     let asked = gateway.provider.asked().len();
     let begun = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{".to_vec();
     gateway.provider.next(Script(vec![Act::Send(begun), Act::Close]));
     gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
     assert_eq!(gateway.provider.asked().len(), asked + 1);
-    // Nor when it closed a kept connection before: that one is not taken.
+    // A kept connection that is already closed is not used.
     gateway.provider.next(Script::completion().then(Act::Close));
     gateway.complete(&json!({})).await.ok();
     gateway.complete(&json!({})).await.ok();
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_an_error() {
+async fn an_unreachable_provider_is_an_upstream_error() {
     let world = served_by(&format!("http://127.0.0.1:{}", ports::free())).start().await;
     let key = super::create_key(&world.user("ada").await).await;
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
@@ -225,12 +225,12 @@ async fn a_provider_that_is_not_there_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_provider_that_accepts_nobody_is_waited_for_in_bounds_and_once() {
+async fn connecting_times_out_once_and_is_not_retried() {
     let deaf = TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let deaf = deaf.listen(0).unwrap();
     let address = deaf.local_addr().unwrap();
-    // Its queue is full: nobody's handshake is answered any more.
+    // Its accept queue is full: no more connections are established.
     let mut queued = Vec::new();
     while let Ok(Ok(stream)) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
         queued.push(stream);
@@ -240,7 +240,7 @@ async fn a_provider_that_accepts_nobody_is_waited_for_in_bounds_and_once() {
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
     let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;
     answer.assert_openai_error(504, "upstream_timeout");
-    // A second attempt would have waited as long again.
+    // There was no second attempt.
     assert_eq!(world.edge().process.log().matches("a completion failed").count(), 1);
     assert_eq!(world.sql_number("SELECT count(*) FROM ai_usage").await, 0);
 }

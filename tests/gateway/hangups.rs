@@ -1,4 +1,4 @@
-//! Clients that leave: what was begun is read to its end, and nothing is left behind.
+//! Clients that disconnect: the provider's answer is read to its end, and metered.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Asks, hears the beginning of the answer (or nothing of it) and leaves.
-async fn ask_and_leave(gateway: &Gateway, client: &reqwest::Client, stream: bool) {
+/// Asks for a completion, and disconnects: from a stream after its first chunk, else once the provider was asked.
+async fn ask_and_disconnect(gateway: &Gateway, client: &reqwest::Client, stream: bool) {
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
     let request = client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": stream })));
     let asked = gateway.provider.asked().len();
@@ -32,9 +32,9 @@ async fn ask_and_leave(gateway: &Gateway, client: &reqwest::Client, stream: bool
 }
 
 #[tokio::test]
-async fn an_answer_is_read_to_its_end_without_its_client() {
+async fn an_answer_is_read_to_its_end_after_its_client_disconnects() {
     let gateway = Gateway::start().await;
-    // A client of its own each time: its connection is closed with it.
+    // Each time another client, whose connection is closed with it.
     for (stream, http2) in [(true, true), (true, false), (false, true), (false, false)] {
         let finished = gateway.provider.finished();
         let script = if stream {
@@ -45,24 +45,22 @@ async fn an_answer_is_read_to_its_end_without_its_client() {
         };
         gateway.provider.next(script);
         let client = gateway.world.edge().another_browser(http2);
-        ask_and_leave(&gateway, &client, stream).await;
+        ask_and_disconnect(&gateway, &client, stream).await;
         drop(client);
-        eventually(BACKGROUND, "the provider is heard to its end", async || {
-            gateway.provider.finished() == finished + 1
-        })
-        .await;
+        eventually(BACKGROUND, "the answer is read to its end", async || gateway.provider.finished() == finished + 1)
+            .await;
     }
     assert_eq!(gateway.provider.left(), 0);
-    // 40 words of each stream and 12 tokens of each completion: metered as if somebody had heard them.
+    // 40 words of each stream and 12 tokens of each completion are metered as if the client had stayed.
     let usage = "SELECT coalesce(sum(completion_tokens), 0)::bigint FROM ai_usage WHERE NOT estimated";
     eventually(BACKGROUND, "all is metered", async || gateway.world.sql_number(usage).await == 2 * 40 + 2 * 12).await;
     assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await, 4);
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_is_left_in_the_end() {
+async fn a_client_that_does_not_read_holds_back_the_provider() {
     let gateway = Gateway::start().await;
-    // Far more than what fits between the provider and the client.
+    // Much more than the buffers between the provider and the client hold.
     gateway.provider.next(Script::usual_stream(60_000));
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
     let client = gateway.world.edge().another_browser(false);

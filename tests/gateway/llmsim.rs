@@ -1,4 +1,4 @@
-//! Before crate `llmsim`, an upstream with habits of its own: usage in the frame that says `stop`, no heed of `max_tokens`.
+//! The crate `llmsim` as the provider: it reports usage in the frame with the finish reason, and ignores `max_tokens`.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{create_key, request, served_by, words};
 use crate::{BACKGROUND, world::eventually};
 
-/// What it answers with is several times as long.
+/// A ceiling that every answer of llmsim exceeds.
 const CEILING: u64 = 5;
 
 struct Llmsim {
@@ -31,7 +31,7 @@ impl Llmsim {
         Self { url, stats }
     }
 
-    /// Prompt and completion tokens of everything it served, by its own count.
+    /// The prompt and completion tokens of everything that it has served, by its own count.
     fn used(&self) -> (u64, u64) {
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::SeqCst);
         (read(&self.stats.prompt_tokens), read(&self.stats.completion_tokens))
@@ -43,7 +43,7 @@ fn tokens(usage: &Value) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn what_it_says_was_used_is_metered() {
+async fn the_reported_usage_is_metered() {
     let upstream = Llmsim::start().await;
     let world = served_by(&upstream.url).start().await;
     let ada = world.user("ada").await;
@@ -53,12 +53,12 @@ async fn what_it_says_was_used_is_metered() {
         world.edge().post(&url).bearer(&key).json(&request(&fields))
     };
 
-    let answer = complete(json!({ "max_tokens": CEILING })).await.assert_nothing_of_provider().ok();
+    let answer = complete(json!({ "max_tokens": CEILING })).await.assert_hides_provider().ok();
     assert_eq!(answer["model"], "svc/gpt-oss-20b");
     assert!(!answer["choices"][0]["message"]["content"].as_str().unwrap().is_empty(), "{answer}");
     let json_used = tokens(&answer["usage"]);
     assert_eq!(json_used, upstream.used());
-    assert!(json_used.1 > CEILING, "it does heed max_tokens now: {answer}");
+    assert!(json_used.1 > CEILING, "llmsim honours max_tokens now: {answer}");
 
     // Another model, and a client that did not ask for usage.
     let stream = json!({ "stream": true, "model": "svc/qwen3-32b" });
@@ -67,15 +67,15 @@ async fn what_it_says_was_used_is_metered() {
     for frame in &frames {
         assert_eq!(frame["model"], "svc/qwen3-32b", "{frame}");
     }
-    // Its last frame has the usage already: none is put after it.
+    // Its last frame has the usage already: the gateway adds none.
     let reporting = frames.iter().filter(|frame| frame["usage"].is_object()).count();
     let last = frames.last().unwrap();
     assert_eq!((reporting, &last["choices"][0]["finish_reason"]), (1, &"stop".into()), "{last}");
     let stream_used = tokens(&last["usage"]);
-    // It counts a stream after its last byte.
+    // llmsim counts a stream after its last byte.
     let all = (json_used.0 + stream_used.0, json_used.1 + stream_used.1);
     eventually(BACKGROUND, "it counted as much", async || upstream.used() == all).await;
-    // Each by the provider's own name.
+    // Both models were asked for by the provider's names.
     let asked = upstream.stats.model_requests();
     assert_eq!((asked.get("gpt-oss-20b"), asked.get("Qwen3-32B")), (Some(&1), Some(&1)), "{asked:?}");
 

@@ -1,4 +1,5 @@
-//! The AI gateway, in front of providers that behave and providers that do not.
+//! The AI gateway's wire format, in front of a scripted provider and of independent ones. What completions cost is tested
+//! in `metering`.
 
 mod answers;
 mod clients;
@@ -6,6 +7,7 @@ mod failures;
 mod hangups;
 mod llmsim;
 mod models;
+mod openapi;
 mod privacy;
 mod requests;
 
@@ -20,7 +22,7 @@ use crate::{
     },
 };
 
-/// A world whose models are all served by one provider, and somebody with a key.
+/// A world in which one scripted provider serves all models, and a user with a key.
 struct Gateway {
     world: World,
     provider: Provider,
@@ -54,31 +56,34 @@ impl Gateway {
         request.header("content-type", "application/json").body(body.into())
     }
 
-    /// A completion with these fields beside the usual ones.
+    /// Asks for a completion with these fields beside the usual ones.
     fn complete(&self, fields: &Value) -> Request {
         self.post(request(fields).to_string())
     }
 
+    /// Asks for a streamed completion.
     fn stream(&self) -> Request {
         self.complete(&json!({ "stream": true }))
     }
 }
 
-/// A world to be whose models are all served at `url`.
+/// The builder of a world in which the provider at `url` serves all models.
 fn served_by(url: &str) -> Builder {
     World::builder()
         .set("GATEWAY__PROVIDER_URL", url)
         .set("GATEWAY__PROVIDER_API_KEY", KEY)
-        // Tests of other things must not run into these.
+        // High enough that no test of something else meets them.
         .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
         .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
 }
 
+/// Creates a key for the gateway.
 async fn create_key(actor: &Actor) -> String {
     let created = actor.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
     created["token"].as_str().unwrap().to_owned()
 }
 
+/// The body of a request, with these fields beside the usual ones.
 fn request(fields: &Value) -> Value {
     let mut request = json!({ "model": "svc/gpt-oss-20b", "messages": [{ "role": "user", "content": "Hi?" }] });
     request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -86,10 +91,10 @@ fn request(fields: &Value) -> Value {
 }
 
 impl Answer {
-    /// An error of `OpenAI`'s shape, whole and nothing beside it, without a word of the provider's.
+    /// Checks that this is an error in `OpenAI`'s shape with nothing of the provider in it, and returns the error object.
     #[track_caller]
     fn assert_openai_error(self, status: u16, code: &str) -> Value {
-        let mut body = self.assert_nothing_of_provider().json(status);
+        let mut body = self.assert_hides_provider().json(status);
         keys(&body, "error");
         keys(&body["error"], "message type param code");
         assert_eq!(body["error"]["code"], code, "{body}");
@@ -98,9 +103,9 @@ impl Answer {
         body["error"].take()
     }
 
-    /// Neither the provider's headers, nor its words, nor its name of the model, nor our key there.
+    /// Checks that the answer has no header and no text of the provider, not its name of the model, and not its key.
     #[track_caller]
-    fn assert_nothing_of_provider(self) -> Self {
+    fn assert_hides_provider(self) -> Self {
         let seen = format!("{:?} {}", self.headers, self.text());
         for secret in [SECRET, KEY, "upstream-name", "set-cookie"] {
             assert!(!seen.contains(secret), "{}: {secret} in {seen}", self.what);
@@ -108,10 +113,10 @@ impl Answer {
         self
     }
 
-    /// The frames of a whole stream, which ends as streams should.
+    /// The frames of a complete stream.
     #[track_caller]
     fn frames(self) -> Vec<Value> {
-        let answer = self.assert_status(200).assert_nothing_of_provider();
+        let answer = self.assert_status(200).assert_hides_provider();
         assert!(answer.header("content-type").starts_with("text/event-stream"), "{:?}", answer.headers);
         let text = answer.text();
         let mut events = frames_of(&text);
@@ -120,7 +125,7 @@ impl Answer {
     }
 }
 
-/// The data of every event, as a client of server-sent events reads them.
+/// The data of every server-sent event in `text`.
 #[track_caller]
 fn frames_of(text: &str) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -128,7 +133,7 @@ fn frames_of(text: &str) -> Vec<String> {
     events.map(|event| event.strip_prefix("data: ").unwrap_or_else(|| panic!("{event}")).to_owned()).collect()
 }
 
-/// The words of a stream's choices.
+/// The text of a stream's choices.
 fn words(frames: &[Value]) -> String {
     frames.iter().filter_map(|frame| frame["choices"][0]["delta"]["content"].as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/models`, and what stands before everything the gateway answers.
+//! `GET /v1/models`, and what all paths share: keys, unknown paths and methods, CORS.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ async fn the_eight_models_are_listed_with_their_prices() {
 }
 
 #[tokio::test]
-async fn only_ai_keys_get_in_and_only_until_they_are_revoked() {
+async fn only_ai_keys_are_accepted_and_only_until_they_are_revoked() {
     let gateway = Gateway::start().await;
     let edge = gateway.world.edge();
     let cli = gateway.ada.token.clone().unwrap();
@@ -90,7 +90,7 @@ async fn only_ai_keys_get_in_and_only_until_they_are_revoked() {
 }
 
 #[tokio::test]
-async fn paths_and_methods_are_told_apart_as_openai_does() {
+async fn unknown_paths_are_404_and_wrong_methods_405() {
     let gateway = Gateway::start().await;
     let unknown = [
         "/",
@@ -126,7 +126,7 @@ async fn preflight(gateway: &Gateway, origin: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn pages_may_not_call_it_unless_the_operator_says_so() {
+async fn cors_is_allowed_only_for_configured_origins() {
     let gateway = Gateway::start().await;
     let refused = preflight(&gateway, "https://page.example").await.assert_status(204);
     assert_eq!(refused.header("allow"), "POST, OPTIONS");
@@ -147,7 +147,7 @@ async fn pages_may_not_call_it_unless_the_operator_says_so() {
 }
 
 #[tokio::test]
-async fn a_model_whose_provider_has_no_key_says_so() {
+async fn a_model_whose_provider_has_no_key_is_unavailable() {
     let world = World::start().await;
     let key = create_key(&world.user("ada").await).await;
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());

@@ -1,4 +1,4 @@
-//! What people ask and what models say is nobody's: no log, no metric, no Redis key, no row and no file has a word of it.
+//! Prompts and completions are not logged or stored: not in a log, a metric, a Redis key, a database row or a file.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     world::{eventually, ports},
 };
 
-/// In every prompt and in every completion.
+/// A text in every prompt and in every completion.
 const MARKER: &str = "xyzzy-plugh-4711";
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn prompts_and_completions_leave_no_trace() {
         (true, Script::events(&words(3).chain([MARKER.to_owned(), format!("data: {MARKER}")]).collect::<Vec<_>>())),
         (true, Script::stream(bytes(words(3).collect()), false).then(Act::Close)),
         (true, Script::stream(bytes(words(3).collect()), false).then(Act::Hang)),
-        // Without usage: estimated.
+        // Without a usage report, so that it is estimated.
         (true, Script::events(&words(3).chain(["data: [DONE]".to_owned()]).collect::<Vec<_>>())),
     ];
     let count = scripts.len();
@@ -61,7 +61,7 @@ async fn prompts_and_completions_leave_no_trace() {
         gateway.provider.next(slow.slowly(Duration::from_millis(50)));
         ask(&gateway, stream, true).await;
     }
-    // Requests that are refused before a provider hears of them.
+    // Requests that are refused before a provider is asked.
     for body in
         [format!("{{\"{MARKER}\""), MARKER.to_owned(), super::request(&json!({ "max_tokens": MARKER })).to_string()]
     {
@@ -87,15 +87,15 @@ async fn prompts_and_completions_leave_no_trace() {
     assert_no_file(world.folder());
 }
 
-/// Asks with the marker, and hears the answer out or leaves in its middle.
-async fn ask(gateway: &Gateway, stream: bool, leaves: bool) {
+/// Asks with the marker, and reads the whole answer or disconnects in its middle.
+async fn ask(gateway: &Gateway, stream: bool, disconnects: bool) {
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
     let client = gateway.world.edge().another_browser(false);
     let messages = json!([{ "role": "system", "content": MARKER }, { "role": "user", "content": MARKER }]);
     let body = super::request(&json!({ "stream": stream, "messages": messages, "user": MARKER }));
     let asked = gateway.provider.asked().len();
     let sending = client.post(url).bearer_auth(&gateway.key).json(&body).send();
-    if leaves {
+    if disconnects {
         let asking = tokio::spawn(async move { sending.await.unwrap().chunk().await });
         eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
         asking.abort();
@@ -104,7 +104,7 @@ async fn ask(gateway: &Gateway, stream: bool, leaves: bool) {
     }
 }
 
-/// Every row of every table, as text.
+/// Checks every row of every table, as text.
 async fn assert_no_row(url: &str) {
     let mut db = PgConnection::connect(url).await.unwrap();
     let tables =
@@ -118,32 +118,32 @@ async fn assert_no_row(url: &str) {
     }
 }
 
-/// Every key of Redis, and everything it holds.
+/// Checks every key of Redis, and its value.
 async fn assert_no_key(port: u16) {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();
     let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-    assert!(!keys.is_empty(), "the meter left nothing in Redis: is it looked at rightly?");
+    assert!(!keys.is_empty(), "the meter has no key in Redis: does this test look at the right one?");
     for key in keys {
         let held: Option<Vec<u8>> = redis::cmd("DUMP").arg(&key).query_async(&mut redis).await.unwrap();
         for bytes in [key, held.unwrap_or_default()] {
-            assert!(!holds(&bytes), "{}", String::from_utf8_lossy(&bytes));
+            assert!(!has_marker(&bytes), "{}", String::from_utf8_lossy(&bytes));
         }
     }
 }
 
-/// Every file of the world's folder: the store, the logs, what programs keep for themselves.
+/// Checks every file in the world's folder: the store, the logs, the journals.
 fn assert_no_file(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             assert_no_file(&path);
         } else if let Ok(bytes) = std::fs::read(&path) {
-            assert!(!holds(&bytes), "{}", path.display());
+            assert!(!has_marker(&bytes), "{}", path.display());
         }
     }
 }
 
-fn holds(bytes: &[u8]) -> bool {
+fn has_marker(bytes: &[u8]) -> bool {
     bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What of a request reaches the provider, and which requests do not.
+//! The body that a provider gets for a request, and the requests that are refused.
 
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::stubs::provider::KEY;
 const LARGEST: usize = 64 * 1024;
 
 #[tokio::test]
-async fn the_provider_gets_the_request_and_nothing_of_its_sender() {
+async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
     let gateway = Gateway::start().await;
     let body = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"\u00e9 é"},{"type":"image_url","image_url":{"url":"data:,x"}}]}],
         "seed": 123456789012345678901234567890, "temperature":1.0e0,"tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2}}}],
@@ -22,7 +22,7 @@ async fn the_provider_gets_the_request_and_nothing_of_its_sender() {
         .header("user-agent", "client/1")
         .header("x-forwarded-for", "203.0.113.9")
         .await;
-    let completion = answer.assert_nothing_of_provider().ok();
+    let completion = answer.assert_hides_provider().ok();
     assert_eq!(completion["model"], "svc/qwen3-32b");
 
     let asked = gateway.provider.last_asked();
@@ -37,14 +37,14 @@ async fn the_provider_gets_the_request_and_nothing_of_its_sender() {
     assert_eq!(asked.header("accept-encoding"), Some("identity"));
     assert!(!asked.head.contains("client/1") && !asked.text.contains("svc/") && !asked.text.contains(&gateway.key));
 
-    // Byte by byte what was sent, but for the model, the storing, the ceiling, and the space between fields.
+    // Byte by byte as it was sent, except for `model`, `store`, the ceiling, and the space between fields.
     let expected = body.replace("\"svc/qwen3-32b\"", "\"Qwen3-32B\"").replace("\"store\":true", "\"store\":false");
     let expected = expected.replace(",\n        ", ",").replace(", \"temperature", ",\"temperature");
     assert_eq!(asked.text, expected.strip_suffix('}').unwrap().to_owned() + r#","max_tokens":4096}"#);
 }
 
 #[tokio::test]
-async fn tokens_have_a_ceiling_that_is_also_the_default() {
+async fn max_tokens_has_a_ceiling_that_is_also_the_default() {
     let gateway = Gateway::start().await;
     for (fields, max_tokens, max_completion_tokens) in [
         (json!({}), json!(4096), Value::Null),
@@ -86,7 +86,8 @@ async fn usage_is_asked_for_in_every_stream() {
     assert!(gateway.provider.last_asked().body().get("stream_options").is_none());
 }
 
-fn of_size(size: usize) -> String {
+/// A request whose body has this size.
+fn body_of_size(size: usize) -> String {
     let mut body = request(&json!({ "pad": "" })).to_string();
     let pad = "x".repeat(size - body.len());
     body = body.replace("\"pad\":\"\"", &format!("\"pad\":\"{pad}\""));
@@ -103,25 +104,25 @@ async fn send_in_pieces(gateway: &Gateway, client: &reqwest::Client, body: &str,
 }
 
 #[tokio::test]
-async fn a_body_is_measured_as_it_is_read() {
+async fn a_bodys_size_is_counted_while_it_is_read() {
     let gateway = Gateway::start().await;
     let edge = gateway.world.edge();
-    gateway.post(of_size(LARGEST)).await.ok();
+    gateway.post(body_of_size(LARGEST)).await.ok();
     for size in [LARGEST + 1, 1_000_000] {
-        gateway.post(of_size(size)).await.assert_openai_error(413, "request_too_large");
+        gateway.post(body_of_size(size)).await.assert_openai_error(413, "request_too_large");
         for client in [&edge.browser, &edge.old_browser] {
-            assert_eq!(send_in_pieces(&gateway, client, &of_size(size), 1_000).await, 413);
+            assert_eq!(send_in_pieces(&gateway, client, &body_of_size(size), 1_000).await, 413);
         }
     }
     assert_eq!(gateway.provider.asked().len(), 1);
-    // In the smallest pieces it is the same body.
+    // The size of the pieces makes no difference.
     for client in [&edge.browser, &edge.old_browser] {
-        assert_eq!(send_in_pieces(&gateway, client, &of_size(500), 1).await, 200);
+        assert_eq!(send_in_pieces(&gateway, client, &body_of_size(500), 1).await, 200);
     }
 }
 
 #[tokio::test]
-async fn compressed_bodies_are_refused_clearly() {
+async fn compressed_bodies_are_refused() {
     let gateway = Gateway::start().await;
     for encoding in ["gzip", "br", "zstd", "deflate", "identity, gzip"] {
         let request = gateway.complete(&json!({})).header("content-encoding", encoding);
@@ -132,7 +133,7 @@ async fn compressed_bodies_are_refused_clearly() {
 }
 
 #[tokio::test]
-async fn malformed_requests_are_named() {
+async fn invalid_requests_get_a_code_and_a_param() {
     let gateway = Gateway::start().await;
     let deep = format!(r#"{{"model":"svc/qwen3-32b","messages":{}"#, "[".repeat(60_000));
     for body in ["", "{", "nonsense", "[1]", "\"x\"", "{\"model\":\"svc/qwen3-32b\"}{", "{'model':1}", deep.as_str()] {
@@ -156,7 +157,7 @@ async fn malformed_requests_are_named() {
         let error = gateway.complete(&fields).await.assert_openai_error(status, code);
         assert_eq!(error["param"], param, "{fields}");
     }
-    // What is quoted is quoted briefly, and as text.
+    // A quotation of the request is short, and escaped.
     let long = gateway.complete(&json!({ "model": "\"<é>".repeat(2_000) })).await;
     let error = long.assert_openai_error(404, "model_not_found");
     assert!(error["message"].as_str().unwrap().len() < 1_000);

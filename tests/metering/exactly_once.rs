@@ -1,4 +1,4 @@
-//! Nothing lost, nothing doubled: edges, Redis, admin and Postgres go away at every moment.
+//! Each completion is counted exactly once, while edges, Redis, admin and Postgres are killed and stopped.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
 
 use super::*;
 
-/// Longer than a provider takes that is killed in the middle.
+/// Longer than any test waits: the edge is killed in the middle of it.
 const SLOW: Duration = Duration::from_secs(20);
 
 fn spool(metered: &Metered) -> PathBuf {
@@ -21,7 +21,7 @@ fn files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// How many reservations there are in Redis that hold this text; none while it is away.
+/// The number of reservations in Redis that contain this text, or `None` while Redis is away.
 async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
     let script = "local count = 0
                   for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:open')) do
@@ -33,24 +33,24 @@ async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
     metered.world.redis_number("EVAL", &[script, "0", text]).await
 }
 
-/// Asks for a completion that is under way when this returns.
-async fn begin(metered: &Metered, edge: usize, wish: &Wish) -> tokio::task::JoinHandle<bool> {
-    let asked = metered.ledger.asked().len();
-    let (asker, wish) = (metered.asker(edge), wish.clone());
-    let under_way = tokio::spawn(async move { asker.is_served(&wish).await });
-    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() > asked).await;
+/// Starts a completion, and returns once the provider has been asked.
+async fn begin(metered: &Metered, edge: usize, wanted: &Completion) -> tokio::task::JoinHandle<bool> {
+    let asked = metered.provider.asked().len();
+    let (asker, wanted) = (metered.asker(edge), wanted.clone());
+    let under_way = tokio::spawn(async move { asker.is_served(&wanted).await });
+    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() > asked).await;
     under_way
 }
 
 #[tokio::test]
-async fn an_answer_that_was_given_is_counted_though_the_edge_dies_at_once() {
+async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
     let mut metered = Metered::start().await;
-    // Postgres is away, so that the journal is all there is.
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    // Postgres is away, so that only the journal has them.
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
     metered.world.stop_postgres().await;
     for (number, stream) in [(2, false), (3, true)] {
-        metered.ask(&Wish { stream, ..Wish::of(number, 10) }).await.assert_status(200);
+        metered.ask(&Completion { stream, ..Completion::of(number, 10) }).await.assert_status(200);
     }
     metered.world.edges[0].process.kill();
     assert!(files(&spool(&metered)) > 0);
@@ -58,42 +58,42 @@ async fn an_answer_that_was_given_is_counted_though_the_edge_dies_at_once() {
     metered.world.restart_edge(0).await;
     metered.rows_become(3, "NOT estimated AND completion_tokens IN (1, 10)").await;
     metered.assert_sums().await;
-    // Redis knows it too: nothing is reserved any more, and the journal of the dead is gone.
-    let answer = metered.ask(&Wish::of(4, 1).at_most(10)).await.assert_status(200);
+    // Redis has it too: nothing is reserved any more, and the dead edge's journal is deleted.
+    let answer = metered.ask(&Completion::of(4, 1).at_most(10)).await.assert_status(200);
     let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
     assert!((999_900..1_000_000 - 27).contains(&left), "{left}");
     eventually(BACKGROUND, "one journal is left", async || files(&spool(&metered)) == 1).await;
 }
 
 #[tokio::test]
-async fn a_stream_in_the_middle_of_which_its_edge_dies_is_estimated_by_the_next() {
+async fn a_stream_cut_by_its_edges_death_is_estimated_by_the_next_edge() {
     let mut metered = Metered::start().await;
-    let wish = Wish::of(10, 20).at_most(300).streamed().taking(SLOW);
-    let under_way = begin(&metered, 0, &wish).await;
+    let wanted = Completion::of(10, 20).at_most(300).streamed().taking(SLOW);
+    let under_way = begin(&metered, 0, &wanted).await;
     metered.world.edges[0].process.kill();
     assert!(!under_way.await.unwrap());
     metered.world.restart_edge(0).await;
     metered.rows_become(1, "estimated AND completion_tokens = 300 AND prompt_tokens > 0").await;
     assert_eq!(metered.rows("true").await, 1);
     metered.assert_sums().await;
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
 }
 
 #[tokio::test]
-async fn where_no_edge_comes_back_admin_settles_and_what_is_heard_later_takes_its_place() {
+async fn admin_settles_for_a_lost_edge_and_a_later_journal_replaces_its_estimates() {
     let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
-    // A completion that has ended, but is not in Postgres, and one under way.
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    // One completion has ended but is not in Postgres, and one is open.
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
-    let under_way = begin(&metered, 0, &Wish::of(10, 20).at_most(300).taking(SLOW)).await;
+    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(300).taking(SLOW)).await;
     metered.world.stop_postgres().await;
-    metered.ask(&Wish::of(2, 7).at_most(200)).await.assert_status(200);
+    metered.ask(&Completion::of(2, 7).at_most(200)).await.assert_status(200);
     eventually(BACKGROUND, "Redis is told", async || open_in_redis(&metered, "\"completion\":7,").await == Some(1))
         .await;
     metered.world.edges[0].process.kill();
     assert!(!under_way.await.unwrap());
-    // Its machine is gone, and with it the journal.
+    // The machine is lost, and its journal with it.
     let (here, away) = (spool(&metered), metered.world.folder().join("away"));
     std::fs::create_dir(&away).unwrap();
     let own = |path: &Path| std::fs::read_to_string(path).unwrap().contains("\"open\"");
@@ -105,29 +105,29 @@ async fn where_no_edge_comes_back_admin_settles_and_what_is_heard_later_takes_it
     metered.world.start_postgres().await;
 
     metered.rows_become(1, "estimated AND completion_tokens = 300").await;
-    // Redis had been told what the other one used.
+    // The usage of the other one had been reported to Redis.
     metered.rows_become(1, "NOT estimated AND prompt_tokens = 2 AND completion_tokens = 7").await;
     metered.assert_sums().await;
-    // The machine is back: what it knows is not counted again.
+    // The machine is back: its journal is not counted again.
     std::fs::rename(&moved, &journals[0]).unwrap();
     eventually(BACKGROUND, "the journal is taken over", async || !journals[0].exists()).await;
-    metered.ask_at(1, &metered.key, &Wish::of(4, 4)).await.assert_status(200);
+    metered.ask_at(1, &metered.key, &Completion::of(4, 4)).await.assert_status(200);
     metered.rows_become(1, "prompt_tokens = 4").await;
     assert_eq!(metered.rows("true").await, 4);
     metered.assert_sums().await;
 }
 
 #[tokio::test]
-async fn an_estimate_gives_way_to_what_was_really_used() {
+async fn an_estimate_is_replaced_by_the_real_usage() {
     let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
     metered.world.stop_postgres().await;
-    metered.ask(&Wish::of(2, 7).at_most(200)).await.assert_status(200);
+    metered.ask(&Completion::of(2, 7).at_most(200)).await.assert_status(200);
     metered.world.edges[0].process.kill();
     metered.world.start_postgres().await;
     metered.rows_become(1, "prompt_tokens = 2").await;
-    // As if a sweeper had been quicker than the journal.
+    // As if admin had settled it before the journal was taken over.
     metered
         .world
         .sql(
@@ -151,10 +151,10 @@ async fn an_estimate_gives_way_to_what_was_really_used() {
 }
 
 #[tokio::test]
-async fn a_stop_brings_everything_to_postgres() {
+async fn a_clean_stop_writes_everything_to_postgres() {
     let mut metered = Metered::start().await;
     for number in 1..=20 {
-        metered.ask(&Wish::of(number, 1)).await.assert_status(200);
+        metered.ask(&Completion::of(number, 1)).await.assert_status(200);
     }
     metered.world.edges[0].process.stop();
     assert_eq!(metered.rows("NOT estimated").await, 20);
@@ -165,20 +165,19 @@ async fn a_stop_brings_everything_to_postgres() {
 #[tokio::test]
 async fn postgres_away_for_a_while_loses_nothing() {
     let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 10_000)).await;
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.world.stop_postgres().await;
     for number in 2..=60 {
-        metered.ask(&Wish { stream: number % 2 == 0, ..Wish::of(number, number) }).await.assert_status(200);
+        metered.ask(&Completion { stream: number % 2 == 0, ..Completion::of(number, number) }).await.assert_status(200);
     }
     metered.world.start_postgres().await;
     metered.rows_become(60, "NOT estimated AND prompt_tokens = greatest(1, completion_tokens)").await;
     metered.assert_sums().await;
 }
 
-/// Edge, Redis and admin are killed in turn under load. Every answer that came whole is counted exactly, once; what did
-/// not come whole is counted at most once.
+/// Every answer that was delivered completely is counted exactly, once; every other one is counted at most once.
 #[tokio::test]
-async fn killed_in_turn_under_load() {
+async fn edge_redis_and_admin_are_killed_in_turn_under_load() {
     let metered = Metered::start_with(without_limits).await;
     under_load(metered, async |world, kills| match kills % 3 {
         0 => {
@@ -195,10 +194,10 @@ async fn killed_in_turn_under_load() {
     .await;
 }
 
-/// Redis as `make up` starts it, stopped and killed under load: it comes back with what it had saved, and with it, once it
-/// was killed, completions that had ended in the moment it lost.
+/// Redis as `make up` starts it. It restarts from what it had saved; after a kill that includes completions whose end it
+/// has lost.
 #[tokio::test]
-async fn a_redis_that_saves_is_stopped_and_killed_under_load() {
+async fn a_persistent_redis_is_stopped_and_killed_under_load() {
     let metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
     let metered = under_load(metered, async |world, kills| {
         if kills % 2 == 0 {
@@ -210,27 +209,27 @@ async fn a_redis_that_saves_is_stopped_and_killed_under_load() {
         world.restart_redis();
     })
     .await;
-    // What is left is what Postgres says was used, to the token.
+    // What is left of the budget is exact to the token.
     let limit = UNLIMITED_TOKENS;
     let used = "SELECT sum(prompt_tokens + completion_tokens)::bigint FROM ai_usage";
     eventually(BACKGROUND, "the budget is right", async || {
         let used = u64::try_from(metered.world.sql_number(used).await).unwrap();
-        let answer = metered.ask(&Wish::of(1, 1).at_most(10)).await.assert_status(200);
+        let answer = metered.ask(&Completion::of(1, 1).at_most(10)).await.assert_status(200);
         let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-        // What this one reserves: ten tokens, and its prompt's.
+        // This request reserves ten tokens, and those of its prompt.
         (limit - used - 100..limit - used - 10).contains(&left)
     })
     .await;
 }
 
-/// What a crash takes from a Redis that saves once a second: its log ends earlier than what it had answered.
+/// A Redis that saves once a second loses up to a second in a crash, and with it the ends of completions.
 #[tokio::test]
-async fn what_redis_forgot_of_its_last_moment_holds_no_budget() {
+async fn reservations_restored_by_redis_are_released() {
     let mut metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
-    // As the log was while this one was under way.
-    let under_way = begin(&metered, 0, &Wish::of(10, 20).at_most(4_000).taking(Duration::from_secs(2))).await;
+    // A copy of the log from the time when this completion was open.
+    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(4_000).taking(Duration::from_secs(2))).await;
     let (log, earlier) = (metered.world.redis_folder().join("appendonlydir"), metered.world.folder().join("earlier"));
     let copy = |from: &Path, to: &Path| {
         let _ = std::fs::remove_dir_all(to);
@@ -249,9 +248,9 @@ async fn what_redis_forgot_of_its_last_moment_holds_no_budget() {
     copy(&earlier, &log);
     metered.world.restart_redis();
     eventually(BACKGROUND, "Redis is back", async || open_in_redis(&metered, "").await.is_some()).await;
-    assert_eq!(open_in_redis(&metered, "").await, Some(1), "it takes for open what has ended");
-    eventually(BACKGROUND, "it is told otherwise", async || open_in_redis(&metered, "").await == Some(0)).await;
-    let answer = metered.ask(&Wish::of(1, 1).at_most(10)).await.assert_status(200);
+    assert_eq!(open_in_redis(&metered, "").await, Some(1), "the ended completion is open again");
+    eventually(BACKGROUND, "its reservation is released", async || open_in_redis(&metered, "").await == Some(0)).await;
+    let answer = metered.ask(&Completion::of(1, 1).at_most(10)).await.assert_status(200);
     let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
     assert!((UNLIMITED_TOKENS - 100..UNLIMITED_TOKENS - 32 - 10).contains(&left), "{left}");
     metered.rows_become(3, "NOT estimated").await;
@@ -268,8 +267,8 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(700)).await;
 }
 
-/// Asks without a break while `disturb` is called again and again, with the number of the call; then all that was served
-/// is counted, once.
+/// Asks continuously while `disturb` is called repeatedly, with the number of the call. Then checks that everything that
+/// was served is counted once.
 async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, u32)) -> Metered {
     const FIRST: u64 = 1_000;
     let requests: usize = std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap());
@@ -281,14 +280,14 @@ async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut Worl
             let (asker, next, served) = (metered.asker(0), next.clone(), served.clone());
             tokio::spawn(async move {
                 while served.lock().unwrap().len() < requests {
-                    // Each number is asked once: prompt tokens say which completion a row is of.
+                    // Each number is used once: a row's prompt tokens identify its completion.
                     let number = FIRST + next.fetch_add(1, Ordering::SeqCst);
-                    let wish = Wish {
+                    let wanted = Completion {
                         stream: number.is_multiple_of(2),
                         takes: Duration::from_millis(number % 5 * 40),
-                        ..Wish::of(number, number % 90)
+                        ..Completion::of(number, number % 90)
                     };
-                    if asker.is_served(&wish).await {
+                    if asker.is_served(&wanted).await {
                         served.lock().unwrap().push(number);
                     } else {
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -320,7 +319,7 @@ async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut Worl
     let exact =
         format!("NOT estimated AND completion_tokens = prompt_tokens % 90 AND prompt_tokens IN ({})", numbers(&served));
     metered.rows_become(served.len().try_into().unwrap(), &exact).await;
-    // Whatever was under way at a kill is settled by now or soon.
+    // Completions that were open at a kill are settled soon.
     eventually(BACKGROUND, "nothing is open", async || {
         files(&spool(&metered)) <= 1 && open_in_redis(&metered, "").await == Some(0)
     })

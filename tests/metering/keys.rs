@@ -1,4 +1,4 @@
-//! Keys: from the answer that made one it works at every edge, from the answer that revoked it at none.
+//! Keys: accepted by every edge from the answer of their creation to the answer of their revocation.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::*;
 async fn statuses(metered: &Metered, key: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     for edge in 0..metered.world.edges.len() {
-        statuses.push(metered.ask_at(edge, key, &Wish::of(1, 1)).await.status.as_u16());
+        statuses.push(metered.ask_at(edge, key, &Completion::of(1, 1)).await.status.as_u16());
     }
     statuses
 }
@@ -28,13 +28,13 @@ async fn a_key_works_from_its_creation_to_its_revocation_at_every_edge() {
         assert!(revoked.header("x-svc-propagation").starts_with("3/3"), "{}", revoked.header("x-svc-propagation"));
         assert_eq!(statuses(&metered, key).await, [401; 3]);
     }
-    // A token of another kind is nothing that edges remember.
+    // Edges do not cache tokens of other kinds.
     let answer = metered.ada.post("/tokens").json(&json!({ "kind": "cli" })).await.assert_status(201);
     assert!(answer.find_header("x-svc-propagation").is_none());
 }
 
 #[tokio::test]
-async fn a_key_that_was_asked_for_before_it_was_made_works_at_once() {
+async fn a_key_that_was_refused_before_its_creation_works_after_it() {
     let metered = Metered::start_with(|builder| builder.edges(2)).await;
     let secret = format!("svc_{}", "k".repeat(43));
     assert_eq!(statuses(&metered, &secret).await, [401; 2]);
@@ -45,7 +45,7 @@ async fn a_key_that_was_asked_for_before_it_was_made_works_at_once() {
              SELECT 'tok_00000000000000000key', 'ai', id, sha256('{secret}'), now() FROM users"
         ))
         .await;
-    assert_eq!(statuses(&metered, &secret).await, [401; 2], "an answer is not remembered");
+    assert_eq!(statuses(&metered, &secret).await, [401; 2], "the refusal is cached");
     eventually(BACKGROUND, "both edges have heard of a change", async || {
         let answer = metered.ada.post("/tokens").json(&json!({ "kind": "ai" })).await.assert_status(201);
         answer.header("x-svc-propagation").starts_with("2/2")
@@ -55,17 +55,17 @@ async fn a_key_that_was_asked_for_before_it_was_made_works_at_once() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_known_works_without_postgres_and_one_that_is_not_has_to_wait() {
+async fn a_cached_key_works_without_postgres_and_an_uncached_one_is_503() {
     let metered = Metered::start().await;
     let other = new_key(&metered.ada).await;
-    metered.ask(&Wish::of(1, 1)).await.assert_status(200);
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.world.stop_postgres().await;
-    metered.ask(&Wish::of(2, 1)).await.assert_status(200);
-    let refused = metered.ask_at(0, &other, &Wish::of(3, 1)).await.assert_status(503);
+    metered.ask(&Completion::of(2, 1)).await.assert_status(200);
+    let refused = metered.ask_at(0, &other, &Completion::of(3, 1)).await.assert_status(503);
     assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0);
     metered.world.start_postgres().await;
     eventually(BACKGROUND, "the other key is read", async || {
-        metered.ask_at(0, &other, &Wish::of(4, 1)).await.status == 200
+        metered.ask_at(0, &other, &Completion::of(4, 1)).await.status == 200
     })
     .await;
     metered.rows_become(3, "NOT estimated AND prompt_tokens IN (1, 2, 4)").await;
@@ -79,7 +79,7 @@ async fn an_org_pays_for_its_own_keys() {
     let body = json!({ "kind": "ai", "label": "bot" });
     let created = metered.ada.post("/orgs/analytical/tokens").json(&body).await.created();
     let key = created["token"].as_str().unwrap();
-    metered.ask_at(0, key, &Wish::of(7, 3)).await.assert_status(200);
+    metered.ask_at(0, key, &Completion::of(7, 3)).await.assert_status(200);
     eventually(SEEN_WITHIN, "the org's usage is seen", async || {
         let usage = metered.ada.get("/orgs/analytical/usage/ai").await.ok();
         usage["totals"] == json!({ "requests": 1, "prompt_tokens": 7, "completion_tokens": 3 })
@@ -90,5 +90,5 @@ async fn an_org_pays_for_its_own_keys() {
     eve.get("/orgs/analytical/usage/ai").await.assert_error(404, "not_found");
     let id = created["id"].as_str().unwrap();
     metered.ada.delete(&format!("/orgs/analytical/tokens/{id}")).await.ok();
-    metered.ask_at(0, key, &Wish::of(7, 3)).await.assert_status(401);
+    metered.ask_at(0, key, &Completion::of(7, 3)).await.assert_status(401);
 }

@@ -1,4 +1,4 @@
-//! Limits: over all keys and edges, never overrun by racing requests, and told to the second.
+//! Limits: shared by all keys and edges of an account, never overrun by concurrent requests, with an exact `Retry-After`.
 
 use std::time::Instant;
 
@@ -21,12 +21,12 @@ fn assert_code(answer: &Answer, code: &str) {
 }
 
 #[tokio::test]
-async fn sixty_a_minute_over_all_keys_and_edges() {
+async fn an_account_has_sixty_requests_a_minute_over_all_keys_and_edges() {
     let metered = Metered::start_with(|builder| builder.edges(2)).await;
     let keys = [metered.key.clone(), new_key(&metered.ada).await];
-    let wish = Wish::of(1, 1);
+    let wanted = Completion::of(1, 1);
     let start = Instant::now();
-    let answers = join_all((0..80).map(|n| metered.ask_at(n % 2, &keys[(n / 2) % 2], &wish))).await;
+    let answers = join_all((0..80).map(|n| metered.ask_at(n % 2, &keys[(n / 2) % 2], &wanted))).await;
     let served = answers.iter().filter(|answer| answer.status == 200).count();
     assert_eq!(served, 60);
     let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
@@ -34,37 +34,37 @@ async fn sixty_a_minute_over_all_keys_and_edges() {
     assert_code(refused, "rate_limit_exceeded");
     assert_eq!(refused.header("x-ratelimit-limit-requests"), "60");
     assert_eq!(refused.header("x-ratelimit-remaining-requests"), "0");
-    // The first of the sixty is a minute old a minute after it came, and not sooner.
-    let refused = metered.ask(&wish).await.assert_status(429);
+    // The next request is allowed a minute after the first of the sixty, and not sooner.
+    let refused = metered.ask(&wanted).await.assert_status(429);
     let wait = retry_after(&refused);
     let spent = i64::try_from(start.elapsed().as_secs()).unwrap();
     assert!((60 - spent - 1..=60).contains(&wait), "{wait} s, {spent} s after the first");
-    // Another account has a minute of its own.
+    // Another account has its own limit.
     let eve = metered.world.user("eve").await;
-    metered.ask_at(0, &new_key(&eve).await, &wish).await.assert_status(200);
+    metered.ask_at(0, &new_key(&eve).await, &wanted).await.assert_status(200);
 }
 
 #[tokio::test]
-async fn the_last_minute_outlives_what_redis_remembers() {
+async fn the_last_minutes_requests_survive_a_loss_of_redis() {
     let mut metered = Metered::start_with(|builder| builder.edges(2)).await;
     let start = Instant::now();
-    let wish = Wish::of(1, 1);
-    let asked = join_all((0..58).map(|n| metered.ask_at(n % 2, &metered.key, &wish))).await;
+    let wanted = Completion::of(1, 1);
+    let asked = join_all((0..58).map(|n| metered.ask_at(n % 2, &metered.key, &wanted))).await;
     for answer in asked {
         answer.assert_status(200);
     }
-    // Two are under way, so that only their edges know of them.
-    let slow = Wish::of(2, 1).taking(Duration::from_secs(12));
+    // Two are open, so that only their edges have them.
+    let slow = Completion::of(2, 1).taking(Duration::from_secs(12));
     let under_way: Vec<_> = [0, 1]
         .map(|edge| {
             let (asker, slow) = (metered.asker(edge), slow.clone());
             tokio::spawn(async move { asker.is_served(&slow).await })
         })
         .into();
-    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() == 60).await;
+    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 60).await;
     metered.rows_become(58, "NOT estimated").await;
     let refused = async |metered: &Metered, why: &str| {
-        let answer = metered.ask(&Wish::of(1, 1)).await;
+        let answer = metered.ask(&Completion::of(1, 1)).await;
         assert_eq!(answer.status, 429, "{why}: {}", answer.text());
         assert_code(&answer, "rate_limit_exceeded");
         let (wait, passed) = (retry_after(&answer), i64::try_from(start.elapsed().as_secs()).unwrap());
@@ -75,41 +75,41 @@ async fn the_last_minute_outlives_what_redis_remembers() {
     refused(&metered, "after a flush").await;
     metered.world.redis.kill();
     metered.world.restart_redis();
-    let is_back = async || metered.ask(&Wish::of(1, 1)).await.status != 503;
+    let is_back = async || metered.ask(&Completion::of(1, 1)).await.status != 503;
     eventually(BACKGROUND, "Redis is back", is_back).await;
     refused(&metered, "after a crash").await;
-    // Another account has a minute of its own.
+    // Another account has its own limit.
     let eve = metered.world.user("eve").await;
-    metered.ask_at(0, &new_key(&eve).await, &Wish::of(1, 1)).await.assert_status(200);
+    metered.ask_at(0, &new_key(&eve).await, &Completion::of(1, 1)).await.assert_status(200);
     for one in under_way {
         assert!(one.await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn a_minute_frees_when_it_says_so() {
+async fn retry_after_is_exact_for_the_minutes_limit() {
     let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 2)).await;
-    let wish = Wish::of(1, 1);
-    metered.ask(&wish).await.assert_status(200);
-    metered.ask(&wish).await.assert_status(200);
-    let refused = metered.ask(&wish).await.assert_status(429);
+    let wanted = Completion::of(1, 1);
+    metered.ask(&wanted).await.assert_status(200);
+    metered.ask(&wanted).await.assert_status(200);
+    let refused = metered.ask(&wanted).await.assert_status(429);
     let wait = Duration::from_secs(retry_after(&refused).try_into().unwrap());
     tokio::time::sleep(wait.saturating_sub(Duration::from_secs(2))).await;
-    metered.ask(&wish).await.assert_status(429);
+    metered.ask(&wanted).await.assert_status(429);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    metered.ask(&wish).await.assert_status(200);
+    metered.ask(&wanted).await.assert_status(200);
 }
 
 #[tokio::test]
-async fn a_hundred_at_once_do_not_overrun_a_day() {
+async fn a_hundred_concurrent_requests_do_not_overrun_the_day() {
     const BUDGET: u64 = 5_000;
     let metered = Metered::start_with(|builder| {
         builder.edges(2).set("LIMITS__GATEWAY_PER_MIN", 100_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", BUDGET)
     })
     .await;
-    // All of them use what they reserved for their answers, after all of them were admitted or refused.
-    let wish = Wish::of(10, 100).taking(Duration::from_millis(700));
-    let answers = join_all((0..100).map(|n| metered.ask_at(n % 2, &metered.key, &wish))).await;
+    // The provider answers after all of them were admitted or refused, and each uses its whole reservation for the answer.
+    let wanted = Completion::of(10, 100).taking(Duration::from_millis(700));
+    let answers = join_all((0..100).map(|n| metered.ask_at(n % 2, &metered.key, &wanted))).await;
     let served = answers.iter().filter(|answer| answer.status == 200).count() as u64;
     assert!(served * 110 <= BUDGET, "{served} were served: the day is overrun");
     assert!(served >= 20, "only {served} were served");
@@ -119,10 +119,10 @@ async fn a_hundred_at_once_do_not_overrun_a_day() {
     let wait = retry_after(refused);
     assert!((wait - seconds_to_midnight()).abs() <= 5, "{wait} s, {} s before midnight", seconds_to_midnight());
 
-    // What was reserved and not used is there again; so the day is used up by what was used.
+    // What was reserved and not used is available again, so the day can be used up.
     let mut used = served * 110;
     loop {
-        let answer = metered.ask(&Wish::of(100, 100)).await;
+        let answer = metered.ask(&Completion::of(100, 100)).await;
         if answer.status != 200 {
             break;
         }
@@ -133,30 +133,30 @@ async fn a_hundred_at_once_do_not_overrun_a_day() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_was_not_used_is_given_back_before_the_next_request() {
+async fn an_unused_reservation_is_available_to_the_next_request() {
     let metered = Metered::start_with(|builder| {
         builder.set("LIMITS__GATEWAY_TOKENS_PER_DAY", 5_000).set("LIMITS__GATEWAY_PER_MIN", 1_000)
     })
     .await;
     for stream in [false, true] {
         for _ in 0..10 {
-            let wish = Wish { stream, ..Wish::of(10, 10).at_most(4_000) };
-            metered.ask(&wish).await.assert_status(200);
+            let wanted = Completion { stream, ..Completion::of(10, 10).at_most(4_000) };
+            metered.ask(&wanted).await.assert_status(200);
         }
     }
-    let answer = metered.ask(&Wish::of(10, 10).at_most(4_000)).await.assert_status(200);
+    let answer = metered.ask(&Completion::of(10, 10).at_most(4_000)).await.assert_status(200);
     assert_eq!(answer.header("x-ratelimit-limit-tokens"), "5000");
 }
 
 #[tokio::test]
-async fn a_months_credit_is_not_overrun() {
+async fn concurrent_requests_do_not_overrun_the_months_credit() {
     // One cent: a million tokens of this model cost 900.
     let plans = json!({"tiny": {"name": "Tiny", "price_cents": 0, "limits": {
         "projects": 1, "domains": 1, "ready_apps": 0, "bandwidth_bytes": 1, "ai_credit_cents": 1,
     }}});
     let metered = Metered::start_with(|builder| builder.set("BILLING__PLANS", &plans)).await;
-    let wish = Wish::of(100, 100).at_most(400).by("svc/mistral-large").taking(Duration::from_millis(500));
-    let answers = join_all((0..20).map(|_| metered.ask(&wish))).await;
+    let wanted = Completion::of(100, 100).at_most(400).by("svc/mistral-large").taking(Duration::from_millis(500));
+    let answers = join_all((0..20).map(|_| metered.ask(&wanted))).await;
     let served = answers.iter().filter(|answer| answer.status == 200).count();
     // 400 tokens at 900 are 0.36 cents; the prompt is a little more.
     assert_eq!(served, 2);
@@ -170,15 +170,15 @@ async fn a_months_credit_is_not_overrun() {
 }
 
 #[tokio::test]
-async fn an_emptied_redis_is_filled_from_postgres() {
+async fn an_emptied_redis_is_rebuilt_from_postgres() {
     let mut metered = Metered::start_with(|builder| {
         builder.edges(2).set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000).set("LIMITS__GATEWAY_PER_MIN", 1_000)
     })
     .await;
-    metered.ask(&Wish::of(500, 100)).await.assert_status(200);
+    metered.ask(&Completion::of(500, 100)).await.assert_status(200);
     let refused = async |metered: &Metered, why: &str| {
         for edge in [0, 1] {
-            let answer = metered.ask_at(edge, &metered.key, &Wish::of(1, 1).at_most(500)).await;
+            let answer = metered.ask_at(edge, &metered.key, &Completion::of(1, 1).at_most(500)).await;
             assert_eq!(answer.status, 429, "{why}: {}", answer.text());
             assert_code(&answer, "daily_token_limit_exceeded");
         }
@@ -188,22 +188,26 @@ async fn an_emptied_redis_is_filled_from_postgres() {
     metered.world.redis_command("FLUSHALL").await;
     refused(&metered, "after a flush").await;
 
-    // One that is under way counts too, although nobody but its edge knows of it.
+    // An open completion counts too, although only its edge has it.
     let asker = metered.asker(1);
-    let slow = Wish::of(50, 50).at_most(200).taking(Duration::from_secs(8));
+    let slow = Completion::of(50, 50).at_most(200).taking(Duration::from_secs(8));
     let under_way = tokio::spawn(async move { asker.is_served(&slow).await });
-    eventually(BACKGROUND, "the provider is asked", async || metered.ledger.asked().len() == 2).await;
+    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 2).await;
     metered.world.redis.kill();
-    let answer = metered.ask(&Wish::of(1, 1)).await.assert_status(503);
+    let answer = metered.ask(&Completion::of(1, 1)).await.assert_status(503);
     assert!(retry_after(&answer) > 0);
     metered.world.restart_redis();
-    eventually(BACKGROUND, "admissions go on", async || metered.ask(&Wish::of(1, 1).at_most(500)).await.status == 429)
-        .await;
-    let refused = metered.ask(&Wish::of(1, 1).at_most(250)).await;
+    eventually(BACKGROUND, "admissions go on", async || {
+        metered.ask(&Completion::of(1, 1).at_most(500)).await.status == 429
+    })
+    .await;
+    let refused = metered.ask(&Completion::of(1, 1).at_most(250)).await;
     assert_eq!(refused.status, 429, "600 used, 200 under way, 250 wanted: {}", refused.text());
     assert!(under_way.await.unwrap());
     metered.rows_become(2, "NOT estimated").await;
-    eventually(BACKGROUND, "the rest is free", async || metered.ask(&Wish::of(1, 1).at_most(250)).await.status == 200)
-        .await;
+    eventually(BACKGROUND, "the rest is free", async || {
+        metered.ask(&Completion::of(1, 1).at_most(250)).await.status == 200
+    })
+    .await;
     metered.assert_sums().await;
 }

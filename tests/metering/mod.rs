@@ -1,4 +1,4 @@
-//! Keys, limits and metering of the AI gateway: each completion counted once, whoever is killed when.
+//! Keys, limits and metering of the AI gateway: each completion is counted once, whichever process is killed and when.
 
 mod budgets;
 mod exactly_once;
@@ -12,19 +12,19 @@ use std::time::Duration;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 
-use self::provider::{Ledger, Wish};
+use self::provider::{Completion, PromptedProvider};
 use crate::{
     BACKGROUND,
     world::{Actor, Builder, World, answer::Answer, eventually, request::client},
 };
 
-/// How soon usage is promised to be seen.
+/// The time within which usage must be visible.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// A world before a provider that does as a prompt says, and somebody with a key.
+/// A world with a provider that uses as many tokens as the prompt says, and a user with a key.
 struct Metered {
     world: World,
-    ledger: Ledger,
+    provider: PromptedProvider,
     ada: Actor,
     key: String,
 }
@@ -35,25 +35,25 @@ impl Metered {
     }
 
     async fn start_with(configure: impl FnOnce(Builder) -> Builder) -> Self {
-        let ledger = Ledger::start().await;
-        let builder = World::builder().set("GATEWAY__PROVIDER_URL", &ledger.url);
+        let provider = PromptedProvider::start().await;
+        let builder = World::builder().set("GATEWAY__PROVIDER_URL", &provider.url);
         let world = configure(builder).start().await;
         let ada = world.user("ada").await;
         let key = new_key(&ada).await;
-        Self { world, ledger, ada, key }
+        Self { world, provider, ada, key }
     }
 
     /// Asks the first edge with the first key.
-    async fn ask(&self, wish: &Wish) -> Answer {
-        self.ask_at(0, &self.key, wish).await
+    async fn ask(&self, wanted: &Completion) -> Answer {
+        self.ask_at(0, &self.key, wanted).await
     }
 
-    async fn ask_at(&self, edge: usize, key: &str, wish: &Wish) -> Answer {
+    async fn ask_at(&self, edge: usize, key: &str, wanted: &Completion) -> Answer {
         let edge = &self.world.edges[edge];
-        edge.post("https://ai.svc.localhost/v1/chat/completions").bearer(key).json(&wish.request()).await
+        edge.post("https://ai.svc.localhost/v1/chat/completions").bearer(key).json(&wanted.request()).await
     }
 
-    /// A client that borrows nothing, for many at once.
+    /// A client that borrows nothing, for concurrent requests.
     fn asker(&self, edge: usize) -> Asker {
         let edge = &self.world.edges[edge];
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.world.ca()).unwrap()).unwrap();
@@ -62,21 +62,22 @@ impl Metered {
         Asker { http, url, key: self.key.clone() }
     }
 
-    /// Rows, of which each is exact or not: id by id what Postgres has.
+    /// The number of usage rows in Postgres for which an SQL condition holds.
     async fn rows(&self, filter: &str) -> i64 {
         self.world.sql_number(&format!("SELECT count(*) FROM ai_usage WHERE {filter}")).await
     }
 
+    /// Waits until [`rows`](Self::rows) is `count`.
     async fn rows_become(&self, count: i64, filter: &str) {
         eventually(BACKGROUND, &format!("{count} rows where {filter}"), async || self.rows(filter).await == count)
             .await;
     }
 
-    /// The sums by day are what the rows say.
+    /// Checks that the sums by day equal the sums of the rows.
     async fn assert_sums(&self) {
         for column in ["requests", "prompt_tokens", "completion_tokens", "cost_microcents"] {
             let of_rows = if column == "requests" { "count(*)".to_owned() } else { format!("sum({column})") };
-            // In one statement, and so of one moment: rows may still arrive.
+            // In one statement, so that both are of one moment: rows may still arrive.
             let surplus = format!(
                 "SELECT (SELECT coalesce({of_rows}, 0)::bigint FROM ai_usage)
                         - (SELECT coalesce(sum({column}), 0)::bigint FROM ai_usage_days)"
@@ -91,7 +92,7 @@ async fn new_key(actor: &Actor) -> String {
     created["token"].as_str().unwrap().to_owned()
 }
 
-/// Someone with a key who asks, and may not be answered.
+/// A client with a key whose requests may fail.
 #[derive(Clone)]
 struct Asker {
     http: Client,
@@ -100,18 +101,18 @@ struct Asker {
 }
 
 impl Asker {
-    /// The status, and the whole body if it came whole.
-    async fn ask(&self, wish: &Wish) -> Option<(StatusCode, String)> {
-        let answer = self.http.post(&self.url).bearer_auth(&self.key).json(&wish.request()).send().await.ok()?;
+    /// Returns the status and the body, or `None` if the answer did not come completely.
+    async fn ask(&self, wanted: &Completion) -> Option<(StatusCode, String)> {
+        let answer = self.http.post(&self.url).bearer_auth(&self.key).json(&wanted.request()).send().await.ok()?;
         let status = answer.status();
         Some((status, answer.text().await.ok()?))
     }
 
-    /// Whether the answer came whole, and was one.
-    async fn is_served(&self, wish: &Wish) -> bool {
-        let Some((status, body)) = self.ask(wish).await else { return false };
+    /// Whether the answer is a complete completion.
+    async fn is_served(&self, wanted: &Completion) -> bool {
+        let Some((status, body)) = self.ask(wanted).await else { return false };
         status == StatusCode::OK
-            && if wish.stream {
+            && if wanted.stream {
                 body.trim_end().ends_with("data: [DONE]") && !body.contains("\"error\"")
             } else {
                 serde_json::from_str::<Value>(&body).is_ok_and(|body| body["usage"].is_object())

@@ -1,4 +1,4 @@
-//! A provider whose answers use what the prompt says, and which keeps a ledger of what it was asked.
+//! A provider whose answers use as many tokens as the prompt says, and which records the prompts that it was sent.
 
 use std::{
     convert::Infallible,
@@ -17,20 +17,22 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-/// A completion as its asker wants it.
+/// A completion that a test asks for, with the usage that the provider is to report.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct Completion {
+    /// The prompt tokens to be reported.
     pub prompt: u64,
+    /// The completion tokens to be reported.
     pub completion: u64,
     pub stream: bool,
-    /// How long the provider takes over it.
+    /// The time that the provider takes.
     pub takes: Duration,
     pub max_tokens: u64,
     pub model: &'static str,
 }
 
-impl Wish {
-    /// So many tokens, at once and in one piece.
+impl Completion {
+    /// A completion that uses these tokens, answered immediately and not streamed.
     pub fn of(prompt: u64, completion: u64) -> Self {
         let (stream, takes, max_tokens) = (false, Duration::ZERO, 100);
         Self { prompt, completion, stream, takes, max_tokens, model: "svc/gpt-oss-20b" }
@@ -53,23 +55,23 @@ impl Wish {
     }
 
     pub fn request(&self) -> Value {
-        let wish = json!([self.prompt, self.completion, u64::try_from(self.takes.as_millis()).unwrap()]).to_string();
+        let prompt = json!([self.prompt, self.completion, u64::try_from(self.takes.as_millis()).unwrap()]).to_string();
         json!({
-            "model": self.model, "messages": [{ "role": "user", "content": wish }],
+            "model": self.model, "messages": [{ "role": "user", "content": prompt }],
             "max_tokens": self.max_tokens, "stream": self.stream,
         })
     }
 }
 
-/// The provider; it ends with the value.
-pub struct Ledger {
-    /// Where it is.
+/// The provider. Its server stops when the value is dropped.
+pub struct PromptedProvider {
+    /// The base URL of its API.
     pub url: String,
     asked: Arc<Mutex<Vec<u64>>>,
     server: AbortHandle,
 }
 
-impl Ledger {
+impl PromptedProvider {
     pub async fn start() -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let routes = Router::new().route("/v1/chat/completions", post(complete)).with_state(asked.clone());
@@ -79,21 +81,21 @@ impl Ledger {
         Self { url, asked, server: server.abort_handle() }
     }
 
-    /// The prompts it was asked, in the order they came, by their tokens.
+    /// The prompt tokens of each request, in the order of arrival.
     pub fn asked(&self) -> Vec<u64> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-impl Drop for Ledger {
+impl Drop for PromptedProvider {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
 async fn complete(State(asked): State<Arc<Mutex<Vec<u64>>>>, Json(request): Json<Value>) -> Response {
-    let wish: [u64; 3] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
-    let [prompt, completion, takes] = wish;
+    let spec: [u64; 3] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
+    let [prompt, completion, takes] = spec;
     asked.lock().unwrap().push(prompt);
     let takes = Duration::from_millis(takes);
     let usage = json!({

@@ -1,17 +1,17 @@
-//! `GET /usage/ai`.
+//! `GET /usage/ai`, and the command line's view of it.
 
 use super::*;
 use crate::world::answer::keys;
 
 #[tokio::test]
-async fn usage_is_seen_by_model_within_seconds() {
+async fn usage_by_model_is_visible_within_seconds() {
     let metered = Metered::start().await;
     let empty = metered.ada.get("/usage/ai").await.ok();
     let nothing = json!({ "requests": 0, "prompt_tokens": 0, "completion_tokens": 0 });
     assert_eq!(empty, json!({ "usage": [], "totals": nothing }));
-    metered.ask(&Wish::of(10, 5).by("svc/qwen3-32b")).await.assert_status(200);
-    metered.ask(&Wish::of(20, 6).by("svc/gpt-oss-20b").streamed()).await.assert_status(200);
-    metered.ask(&Wish::of(30, 7).by("svc/qwen3-32b").streamed()).await.assert_status(200);
+    metered.ask(&Completion::of(10, 5).by("svc/qwen3-32b")).await.assert_status(200);
+    metered.ask(&Completion::of(20, 6).by("svc/gpt-oss-20b").streamed()).await.assert_status(200);
+    metered.ask(&Completion::of(30, 7).by("svc/qwen3-32b").streamed()).await.assert_status(200);
     let expected = json!({
         "usage": [
             { "model": "svc/gpt-oss-20b", "requests": 1, "prompt_tokens": 20, "completion_tokens": 6 },
@@ -19,7 +19,7 @@ async fn usage_is_seen_by_model_within_seconds() {
         ],
         "totals": { "requests": 3, "prompt_tokens": 60, "completion_tokens": 18 },
     });
-    eventually(SEEN_WITHIN, "all of it is seen", async || metered.ada.get("/usage/ai").await.ok() == expected).await;
+    eventually(SEEN_WITHIN, "all usage is visible", async || metered.ada.get("/usage/ai").await.ok() == expected).await;
 
     let month = domain::month::Month::of(domain::Clock::system().now());
     assert_eq!(metered.ada.get(&format!("/usage/ai?month={month}")).await.ok(), expected);
@@ -28,12 +28,12 @@ async fn usage_is_seen_by_model_within_seconds() {
         let message = metered.ada.get(&format!("/usage/ai?month={bad}")).await.assert_error(400, "invalid_request");
         assert!(message.contains("YYYY-MM"), "{message}");
     }
-    // Another account sees its own alone.
+    // Another account sees only its own usage.
     assert_eq!(metered.world.user("eve").await.get("/usage/ai").await.ok(), empty);
     metered.world.nobody().get("/usage/ai").await.assert_error(401, "unauthorized");
     keys(&expected["usage"][0], "model requests prompt_tokens completion_tokens");
 
-    // What is kept of a completion.
+    // The row of a completion.
     metered.rows_become(3, "NOT estimated AND account_id LIKE 'usr_%' AND token_id LIKE 'tok_%'").await;
     metered
         .rows_become(2, "provider = 'ovhcloud' AND cost_microcents = prompt_tokens * 15 + completion_tokens * 45")
@@ -48,7 +48,7 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
     let created = shell.json(&["ai", "key", "create", "--label", "bot"]).await;
     assert_eq!(created["kind"], "ai");
     assert_eq!(created["label"], "bot");
-    metered.ask_at(0, created["token"].as_str().unwrap(), &Wish::of(5, 5)).await.assert_status(200);
+    metered.ask_at(0, created["token"].as_str().unwrap(), &Completion::of(5, 5)).await.assert_status(200);
 
     let models = shell.text(&["ai", "models"]).await;
     assert_eq!(models.lines().count(), 9, "{models}");
@@ -57,7 +57,7 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
     assert_eq!(chat, "word word word word word \n");
     let chat = shell.json(&["ai", "chat", "--model", "svc/qwen3-32b", "--max-tokens", "7", "[40,60,0]"]).await;
     assert_eq!(chat["usage"], json!({ "prompt_tokens": 40, "completion_tokens": 60 }));
-    // It made itself one key, and uses it again.
+    // The command line has created one key, and uses it again.
     let tokens = metered.ada.get("/tokens").await.ok();
     let own = tokens["tokens"].as_array().unwrap().iter().filter(|token| token["label"] == "svc ai").count();
     assert_eq!(own, 1);
@@ -76,7 +76,7 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
 
     metered.ada.create_org("analytical").await;
     let created = shell.json(&["ai", "key", "create", "--org", "analytical"]).await;
-    metered.ask_at(0, created["token"].as_str().unwrap(), &Wish::of(5, 6)).await.assert_status(200);
+    metered.ask_at(0, created["token"].as_str().unwrap(), &Completion::of(5, 6)).await.assert_status(200);
     eventually(SEEN_WITHIN, "the org's usage is shown", async || {
         shell.json(&["ai", "usage", "--org", "analytical"]).await["totals"]["completion_tokens"] == 6
     })

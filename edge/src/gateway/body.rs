@@ -1,4 +1,4 @@
-//! What an answer of the gateway carries.
+//! The body of the gateway's answers.
 
 use std::{
     pin::Pin,
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 
-use super::stream::{Aborted, Stream};
+use super::stream::{StreamAbortedError, StreamBody};
 
-/// The body of an answer.
+/// The body of one of the gateway's answers: a whole one, or a stream of server-sent events.
 pub struct Body(Kind);
 
 enum Kind {
     Whole(Full<Bytes>),
-    Stream(Stream),
+    Stream(StreamBody),
 }
 
 impl From<Bytes> for Body {
@@ -25,8 +25,8 @@ impl From<Bytes> for Body {
     }
 }
 
-impl From<Stream> for Body {
-    fn from(stream: Stream) -> Self {
+impl From<StreamBody> for Body {
+    fn from(stream: StreamBody) -> Self {
         Self(Kind::Stream(stream))
     }
 }
@@ -38,17 +38,16 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.0 {
             Kind::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Kind::Stream(stream) => {
-                let next = stream.poll_bytes(cx);
-                next.map(|next| next.map(|bytes| bytes.map(Frame::data).map_err(|aborted: Aborted| aborted.into())))
-            }
+            Kind::Stream(stream) => stream
+                .poll_bytes(cx)
+                .map(|next| next.map(|bytes| bytes.map(Frame::data).map_err(|error: StreamAbortedError| error.into()))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Whole(body) => body.is_end_stream(),
-            Kind::Stream(stream) => stream.is_over(),
+            Kind::Stream(stream) => stream.is_ended(),
         }
     }
 

@@ -1,15 +1,15 @@
-//! Whether a page in a browser may call the gateway: only from the origins that the operator names, by default none.
+//! CORS: pages in a browser may call the gateway only from the origins that the operator allows, by default none.
 
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST");
-const HOUR: HeaderValue = HeaderValue::from_static("3600");
-const EXPOSED: HeaderValue = HeaderValue::from_static(
+const MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("3600");
+pub(super) const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, \
      x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens",
 );
 
-/// The origins that are named.
+/// The allowed origins.
 pub(super) struct Cors(Vec<String>);
 
 impl Cors {
@@ -17,24 +17,24 @@ impl Cors {
         Self(origins.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect())
     }
 
-    /// Marks the answer to a request from a page that may see it.
-    pub(super) fn mark(&self, request: &Parts, answer: &mut HeaderMap) {
+    /// Adds the headers that let a page of an allowed origin read the headers.
+    pub(super) fn add_headers(&self, request: &Parts, headers: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
         }
-        answer.append(header::VARY, HeaderValue::from_static("origin"));
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
         let Some(origin) = request.headers.get(header::ORIGIN) else { return };
-        if !self.0.iter().any(|named| named == "*" || named.as_bytes() == origin.as_bytes()) {
+        if !self.0.iter().any(|allowed| allowed == "*" || allowed.as_bytes() == origin.as_bytes()) {
             return;
         }
-        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
         if request.method == Method::OPTIONS {
-            answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-            answer.insert(header::ACCESS_CONTROL_MAX_AGE, HOUR);
-            // Clients send fields of their own beside the key; none of them goes further than here.
-            if let Some(wanted) = request.headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-                answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+            headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_SECONDS);
+            // Clients send headers of their own; none of them reaches a provider.
+            if let Some(requested) = request.headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+                headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What goes on when its client has gone: reading an answer to its end, so that its usage is known.
+//! Drains: work that goes on after its client has disconnected, such as reading an answer to its end for its usage.
 
 use std::{
     pin::Pin,
@@ -14,12 +14,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::limits;
 
-/// The work that nobody waits for.
+/// The tasks that go on without their clients. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Drains(Arc<Inner>);
 
 struct Inner {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -27,32 +27,33 @@ struct Inner {
 impl Drains {
     pub(super) fn new() -> Self {
         Self(Arc::new(Inner {
-            places: Arc::new(Semaphore::new(limits::DRAINS)),
+            permits: Arc::new(Semaphore::new(limits::DRAINS)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
     }
 
-    /// Goes on with `work`, for a while, if there is room; dropping it settles what it would have.
-    pub(super) fn take_over<W>(&self, work: W)
+    /// Runs `work` in the background, up to [`limits::DRAIN_WAIT`]. Beyond [`limits::DRAINS`] tasks it is dropped
+    /// instead. Either way, dropping `work` must settle what it holds.
+    pub(super) fn spawn<W>(&self, work: W)
     where
         W: Future + Send + 'static,
         W::Output: Send,
     {
-        let (Ok(runtime), Ok(place)) = (Handle::try_current(), self.0.places.clone().try_acquire_owned()) else {
+        let (Ok(runtime), Ok(permit)) = (Handle::try_current(), self.0.permits.clone().try_acquire_owned()) else {
             return;
         };
         metrics::gauge!("svc_gateway_drains").increment(1);
         let stop = self.0.stop.clone();
         let task = async move {
             let _ = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
-            drop(place);
+            drop(permit);
             metrics::gauge!("svc_gateway_drains").decrement(1);
         };
         self.0.tasks.spawn_on(task, &runtime);
     }
 
-    /// Gives up what is under way, and waits until it has settled.
+    /// Cancels all tasks, and waits until each of them has been dropped.
     pub(super) async fn finish(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();
@@ -60,52 +61,52 @@ impl Drains {
     }
 }
 
-/// Whether a client has gone.
+/// A flag that says whether a request's client has disconnected.
 #[derive(Clone, Default)]
-pub(super) struct Gone(Arc<AtomicBool>);
+pub(super) struct Disconnected(Arc<AtomicBool>);
 
-impl Gone {
+impl Disconnected {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Work for a client that is finished without it when it goes.
-pub(super) struct Lasting<T: Send + 'static> {
+/// A future that becomes a drain when it is dropped before its end, which is when its client disconnects.
+pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    gone: Gone,
+    disconnected: Disconnected,
     drains: Drains,
 }
 
-impl<T: Send + 'static> Lasting<T> {
-    pub(super) fn new<W>(drains: Drains, work: impl FnOnce(Gone) -> W) -> Self
+impl<T: Send + 'static> DrainOnDrop<T> {
+    pub(super) fn new<W>(drains: Drains, work: impl FnOnce(Disconnected) -> W) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let gone = Gone::default();
-        Self { work: Some(Box::pin(work(gone.clone()))), gone, drains }
+        let disconnected = Disconnected::default();
+        Self { work: Some(Box::pin(work(disconnected.clone()))), disconnected, drains }
     }
 }
 
-impl<T: Send + 'static> Future for Lasting<T> {
+impl<T: Send + 'static> Future for DrainOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // Asked again after its end, it has nothing more to say.
+        // Polled after its end, it stays pending.
         let Some(work) = &mut self.work else { return Poll::Pending };
-        let done = work.as_mut().poll(cx);
-        if done.is_ready() {
+        let output = work.as_mut().poll(cx);
+        if output.is_ready() {
             self.work = None;
         }
-        done
+        output
     }
 }
 
-impl<T: Send + 'static> Drop for Lasting<T> {
+impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.gone.0.store(true, Ordering::Relaxed);
-            self.drains.take_over(work);
+            self.disconnected.0.store(true, Ordering::Relaxed);
+            self.drains.spawn(work);
         }
     }
 }

@@ -1,31 +1,32 @@
-//! Reading JSON without building it: where the fields of an object stand in its text. Everything else of the text is
-//! passed on byte by byte, so that numbers keep their digits and fields their order.
+//! Finding the fields of a JSON object in its text, without building values.
+//!
+//! What is not a field of interest can then be passed on byte by byte: numbers keep their digits and fields their order.
 
 use std::{borrow::Cow, ops::Range};
 
 use memchr::memchr2;
 
-/// Deepest nesting that is read.
+/// The deepest nesting that is accepted.
 const DEPTH: usize = 128;
 
-/// The text is not JSON, or nested too deeply.
+/// The text is no JSON object, or is nested too deeply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an object in JSON")]
-pub(super) struct Malformed;
+#[error("the text is no JSON object")]
+pub(super) struct JsonError;
 
 /// A field of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field<'t> {
-    /// Its name as it stands there, without the quotes.
+    /// The name as it stands in the text, without the quotes.
     name: &'t [u8],
-    /// Name, colon and value.
+    /// The range of the name, the colon and the value.
     pub(super) whole: Range<usize>,
-    /// Its value.
+    /// The range of the value.
     pub(super) value: Range<usize>,
 }
 
 impl<'t> Field<'t> {
-    /// Its name. A name that is written with escapes is the same name.
+    /// The name, with its escapes decoded.
     pub(super) fn name(&self) -> Cow<'t, [u8]> {
         if !self.name.contains(&b'\\') {
             return Cow::Borrowed(self.name);
@@ -35,85 +36,87 @@ impl<'t> Field<'t> {
     }
 }
 
-/// The fields of the object that `text` is, in their order. What stands in strings and numbers is not judged.
+/// The fields of the object that `text` is, in their order. The content of strings and numbers is not validated.
 pub(super) fn fields(text: &[u8]) -> Fields<'_> {
-    Fields { text, at: 0, begun: false, ended: false }
+    Fields { text, at: 0, has_begun: false, has_ended: false }
 }
 
-/// See [`fields`].
+/// The iterator that [`fields`] returns.
 pub(super) struct Fields<'t> {
     text: &'t [u8],
     at: usize,
-    begun: bool,
-    ended: bool,
+    has_begun: bool,
+    has_ended: bool,
 }
 
 impl<'t> Fields<'t> {
-    fn step(&mut self) -> Result<Option<Field<'t>>, Malformed> {
+    fn parse_next(&mut self) -> Result<Option<Field<'t>>, JsonError> {
         let text = self.text;
-        let open = space(text, self.at);
-        let mut at = match (self.begun, text.get(open)) {
-            (false, Some(b'{')) | (true, Some(b',')) => space(text, open + 1),
-            (true, Some(b'}')) => return if space(text, open + 1) == text.len() { Ok(None) } else { Err(Malformed) },
-            _ => return Err(Malformed),
+        let open = skip_space(text, self.at);
+        let mut at = match (self.has_begun, text.get(open)) {
+            (false, Some(b'{')) | (true, Some(b',')) => skip_space(text, open + 1),
+            (true, Some(b'}')) => {
+                return if skip_space(text, open + 1) == text.len() { Ok(None) } else { Err(JsonError) };
+            }
+            _ => return Err(JsonError),
         };
-        if !self.begun && text.get(at) == Some(&b'}') {
-            return if space(text, at + 1) == text.len() { Ok(None) } else { Err(Malformed) };
+        if !self.has_begun && text.get(at) == Some(&b'}') {
+            return if skip_space(text, at + 1) == text.len() { Ok(None) } else { Err(JsonError) };
         }
-        self.begun = true;
+        self.has_begun = true;
         let start = at;
-        at = string(text, at)?;
-        let name = text.get(start + 1..at - 1).ok_or(Malformed)?;
-        at = space(text, at);
+        at = end_of_string(text, at)?;
+        let name = text.get(start + 1..at - 1).ok_or(JsonError)?;
+        at = skip_space(text, at);
         if text.get(at) != Some(&b':') {
-            return Err(Malformed);
+            return Err(JsonError);
         }
-        let from = space(text, at + 1);
-        let to = value(text, from)?;
+        let from = skip_space(text, at + 1);
+        let to = end_of_value(text, from)?;
         self.at = to;
         Ok(Some(Field { name, whole: start..to, value: from..to }))
     }
 }
 
 impl<'t> Iterator for Fields<'t> {
-    type Item = Result<Field<'t>, Malformed>;
+    type Item = Result<Field<'t>, JsonError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        if self.has_ended {
             return None;
         }
-        let step = self.step().transpose();
-        self.ended = !matches!(step, Some(Ok(_)));
-        step
+        let next = self.parse_next().transpose();
+        self.has_ended = !matches!(next, Some(Ok(_)));
+        next
     }
 }
 
-/// The elements of the array that `text` is; none of what is not an array. For text that is known to be JSON.
+/// The elements of the array that `text` is, or `None` if it is no array. `text` must be valid JSON.
 pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let inner = text.strip_prefix(b"[")?;
-    let mut at = space(inner, 0);
+    let mut at = skip_space(inner, 0);
     Some(std::iter::from_fn(move || {
-        let to = value(inner, at).ok()?;
+        let to = end_of_value(inner, at).ok()?;
         let element = inner.get(at..to)?;
-        let comma = space(inner, to);
-        at = if inner.get(comma) == Some(&b',') { space(inner, comma + 1) } else { inner.len() };
+        let comma = skip_space(inner, to);
+        at = if inner.get(comma) == Some(&b',') { skip_space(inner, comma + 1) } else { inner.len() };
         Some(element)
     }))
 }
 
-fn space(text: &[u8], at: usize) -> usize {
+fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// Where the string ends that begins at `at`.
-fn string(text: &[u8], at: usize) -> Result<usize, Malformed> {
+/// The end of the string that begins at `at`.
+fn end_of_string(text: &[u8], at: usize) -> Result<usize, JsonError> {
     if text.get(at) != Some(&b'"') {
-        return Err(Malformed);
+        return Err(JsonError);
     }
     let mut at = at + 1;
     loop {
-        let found = memchr2(b'"', b'\\', text.get(at..).ok_or(Malformed)?).ok_or(Malformed)?;
+        let found = memchr2(b'"', b'\\', text.get(at..).ok_or(JsonError)?).ok_or(JsonError)?;
         at += found;
         if text[at] == b'"' {
             return Ok(at + 1);
@@ -122,12 +125,12 @@ fn string(text: &[u8], at: usize) -> Result<usize, Malformed> {
     }
 }
 
-/// Where the value ends that begins at `at`.
-fn value(text: &[u8], at: usize) -> Result<usize, Malformed> {
-    match text.get(at).ok_or(Malformed)? {
-        b'"' => string(text, at),
-        b'{' | b'[' => nested(text, at),
-        b',' | b'}' | b']' | b':' => Err(Malformed),
+/// The end of the value that begins at `at`.
+fn end_of_value(text: &[u8], at: usize) -> Result<usize, JsonError> {
+    match text.get(at).ok_or(JsonError)? {
+        b'"' => end_of_string(text, at),
+        b'{' | b'[' => end_of_nested(text, at),
+        b',' | b'}' | b']' | b':' => Err(JsonError),
         _ => {
             let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b':' | b'"' | b' ' | b'\t' | b'\n' | b'\r');
             Ok(text[at..].iter().position(ends).map_or(text.len(), |len| at + len))
@@ -135,18 +138,19 @@ fn value(text: &[u8], at: usize) -> Result<usize, Malformed> {
     }
 }
 
-fn nested(text: &[u8], mut at: usize) -> Result<usize, Malformed> {
+/// The end of the object or array that begins at `at`.
+fn end_of_nested(text: &[u8], mut at: usize) -> Result<usize, JsonError> {
     let mut depth = 0;
     loop {
-        match text.get(at).ok_or(Malformed)? {
+        match text.get(at).ok_or(JsonError)? {
             b'"' => {
-                at = string(text, at)?;
+                at = end_of_string(text, at)?;
                 continue;
             }
             b'{' | b'[' => {
                 depth += 1;
                 if depth > DEPTH {
-                    return Err(Malformed);
+                    return Err(JsonError);
                 }
             }
             b'}' | b']' => depth -= 1,
@@ -163,7 +167,7 @@ fn nested(text: &[u8], mut at: usize) -> Result<usize, Malformed> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<(String, String)>, Malformed> {
+    fn read(text: &str) -> Result<Vec<(String, String)>, JsonError> {
         fields(text.as_bytes())
             .map(|field| {
                 let field = field?;
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_where_they_stand() {
+    fn fields_are_found_with_their_ranges() {
         let text = r#" { "a" : 1.50, "b":{"a":[1,"}"]} ,"c\"\\":"x\\","mod\u0065l": null } "#;
         let found = read(text).unwrap();
         let expected = [("a", "1.50"), ("b", r#"{"a":[1,"}"]}"#), ("c\"\\", r#""x\\""#), ("model", "null")];
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn text_that_is_no_object_is_an_error() {
         for text in
             ["", " ", "[]", "1", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{\"a\":\"x}", "{} x", "{a:1}"]
         {
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_told_apart() {
+    fn elements_are_separated() {
         let read = |text: &'static str| elements(text.as_bytes()).map(|e| e.map(<[u8]>::to_vec).collect::<Vec<_>>());
         assert_eq!(read("[]").unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(read(r#"[ {"a":","} , 2,"]"]"#).unwrap(), [&br#"{"a":","}"#[..], b"2", b"\"]\""]);
@@ -205,7 +209,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(text: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(text: Vec<u8>) {
             fields(&text).for_each(drop);
             elements(&text).into_iter().flatten().for_each(drop);
         }

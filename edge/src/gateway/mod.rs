@@ -1,50 +1,59 @@
 //! The AI gateway: `OpenAI`'s wire format in front of the models' providers.
 //!
-//! A request becomes a response here; connections are accepted in `listen/`, and what a request costs is counted by the
-//! [`meter`]. Prompts and completions live in memory for as long as they are passed on: nothing here logs, counts or
-//! keeps a byte of them. Start with [`Gateway::answer`], then `request` (what goes out), `chat` (the exchange), `sse`
-//! and `stream` (what comes back).
+//! A request becomes a response here; connections are accepted in `listen/`. Every completion passes the same steps:
+//!
+//! 1. **Authentication**: `keys` finds the account behind the API key.
+//! 2. **Validation**: `request` checks the body's governed fields, and writes the body that the provider gets.
+//! 3. **Admission**: the [`meter`] checks the account's limits, and reserves the most tokens that the completion can use.
+//! 4. **Exchange**: `exchange` sends the request to the provider through `upstream`, and relays the answer: `json_answer`
+//!    whole, or `stream` and `sse` event by event. When the client disconnects, `drains` reads on.
+//! 5. **Settlement**: the reservation is replaced by the usage that the provider reports, or released if the provider
+//!    did nothing, before the client gets the last bytes.
+//!
+//! Prompts and completions are held in memory while they are relayed: nothing here logs, counts or stores a byte of them.
+//! `openapi.json` describes all of it to clients; `error` lists the errors. Start with [`Gateway::answer`].
 
 mod body;
-mod catalog;
-mod chat;
 mod cors;
 mod drains;
-mod gzip;
+mod error;
+mod exchange;
 mod json;
+mod json_answer;
 pub mod keys;
 pub mod meter;
-mod refusal;
+mod models;
+mod openapi;
+mod rate_headers;
 mod request;
+mod request_body;
+mod request_id;
 mod sse;
+mod state;
 mod stream;
 mod upstream;
+mod usage_report;
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use config::{Gateway as Config, models::Models};
 use domain::{Clock, token::TokenSecret};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
-use http_body_util::BodyExt as _;
 use percent_encoding::percent_decode_str;
 use tokio::sync::Semaphore;
 
-pub use self::{body::Body, upstream::UpstreamError};
+pub use self::{body::Body, upstream::ProviderSetupError};
 use self::{
-    catalog::Catalog,
     cors::Cors,
-    drains::{Drains, Lasting},
+    drains::{DrainOnDrop, Drains},
+    error::ApiError,
     keys::{GatewayKey, Keys},
     meter::Meter,
-    refusal::Refusal,
+    models::ServedModels,
+    request_id::RequestIds,
+    state::State,
 };
 use crate::{
     limits,
@@ -52,44 +61,71 @@ use crate::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const COMPLETIONS: &str = "/v1/chat/completions";
-const MODELS: &str = "/v1/models";
+const COMPLETIONS_PATH: &str = "/v1/chat/completions";
+const MODELS_PATH: &str = "/v1/models";
+const OPENAPI_PATH: &str = "/v1/openapi.json";
 
 /// The gateway.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    state: Arc<State>,
     cors: Cors,
     request_ids: RequestIds,
 }
 
-/// What requests share.
-struct Shared {
-    catalog: Catalog,
-    keys: Arc<Keys>,
-    meter: Meter,
-    clock: Clock,
-    under_way: Arc<Semaphore>,
-    drains: Drains,
+/// What a path stands for.
+#[derive(Clone, Copy)]
+enum Route<'p> {
+    Completions,
+    Models,
+    /// One model, by its id as the path has it.
+    Model(&'p str),
+    OpenApi,
+}
+
+impl<'p> Route<'p> {
+    fn find(path: &'p str) -> Option<Self> {
+        match path {
+            COMPLETIONS_PATH => Some(Self::Completions),
+            MODELS_PATH => Some(Self::Models),
+            OPENAPI_PATH => Some(Self::OpenApi),
+            _ => {
+                let id = path.strip_prefix(MODELS_PATH)?.strip_prefix('/')?;
+                (!id.is_empty()).then_some(Self::Model(id))
+            }
+        }
+    }
+
+    /// The methods that the route has, for `Allow`.
+    fn methods(self) -> &'static str {
+        match self {
+            Self::Completions => "POST, OPTIONS",
+            Self::Models | Self::Model(_) | Self::OpenApi => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    fn has_method(self, method: &Method) -> bool {
+        self.methods().split(", ").any(|name| name == method.as_str())
+    }
 }
 
 impl Gateway {
-    /// A gateway to `models`.
+    /// Creates a gateway to `models`.
     pub fn new(
         config: &Config,
         models: &Models,
         keys: Arc<Keys>,
         meter: Meter,
         clock: Clock,
-    ) -> Result<Self, UpstreamError> {
-        let shared = Shared {
-            catalog: Catalog::new(models, config)?,
+    ) -> Result<Self, ProviderSetupError> {
+        let state = State {
+            models: ServedModels::new(models, config)?,
             keys,
             meter,
             clock,
-            under_way: Arc::new(Semaphore::new(limits::EXCHANGES)),
+            completions: Arc::new(Semaphore::new(limits::EXCHANGES)),
             drains: Drains::new(),
         };
-        Ok(Self { shared: Arc::new(shared), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
+        Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
     }
 
     /// Answers a request.
@@ -98,80 +134,82 @@ impl Gateway {
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let (head, mut body) = request.into_parts();
-        let request_id = self.request_ids.next();
+        let request_id = self.request_ids.generate();
         let mut response = match self.route(&head, &mut body, &request_id).await {
             Ok(response) => {
-                // Completions count themselves, under their model.
-                if head.uri.path() != COMPLETIONS || head.method == Method::OPTIONS {
+                // Completions are counted under their model, in `exchange`.
+                if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
                     metrics::gateway(NO_MODEL, response.status());
                 }
                 response
             }
-            Err(refusal) => {
-                metrics::gateway(NO_MODEL, refusal.status);
+            Err(error) => {
+                metrics::gateway(NO_MODEL, error.status());
                 if !body.is_end_stream() && !head.headers.contains_key(header::EXPECT) {
-                    leave_nothing_of(&mut body).await;
+                    request_body::discard(&mut body).await;
                 }
-                chat::refuse(refusal, None)
+                error.into_response().map(Body::from)
             }
         };
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::try_from(request_id) {
             headers.insert(REQUEST_ID, id);
         }
-        self.cors.mark(&head, headers);
+        self.cors.add_headers(&head, headers);
         if head.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    /// Settles what still goes on for clients that have gone. For the end, when there are no connections any more.
+    /// Cancels and settles what still runs for clients that have disconnected. Called at shutdown, after the last
+    /// connection has ended.
     pub async fn finish(&self) {
-        self.shared.drains.finish().await;
+        self.state.drains.finish().await;
     }
 
-    async fn route<B>(&self, head: &Parts, body: &mut B, request_id: &str) -> Result<Response<Body>, Refusal>
+    async fn route<B>(&self, head: &Parts, body: &mut B, request_id: &str) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let path = head.uri.path();
-        let model = path.strip_prefix(MODELS).and_then(|rest| rest.strip_prefix('/')).filter(|id| !id.is_empty());
-        let allowed = match path {
-            COMPLETIONS => "POST, OPTIONS",
-            MODELS => "GET, HEAD, OPTIONS",
-            _ if model.is_some() => "GET, HEAD, OPTIONS",
-            _ => return Err(Refusal::unknown_url(&head.method, path)),
-        };
-        match head.method {
-            Method::OPTIONS => return Ok(options(allowed)),
-            Method::POST if path == COMPLETIONS => {}
-            Method::GET | Method::HEAD if path != COMPLETIONS => {}
-            _ => return Err(Refusal::wrong_method(&head.method, path, allowed)),
+        let route = Route::find(path).ok_or_else(|| ApiError::unknown_url(&head.method, path))?;
+        if !route.has_method(&head.method) {
+            return Err(ApiError::method_not_allowed(&head.method, path, route.methods()));
         }
-        let key = self.key(&head.headers).await?;
-        match model {
-            _ if path == COMPLETIONS => self.complete(head, body, key, request_id).await,
-            None => Ok(json(self.shared.catalog.list())),
-            Some(id) => {
+        if head.method == Method::OPTIONS {
+            return Ok(options(route.methods()));
+        }
+        match route {
+            Route::OpenApi => Ok(openapi::response().map(Body::from)),
+            Route::Models => {
+                self.authenticate(&head.headers).await?;
+                Ok(json_response(self.state.models.list()))
+            }
+            Route::Model(id) => {
+                self.authenticate(&head.headers).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
-                let served = self.shared.catalog.find(&id).ok_or_else(|| Refusal::unknown_model(&id))?;
-                Ok(json(served.described.clone()))
+                let model = self.state.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
+                Ok(json_response(model.description.clone()))
+            }
+            Route::Completions => {
+                let key = self.authenticate(&head.headers).await?;
+                self.complete(head, body, key, request_id).await
             }
         }
     }
 
-    /// The key that a request shows.
-    async fn key(&self, headers: &HeaderMap) -> Result<Arc<GatewayKey>, Refusal> {
-        let shown = headers.get(header::AUTHORIZATION).ok_or_else(Refusal::no_key)?;
-        let shown = shown.to_str().map_err(|_| Refusal::wrong_key())?;
-        let (scheme, secret) = shown.split_once(' ').ok_or_else(Refusal::no_key)?;
+    /// Finds the key that a request shows.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<GatewayKey>, ApiError> {
+        let shown = headers.get(header::AUTHORIZATION).ok_or_else(ApiError::missing_key)?;
+        let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
+        let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(Refusal::no_key());
+            return Err(ApiError::missing_key());
         }
-        let secret = TokenSecret::parse(secret.trim()).ok_or_else(Refusal::wrong_key)?;
-        match self.shared.keys.find(&secret).await {
-            Ok(key) => key.ok_or_else(Refusal::wrong_key),
+        let secret = TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)?;
+        match self.state.keys.find(&secret).await {
+            Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(error) => {
                 tracing::warn!(%error, "a gateway key cannot be looked up");
-                Err(Refusal::unavailable(limits::KEYS_RETRY))
+                Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
             }
         }
     }
@@ -182,69 +220,25 @@ impl Gateway {
         body: &mut B,
         key: Arc<GatewayKey>,
         request_id: &str,
-    ) -> Result<Response<Body>, Refusal>
+    ) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
         if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
-            return Err(Refusal::compressed());
+            return Err(ApiError::compressed_body());
         }
-        let body = match tokio::time::timeout(limits::COMPLETION_BODY, read(body)).await {
-            Ok(body) => body?,
-            Err(_) => return Err(Refusal::too_slow()),
-        };
-        let completion = request::judge(&body, &self.shared.catalog)?;
+        let body = request_body::read(body).await?;
+        let request = request::validate(&body, &self.state.models)?;
         drop(body);
-        let (shared, request_id) = (self.shared.clone(), request_id.to_owned());
-        let drains = self.shared.drains.clone();
-        Ok(Lasting::new(drains, |gone| chat::complete(shared, key, completion, request_id, gone)).await)
+        let (state, request_id) = (self.state.clone(), request_id.to_owned());
+        let drains = self.state.drains.clone();
+        let complete = |disconnected| exchange::complete(state, key, request, request_id, disconnected);
+        Ok(DrainOnDrop::new(drains, complete).await)
     }
 }
 
-/// A whole body, measured as it is read: what a header says of it may be wrong.
-async fn read<B>(body: &mut B) -> Result<Bytes, Refusal>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Err(Refusal::broken_body()) };
-        let Ok(piece) = frame.into_data() else { continue };
-        if first.len() + all.len() + piece.len() > limits::COMPLETION_BYTES {
-            return Err(Refusal::too_large());
-        }
-        match (first.is_empty(), all.is_empty()) {
-            (true, true) => first = piece,
-            (false, _) => {
-                all.extend_from_slice(&std::mem::take(&mut first));
-                all.extend_from_slice(&piece);
-            }
-            (true, false) => all.extend_from_slice(&piece),
-        }
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
-}
-
-/// Reads what a refused client still sends, within bounds: one that sends while it is answered may lose the answer.
-async fn leave_nothing_of<B>(body: &mut B)
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-{
-    let reading = async {
-        let mut read = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            read += frame.data_ref().map_or(0, Bytes::len);
-            if read > limits::UNWANTED_BODY_BYTES {
-                return;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(limits::COMPLETION_BODY, reading).await;
-}
-
-/// The answer to HEAD: hyper sends over HTTP/2 whatever body there is.
+/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
 fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact() {
@@ -253,31 +247,15 @@ fn without_body(response: Response<Body>) -> Response<Body> {
     Response::from_parts(head, Bytes::new().into())
 }
 
-fn json(body: Bytes) -> Response<Body> {
+fn json_response(body: Bytes) -> Response<Body> {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn options(allowed: &'static str) -> Response<Body> {
+fn options(methods: &'static str) -> Response<Body> {
     let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response
-}
-
-/// Names for requests, so that what a client reports can be found in the log.
-struct RequestIds {
-    process: u64,
-    next: AtomicU64,
-}
-
-impl RequestIds {
-    fn new() -> Self {
-        Self { process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(0) }
-    }
-
-    fn next(&self) -> String {
-        format!("req_{:016x}{:08x}", self.process, self.next.fetch_add(1, Ordering::Relaxed))
-    }
 }

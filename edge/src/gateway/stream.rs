@@ -1,5 +1,7 @@
-//! The body of a streamed answer. It reads from the provider when the client wants more, and goes on reading without
-//! the client when the client leaves: what was begun is metered as it ends.
+//! The body of a streamed answer.
+//!
+//! It reads from the provider when the client's connection asks for more. When the client disconnects, the rest is read
+//! in the background, so that the usage is known.
 
 use std::{
     future::poll_fn,
@@ -15,244 +17,259 @@ use tokio::{
 };
 
 use super::{
-    catalog::Served,
     drains::Drains,
-    gzip::{BadGzip, Unzipping},
-    meter::{Ticket, Usage},
-    refusal::{Fault, Refusal},
-    sse::{BadStream, Frames, Progress},
-    upstream::{Answer, Broken},
+    error::{ApiError, ProviderError},
+    meter::{Reservation, Usage},
+    models::ServedModel,
+    sse::{Frames, Progress, StreamError},
+    upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::limits;
 
-/// A stream on its way.
-pub(super) struct Stream {
+/// The body of a streamed answer.
+pub(super) struct StreamBody {
     state: State,
     drains: Drains,
 }
 
 enum State {
-    Flowing(Box<Flow>),
-    /// The error frame was given out, and gets a moment to leave before the connection is broken off.
-    Failing(Pin<Box<Sleep>>),
-    Over,
+    Relaying(Box<Relay>),
+    /// The error frame has been handed out, and gets a moment to leave before the connection is aborted.
+    Aborting(Pin<Box<Sleep>>),
+    Ended,
 }
 
-/// The stream ended with an error frame, and not as a whole answer ends.
+/// The stream ended with an error frame; its connection is aborted, so that it does not look complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the provider's stream failed")]
-pub(super) struct Aborted;
+pub(super) struct StreamAbortedError;
 
-impl Stream {
-    pub(super) fn new(flow: Flow, drains: Drains) -> Self {
-        Self { state: State::Flowing(Box::new(flow)), drains }
+impl StreamBody {
+    pub(super) fn new(relay: Relay, drains: Drains) -> Self {
+        Self { state: State::Relaying(Box::new(relay)), drains }
     }
 
-    pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+    /// Polls for the next bytes; there are none after the end.
+    pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamAbortedError>>> {
         match &mut self.state {
-            State::Flowing(flow) => {
-                let bytes = match ready!(flow.poll(cx)) {
-                    Next::Bytes(bytes) => bytes,
-                    Next::Done(bytes) => {
-                        if let State::Flowing(flow) = std::mem::replace(&mut self.state, State::Over) {
-                            flow.hang_up(cx, &self.drains);
+            State::Relaying(relay) => {
+                let bytes = match ready!(relay.poll_step(cx)) {
+                    Step::Bytes(bytes) => bytes,
+                    Step::Done(bytes) => {
+                        if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
+                            relay.finish(cx, &self.drains);
                         }
                         bytes
                     }
-                    Next::Failed(bytes) => {
-                        self.state = State::Failing(Box::pin(sleep(limits::ABORT_GRACE)));
+                    Step::Failed(bytes) => {
+                        self.state = State::Aborting(Box::pin(sleep(limits::ABORT_GRACE)));
                         bytes
                     }
                 };
                 Poll::Ready(Some(Ok(bytes)))
             }
-            State::Failing(grace) => {
+            State::Aborting(grace) => {
                 ready!(grace.as_mut().poll(cx));
-                self.state = State::Over;
-                Poll::Ready(Some(Err(Aborted)))
+                self.state = State::Ended;
+                Poll::Ready(Some(Err(StreamAbortedError)))
             }
-            State::Over => Poll::Ready(None),
+            State::Ended => Poll::Ready(None),
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Over)
+    /// Whether nothing more will come.
+    pub(super) fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
     }
 }
 
-impl Drop for Stream {
+impl Drop for StreamBody {
     fn drop(&mut self) {
-        if let State::Flowing(flow) = std::mem::replace(&mut self.state, State::Over) {
-            self.drains.take_over(flow.read_out());
+        if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
+            self.drains.spawn(relay.drain());
         }
     }
 }
 
-/// What a stream needs while it flows.
-pub(super) struct Flow {
-    pub(super) answer: Answer,
-    pub(super) metered: Metered,
-    pub(super) unzipping: Option<Unzipping>,
-    pub(super) served: Arc<Served>,
-    /// Names the request in logs.
+/// A provider's stream on its way to the client.
+pub(super) struct Relay {
+    pub(super) answer: UpstreamResponse,
+    pub(super) metered: MeteredFrames,
+    pub(super) gzip: Option<GzipDecoder>,
+    pub(super) model: Arc<ServedModel>,
+    /// The request's id, for logs.
     pub(super) request_id: String,
-    /// Its place among those under way.
+    /// The completion's permit, held until the stream has ended.
     pub(super) permit: OwnedSemaphorePermit,
-    /// Bytes of the answer so far.
+    /// The decoded bytes read so far.
     pub(super) read: usize,
+    /// The bytes that are ready for the client.
     pub(super) out: BytesMut,
 }
 
-/// The frames of a stream, and what is to be settled with what they say.
-pub(super) struct Metered {
+/// The frames of a stream together with its reservation, which is settled with what they say.
+///
+/// A stream that is dropped before its end is settled with an estimate from the frames seen so far.
+pub(super) struct MeteredFrames {
     frames: Frames,
-    /// None once it was settled.
-    ticket: Option<Ticket>,
+    /// `None` once it is settled or released.
+    reservation: Option<Reservation>,
 }
 
-impl Metered {
-    pub(super) fn new(frames: Frames, ticket: Ticket) -> Self {
-        Self { frames, ticket: Some(ticket) }
+impl MeteredFrames {
+    pub(super) fn new(frames: Frames, reservation: Reservation) -> Self {
+        Self { frames, reservation: Some(reservation) }
     }
 
     fn settle(&mut self, usage: Usage) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.settle(usage);
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(usage);
         }
     }
-}
 
-/// Given up with its end unread: what was seen of it is what can be said.
-impl Drop for Metered {
-    fn drop(&mut self) {
+    fn settle_estimate(&mut self) {
         let usage = self.frames.usage();
-        self.settle(Usage { estimated: true, ..usage });
+        self.settle(Usage { is_estimated: true, ..usage });
     }
 }
 
-enum Next {
+impl Drop for MeteredFrames {
+    fn drop(&mut self) {
+        self.settle_estimate();
+    }
+}
+
+/// The next part of a stream for the client.
+enum Step {
+    /// More bytes; the stream goes on.
     Bytes(Bytes),
+    /// The last bytes of a complete stream.
     Done(Bytes),
+    /// The last bytes of a failed stream, which end with an error frame.
     Failed(Bytes),
 }
 
+/// Why a stream failed.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum RelayError {
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Read(#[from] ReadError),
     #[error(transparent)]
-    Stream(#[from] BadStream),
+    Stream(#[from] StreamError),
     #[error(transparent)]
-    Gzip(#[from] BadGzip),
+    Gzip(#[from] GzipError),
     #[error("the answer is too large")]
     TooLarge,
 }
 
-impl Flow {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+impl Relay {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         loop {
-            let step = match self.answer.poll_chunk(cx) {
+            let progress = match self.answer.poll_chunk(cx) {
                 Poll::Pending if self.out.is_empty() => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(Next::Bytes(self.out.split().freeze())),
-                Poll::Ready(Some(Ok(chunk))) => self.take(&chunk),
-                Poll::Ready(Some(Err(broken))) => Err(broken.into()),
+                Poll::Pending => return Poll::Ready(Step::Bytes(self.out.split().freeze())),
+                Poll::Ready(Some(Ok(chunk))) => self.process(&chunk),
+                Poll::Ready(Some(Err(error))) => Err(error.into()),
                 Poll::Ready(None) => {
-                    self.metered.frames.end(&mut self.out).map(|()| Progress::Done).map_err(Into::into)
+                    self.metered.frames.end(&mut self.out).map(|()| Progress::Complete).map_err(Into::into)
                 }
             };
-            return Poll::Ready(match step {
-                Ok(Progress::Going) if self.out.is_empty() => continue,
-                Ok(Progress::Going) if self.answer.is_gathering() && self.out.len() < limits::GATHERED_PIECE => {
+            return Poll::Ready(match progress {
+                Ok(Progress::Ongoing) if self.out.is_empty() => continue,
+                Ok(Progress::Ongoing) if self.answer.is_batching() && self.out.len() < limits::GATHERED_PIECE => {
                     continue;
                 }
-                Ok(Progress::Going) => {
-                    // Not before: nothing is waited for in front of the first words.
-                    self.choose_pace();
-                    Next::Bytes(self.out.split().freeze())
+                Ok(Progress::Ongoing) => {
+                    // Not before the first words: nothing delays them.
+                    self.choose_batching();
+                    Step::Bytes(self.out.split().freeze())
                 }
-                Ok(Progress::Done) => {
+                Ok(Progress::Complete) => {
                     let usage = self.metered.frames.usage();
                     self.metered.settle(usage);
-                    Next::Done(self.out.split().freeze())
+                    Step::Done(self.out.split().freeze())
                 }
-                Err(trouble) => self.fail(&trouble),
+                Err(error) => self.fail(&error),
             });
         }
     }
 
-    /// Few streams are passed on piece by piece; of many, each piece costs what the others wait for.
-    fn choose_pace(&mut self) {
+    /// Batches the stream's pieces if the edge is busy. Few streams are passed on piece by piece; of many, each piece
+    /// costs time that the others wait for.
+    fn choose_batching(&mut self) {
         let under_way = limits::EXCHANGES.saturating_sub(self.permit.semaphore().available_permits());
         if under_way >= limits::GATHER_FROM {
-            self.answer.gather();
+            self.answer.start_batching();
         } else {
-            self.answer.hurry();
+            self.answer.stop_batching();
         }
     }
 
-    fn take(&mut self, chunk: &[u8]) -> Result<Progress, Trouble> {
-        let Some(unzipping) = &mut self.unzipping else {
+    /// Decodes a chunk and appends what it means for the client to `out`.
+    fn process(&mut self, chunk: &[u8]) -> Result<Progress, RelayError> {
+        let Some(gzip) = &mut self.gzip else {
             self.read += chunk.len();
-            return self.take_plain(chunk);
+            return self.process_plain(chunk);
         };
-        // In pieces: a small one may unfold into a large one.
+        // In pieces, because a small piece may decode to a large one.
         for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
-            let plain = unzipping.take(piece)?;
+            let plain = gzip.decode(piece)?;
             self.read += plain.len();
-            let progress = self.metered.frames.take(&plain, &mut self.out)?;
+            let progress = self.metered.frames.push(&plain, &mut self.out)?;
             if self.read > limits::ANSWER_BYTES {
-                return Err(Trouble::TooLarge);
+                return Err(RelayError::TooLarge);
             }
-            if progress == Progress::Done {
+            if progress == Progress::Complete {
                 return Ok(progress);
             }
         }
-        Ok(Progress::Going)
+        Ok(Progress::Ongoing)
     }
 
-    fn take_plain(&mut self, chunk: &[u8]) -> Result<Progress, Trouble> {
+    fn process_plain(&mut self, chunk: &[u8]) -> Result<Progress, RelayError> {
         if self.read > limits::ANSWER_BYTES {
-            return Err(Trouble::TooLarge);
+            return Err(RelayError::TooLarge);
         }
         self.out.reserve(chunk.len() + limits::ADDED_BYTES);
-        Ok(self.metered.frames.take(chunk, &mut self.out)?)
+        Ok(self.metered.frames.push(chunk, &mut self.out)?)
     }
 
-    fn fail(&mut self, trouble: &Trouble) -> Next {
-        tracing::warn!(provider = self.served.upstream.name, request = self.request_id, %trouble, "a stream failed");
-        crate::metrics::stream_failed(&self.served.model.id);
+    /// Settles what the stream has used so far, and ends it with an error frame.
+    fn fail(&mut self, error: &RelayError) -> Step {
+        tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
+        crate::metrics::stream_failed(&self.model.model.id);
         if self.metered.frames.has_content() {
-            let usage = self.metered.frames.usage();
-            self.metered.settle(Usage { estimated: true, ..usage });
-        } else if let Some(ticket) = self.metered.ticket.take() {
-            ticket.release();
+            self.metered.settle_estimate();
+        } else if let Some(reservation) = self.metered.reservation.take() {
+            reservation.release();
         }
-        let fault = if matches!(trouble, Trouble::Broken(Broken::Slow)) { Fault::Slow } else { Fault::FAILED };
-        let refusal = Refusal::upstream(fault).json();
-        for part in ["data: ", refusal.as_str(), "\n\n"] {
+        let is_timeout = matches!(error, RelayError::Read(ReadError::Timeout));
+        let error = if is_timeout { ProviderError::Timeout } else { ProviderError::FAILED };
+        let json = ApiError::from(error).to_json();
+        for part in ["data: ", json.as_str(), "\n\n"] {
             self.out.extend_from_slice(part.as_bytes());
         }
-        Next::Failed(self.out.split().freeze())
+        Step::Failed(self.out.split().freeze())
     }
 
-    /// Everything was said. The connection is kept if its end comes, which is looked for aside: clients that wait for
-    /// the end of their answer do not wait for the end of the provider's.
-    fn hang_up(mut self: Box<Self>, cx: &mut Context<'_>, drains: &Drains) {
+    /// Waits in the background for the end of the provider's answer, after the last frame, so that the connection can
+    /// be used again. The client does not wait for it.
+    fn finish(mut self: Box<Self>, cx: &mut Context<'_>, drains: &Drains) {
         // The next request may want the connection.
-        self.answer.hurry();
+        self.answer.stop_batching();
         match self.poll_end(cx) {
-            Poll::Ready(at_end) => self.leave(at_end),
-            Poll::Pending => drains.take_over(self.await_end()),
+            Poll::Ready(is_at_end) => self.release_connection(is_at_end),
+            Poll::Pending => drains.spawn(self.await_end()),
         }
     }
 
     async fn await_end(mut self: Box<Self>) {
         let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll_end(cx)));
-        let at_end = end.await.unwrap_or(false);
-        self.leave(at_end);
+        let is_at_end = end.await.unwrap_or(false);
+        self.release_connection(is_at_end);
     }
 
-    /// Whether the answer ends where it should.
+    /// Polls for the end of the answer's body. Ready with whether it ended well.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             match ready!(self.answer.poll_chunk(cx)) {
@@ -263,23 +280,24 @@ impl Flow {
         }
     }
 
-    fn leave(self: Box<Self>, at_end: bool) {
-        let Self { answer, served, .. } = *self;
-        if at_end {
-            served.upstream.keep(answer.into_line());
+    /// Keeps the connection for another request if its answer was read to the end, and closes it otherwise.
+    fn release_connection(self: Box<Self>, is_at_end: bool) {
+        let Self { answer, model, .. } = *self;
+        if is_at_end {
+            model.upstream.keep(answer.into_connection());
         }
     }
 
-    /// Reads to the end without anybody to give it to.
-    async fn read_out(mut self: Box<Self>) {
+    /// Reads the stream to its end without a client.
+    async fn drain(mut self: Box<Self>) {
         loop {
-            match poll_fn(|cx| self.poll(cx)).await {
-                Next::Bytes(_) => {}
-                Next::Done(_) => {
-                    self.answer.hurry();
+            match poll_fn(|cx| self.poll_step(cx)).await {
+                Step::Bytes(_) => {}
+                Step::Done(_) => {
+                    self.answer.stop_batching();
                     return self.await_end().await;
                 }
-                Next::Failed(_) => return,
+                Step::Failed(_) => return,
             }
         }
     }

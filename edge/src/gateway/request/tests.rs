@@ -3,40 +3,40 @@ use http::StatusCode;
 
 use super::*;
 
-fn catalog(quirks: &Quirks) -> Catalog {
+fn models(quirks: &Quirks) -> ServedModels {
     let mut config = Gateway::default();
     for provider in config.providers.values_mut() {
         provider.quirks = quirks.clone();
     }
     let models = Models::of(&config, |name| (name != "SCW_SECRET_KEY").then(|| "key".to_owned())).unwrap();
-    Catalog::new(&models, &config).unwrap()
+    ServedModels::new(&models, &config).unwrap()
 }
 
-fn judged(body: &str) -> Result<Completion, Refusal> {
-    judge(&Bytes::copy_from_slice(body.as_bytes()), &catalog(&Quirks::default()))
+fn validated(body: &str) -> Result<CompletionRequest, ApiError> {
+    validate(&Bytes::copy_from_slice(body.as_bytes()), &models(&Quirks::default()))
 }
 
 fn sent(fields: &str) -> String {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#);
-    let sent = judged(&body).unwrap_or_else(|refusal| panic!("{body}: {refusal:?}")).body;
+    let sent = validated(&body).unwrap_or_else(|error| panic!("{body}: {error:?}")).body;
     let sent = String::from_utf8(sent.to_vec()).unwrap();
     let expected = r#"{"model":"Qwen3-32B","messages":[{"role":"user"}]"#;
     sent.strip_prefix(expected).unwrap_or_else(|| panic!("{sent}")).strip_suffix('}').unwrap().to_owned()
 }
 
 fn refused(body: &str) -> (StatusCode, serde_json::Value) {
-    let refusal = judged(body).err().unwrap_or_else(|| panic!("{body} was taken"));
-    (refusal.status, serde_json::from_str::<serde_json::Value>(&refusal.json()).unwrap()["error"].take())
+    let error = validated(body).err().unwrap_or_else(|| panic!("{body} was accepted"));
+    (error.status(), serde_json::from_str::<serde_json::Value>(&error.to_json()).unwrap()["error"].take())
 }
 
 #[test]
-fn fields_pass_as_they_are() {
+fn other_fields_pass_byte_by_byte() {
     let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"x":1}],"tools":[]"#;
     assert_eq!(sent(fields), fields.replace(" , ", ",").replace(", ", ","));
 }
 
 #[test]
-fn the_ceiling_is_set_where_none_is_named() {
+fn the_ceiling_is_sent_where_the_client_sets_none() {
     assert_eq!(sent(""), r#","max_tokens":4096"#);
     assert_eq!(sent(r#","max_tokens":null"#), r#","max_tokens":4096"#);
     assert_eq!(sent(r#","max_completion_tokens":5"#), r#","max_completion_tokens":5"#);
@@ -47,7 +47,7 @@ fn the_ceiling_is_set_where_none_is_named() {
 }
 
 #[test]
-fn usage_is_asked_for_in_streams() {
+fn streams_ask_for_usage() {
     assert!(
         sent(r#","stream":true"#)
             .ends_with(r#","stream":true,"max_tokens":4096,"stream_options":{"include_usage":true}"#)
@@ -62,12 +62,12 @@ fn usage_is_asked_for_in_streams() {
 }
 
 #[test]
-fn nothing_is_stored() {
+fn store_is_forced_to_false() {
     assert_eq!(sent(r#","store":true,"max_tokens":1"#), r#","store":false,"max_tokens":1"#);
 }
 
 #[test]
-fn a_limit_cannot_be_passed_by_writing_it_twice_or_oddly() {
+fn a_limit_cannot_be_passed_by_repeating_or_escaping_its_field() {
     assert_eq!(sent(r#","max_tokens":9999,"max_tokens":3"#), r#","max_tokens":3"#);
     for fields in [
         r#""max_tokens":3,"max_tokens":9999"#,
@@ -83,26 +83,26 @@ fn a_limit_cannot_be_passed_by_writing_it_twice_or_oddly() {
 
 #[test]
 fn a_reservation_covers_every_choice() {
-    let reserve = |fields: &str| {
-        judged(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#))
+    let reserved = |fields: &str| {
+        validated(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}]{fields}}}"#))
             .unwrap()
-            .reserve
+            .max_usage
             .completion
     };
-    assert_eq!(reserve(""), 4096);
-    assert_eq!(reserve(r#","n":3,"max_tokens":10"#), 30);
-    assert_eq!(reserve(r#","max_tokens":10,"max_completion_tokens":20"#), 20);
+    assert_eq!(reserved(""), 4096);
+    assert_eq!(reserved(r#","n":3,"max_tokens":10"#), 30);
+    assert_eq!(reserved(r#","max_tokens":10,"max_completion_tokens":20"#), 20);
 }
 
 #[test]
-fn a_provider_gets_only_what_it_knows() {
+fn a_providers_quirks_drop_and_rename_fields() {
     let quirks = Quirks {
         drop: vec!["store".into(), "stream_options".into(), "user".into()],
         rename: [("max_completion_tokens".into(), "max_tokens".into()), ("seed".into(), "random_seed".into())].into(),
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
-        let sent = judge(&body.into(), &catalog(&quirks)).unwrap().body;
+        let sent = validate(&body.into(), &models(&quirks)).unwrap().body;
         String::from_utf8(sent.to_vec()).unwrap().split_once("}],").unwrap().1.to_owned()
     };
     assert_eq!(
@@ -114,7 +114,7 @@ fn a_provider_gets_only_what_it_knows() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_requests_get_a_code_and_a_param() {
     for (body, status, code, param) in [
         ("", 400, "invalid_json", None),
         ("{", 400, "invalid_json", None),
@@ -168,7 +168,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn nesting_is_bounded() {
     let body = format!(r#"{{"model":"svc/qwen3-32b","messages":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
     assert_eq!(refused(&body).1["code"], "invalid_json");
 }

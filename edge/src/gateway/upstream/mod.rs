@@ -1,11 +1,12 @@
-//! The way to a provider: connections that are kept, and one request and its answer on each at a time.
+//! The providers: a pool of HTTP/1.1 connections for each, with one request at a time on a connection.
 //!
-//! A connection is polled by whoever waits for its answer, not by a task of its own: the bytes of an answer reach the
-//! client without a hop between tasks. While it idles nobody polls it; whether it still stands is looked at when it is
-//! taken up again.
+//! A connection is polled by the request that waits for its answer, not by a task of its own: the bytes of an answer
+//! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
+//! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
 
-mod answer;
-mod line;
+mod connection;
+mod gzip;
+mod response;
 
 use std::{
     sync::{Arc, Mutex},
@@ -25,19 +26,22 @@ use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-pub(super) use self::answer::{Answer, Broken};
-use self::line::Line;
+use self::connection::Connection;
+pub(super) use self::{
+    gzip::{GzipDecoder, GzipError},
+    response::{ReadError, UpstreamResponse},
+};
 use crate::limits;
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("svc-gateway/", env!("CARGO_PKG_VERSION")));
 
-/// A provider that cannot be set up.
+/// Why a provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum UpstreamError {
-    /// Its address makes no request.
+pub enum ProviderSetupError {
+    /// The provider's address is not valid in a request.
     #[error("the address of the provider {0} cannot be used: {1}")]
     Address(String, http::Error),
-    /// Its key makes no header.
+    /// The provider's key is not valid in a header.
     #[error("the API key of the provider {0} holds characters that no HTTP header can")]
     Key(String),
     /// TLS cannot be set up.
@@ -49,47 +53,49 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 
 /// A provider.
 pub(super) struct Upstream {
-    /// As the configuration calls it, for logs.
+    /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: String,
     uri: Uri,
-    /// What is asked for, without the origin.
+    /// The path and query of `uri`.
     target: Uri,
     headers: HeaderMap,
     connector: Connector,
+    /// The time limit for the head of an answer.
     first_byte: Duration,
-    idle_after: Duration,
-    /// The newest last.
-    idle: Mutex<Vec<(Instant, Line)>>,
+    /// The longest pause between two chunks of an answer.
+    chunk_pause: Duration,
+    /// Idle connections with the time since when they are, the latest last.
+    idle: Mutex<Vec<(Instant, Connection)>>,
 }
 
-/// Why there is no answer.
+/// Why a provider has not answered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoAnswer {
+pub(super) enum AskError {
     #[error("cannot connect: {0}")]
     Connect(Box<dyn std::error::Error + Send + Sync>),
     #[error("connecting took too long")]
-    SlowConnect,
+    ConnectTimeout,
     #[error("the answer did not begin in time")]
-    Slow,
+    Timeout,
     #[error("the connection broke before the answer: {0}")]
     Broken(hyper::Error),
 }
 
-impl NoAnswer {
-    /// What metrics call it.
-    pub(super) fn word(&self) -> &'static str {
+impl AskError {
+    /// The error's label in metrics.
+    pub(super) fn metric_label(&self) -> &'static str {
         match self {
             Self::Connect(_) => "no connection",
-            Self::SlowConnect => "slow connection",
-            Self::Slow => "slow answer",
+            Self::ConnectTimeout => "slow connection",
+            Self::Timeout => "slow answer",
             Self::Broken(_) => "connection broke",
         }
     }
 }
 
 impl Upstream {
-    pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, UpstreamError> {
-        let unusable = |error: http::Error| UpstreamError::Address(provider.name.clone(), error);
+    pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, ProviderSetupError> {
+        let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.clone(), error);
         let url = format!("{}/chat/completions", provider.base_url.as_str().trim_end_matches('/'));
         let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -104,7 +110,7 @@ impl Upstream {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Access::Key(key) = &provider.access {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| UpstreamError::Key(provider.name.clone()))?;
+                .map_err(|_| ProviderSetupError::Key(provider.name.clone()))?;
             bearer.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, bearer);
         }
@@ -115,44 +121,47 @@ impl Upstream {
             target,
             headers,
             first_byte: Duration::from_secs(config.first_byte_seconds.into()),
-            idle_after: Duration::from_secs(config.idle_seconds.into()),
+            chunk_pause: Duration::from_secs(config.idle_seconds.into()),
             idle: Mutex::default(),
         })
     }
 
-    /// Asks for a completion. Until the first byte of an answer it is asked a second time when that is safe: when it
-    /// could not be connected to, or when it closed a connection that we had kept.
-    pub(super) async fn ask(&self, body: Bytes, is_stream: bool) -> Result<Answer, NoAnswer> {
-        match timeout(self.first_byte, self.ask_twice(body, is_stream)).await {
+    /// Asks for a completion.
+    ///
+    /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
+    /// or when a kept connection was closed unanswered.
+    pub(super) async fn ask(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, AskError> {
+        match timeout(self.first_byte, self.ask_with_retry(body, is_stream)).await {
             Ok(answered) => answered,
-            Err(_) => Err(NoAnswer::Slow),
+            Err(_) => Err(AskError::Timeout),
         }
     }
 
-    async fn ask_twice(&self, body: Bytes, is_stream: bool) -> Result<Answer, NoAnswer> {
-        if let Some(line) = self.kept() {
-            match line.ask(self.request(body.clone(), is_stream)).await {
-                Ok((line, response)) => return Ok(Answer::new(line, response, self.idle_after)),
-                Err(error) if line::closed_unanswered(&error) => {}
-                Err(error) => return Err(NoAnswer::Broken(error)),
+    async fn ask_with_retry(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, AskError> {
+        if let Some(connection) = self.take_idle() {
+            match connection.send(self.request(body.clone(), is_stream)).await {
+                Ok((connection, response)) => return Ok(UpstreamResponse::new(connection, response, self.chunk_pause)),
+                Err(error) if connection::is_closed_unanswered(&error) => {}
+                Err(error) => return Err(AskError::Broken(error)),
             }
         }
-        let line = match self.connect().await {
-            Err(NoAnswer::Connect(_)) => self.connect().await?,
+        let connection = match self.connect().await {
+            Err(AskError::Connect(_)) => self.connect().await?,
             connected => connected?,
         };
-        let (line, response) = line.ask(self.request(body, is_stream)).await.map_err(NoAnswer::Broken)?;
-        Ok(Answer::new(line, response, self.idle_after))
+        let (connection, response) = connection.send(self.request(body, is_stream)).await.map_err(AskError::Broken)?;
+        Ok(UpstreamResponse::new(connection, response, self.chunk_pause))
     }
 
-    async fn connect(&self) -> Result<Line, NoAnswer> {
+    async fn connect(&self) -> Result<Connection, AskError> {
         let connecting = async {
             let connected = self.connector.clone().oneshot(self.uri.clone()).await;
-            let stream = connected
-                .map_err(|error| if is_timeout(&*error) { NoAnswer::SlowConnect } else { NoAnswer::Connect(error) })?;
-            Line::over(stream).await.map_err(|error| NoAnswer::Connect(error.into()))
+            let stream = connected.map_err(|error| {
+                if is_timeout(&*error) { AskError::ConnectTimeout } else { AskError::Connect(error) }
+            })?;
+            Connection::handshake(stream).await.map_err(|error| AskError::Connect(error.into()))
         };
-        timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| NoAnswer::SlowConnect)?
+        timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| AskError::ConnectTimeout)?
     }
 
     fn request(&self, body: Bytes, is_stream: bool) -> Request<Full<Bytes>> {
@@ -165,48 +174,48 @@ impl Upstream {
         request
     }
 
-    /// A kept connection that stands, the latest used first.
-    fn kept(&self) -> Option<Line> {
+    /// Takes an open connection from the pool, the latest used first.
+    fn take_idle(&self) -> Option<Connection> {
         loop {
-            let (since, mut line) = self.idle().pop()?;
-            if since.elapsed() < limits::PROVIDER_IDLE && line.stands() {
-                return Some(line);
+            let (since, mut connection) = self.idle().pop()?;
+            if since.elapsed() < limits::PROVIDER_IDLE && connection.is_ready() {
+                return Some(connection);
             }
         }
     }
 
-    /// Keeps a connection whose answer was read to its end.
-    pub(super) fn keep(&self, mut line: Line) {
-        if !line.stands() {
+    /// Puts a connection whose answer was read to its end into the pool.
+    pub(super) fn keep(&self, mut connection: Connection) {
+        if !connection.is_ready() {
             return;
         }
         let mut idle = self.idle();
-        // The oldest stand first: those that have idled too long are closed here, as nobody looks at them otherwise.
+        // The oldest come first. Those that have idled for too long are closed here; nothing else would close them.
         let expired = idle.iter().take_while(|(since, _)| since.elapsed() >= limits::PROVIDER_IDLE).count();
         let surplus = (idle.len() + 1).saturating_sub(limits::PROVIDER_KEPT);
         let closed: Vec<_> = idle.drain(..expired.max(surplus)).collect();
-        idle.push((Instant::now(), line));
+        idle.push((Instant::now(), connection));
         drop(idle);
         drop(closed);
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Line)>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Connection)>> {
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Whether the connector's own patience, which it divides among a name's addresses, came to its end before ours.
+/// Whether connecting failed by the connector's own time limit, which it divides among a name's addresses.
 fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
         .any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
-/// What connects to every provider.
-pub(super) fn connector() -> Result<Connector, UpstreamError> {
+/// The connector for every provider.
+pub(super) fn connector() -> Result<Connector, ProviderSetupError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Small pieces leave at once; without it each may wait 40 ms for the acknowledgement of the one before.
+    // Small pieces leave immediately; otherwise each may wait 40 ms for the acknowledgement of the one before.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limits::PROVIDER_CONNECT));
     tcp.set_keepalive(Some(limits::PROVIDER_KEEPALIVE));

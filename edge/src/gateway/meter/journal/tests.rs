@@ -1,3 +1,5 @@
+use std::fs;
+
 use domain::{Timestamp, TokenId, UserId, usage::Microcents};
 
 use super::*;
@@ -20,71 +22,67 @@ fn row(completion: u64) -> UsageRow {
     }
 }
 
-fn files(folder: &Path) -> usize {
-    fs::read_dir(folder).unwrap().count()
+fn take_over(journal: &Journal) -> Option<Completions> {
+    journal.take_over(Completions::apply).unwrap().map(|abandoned| abandoned.contents)
+}
+
+fn completion(row: UsageRow, is_released: bool) -> (CompletionId, AbandonedCompletion) {
+    (row.id.clone(), AbandonedCompletion { row, is_released })
 }
 
 #[test]
-fn another_edge_takes_over_what_a_dead_one_left() {
+fn the_last_record_of_a_completion_counts() {
     let folder = tempfile::tempdir().unwrap();
     let (open, ended, released) = (row(10), row(20), row(30));
-    let dead = Journal::new(folder.path().to_owned(), "a", DATABASE);
-    for line in [&open, &ended, &released] {
-        dead.append(&Line::Open(line)).unwrap();
+    let dead = super::open(folder.path().to_owned(), "a", DATABASE);
+    for row in [&open, &ended, &released] {
+        dead.append(&RecordRef::Open(row)).unwrap();
     }
     let ended = UsageRow { completion: 2, estimated: false, ..ended };
-    dead.append(&Line::Ended(&ended)).unwrap();
-    dead.append(&Line::Released(&released.id)).unwrap();
-
-    let other = Journal::new(folder.path().to_owned(), "b", DATABASE);
-    assert!(other.legacy().unwrap().is_none(), "the first still lives");
-    let elsewhere = Journal::new(folder.path().to_owned(), "c", "postgres://svc:secret@db.example/another");
+    dead.append(&RecordRef::Ended(&ended)).unwrap();
+    dead.append(&RecordRef::Released(&released.id)).unwrap();
     drop(dead);
-    assert!(elsewhere.legacy().unwrap().is_none(), "it counts for another database");
 
-    // Cut off in the middle of a line.
-    let path = folder.path().join(format!("a-00000000{SUFFIX}"));
-    let mut file = File::options().append(true).open(&path).unwrap();
-    file.write_all(b"{\"ended\":{\"id\":\"cmp_").unwrap();
-    drop(file);
-
-    let legacy = other.legacy().unwrap().unwrap();
-    let mut expected = vec![(open, false), (ended, false), (released, true)];
-    expected.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
-    assert_eq!(legacy.rows, expected);
-    legacy.remove();
-    assert_eq!(files(folder.path()), 0);
+    let elsewhere = super::open(folder.path().to_owned(), "b", "postgres://svc:secret@db.example/another");
+    assert!(take_over(&elsewhere).is_none(), "the journal is of another database");
+    let completions = take_over(&super::open(folder.path().to_owned(), "c", DATABASE)).unwrap();
+    assert_eq!(completions.estimated(), 1);
+    let expected = [completion(open, false), completion(ended, false), completion(released, true)];
+    assert_eq!(completions, Completions(expected.into()));
 }
 
+/// A journal as the version before the spool wrote it, byte by byte.
+const OLD_JOURNAL: &str = concat!(
+    r#"{"journal":"Mr9ijspmS1TGuXOw"}"#,
+    "\n",
+    r#"{"open":{"id":"cmp_0000000000000000001a","account":"usr_0000000000000000001b","token":"tok_0000000000000000001c","model":"svc/small","provider":"a","prompt":1,"completion":10,"estimated":true,"cost":1,"at":"2026-09-21T14:13:20Z"}}"#,
+    "\n",
+    r#"{"ended":{"id":"cmp_0000000000000000001a","account":"usr_0000000000000000001b","token":"tok_0000000000000000001c","model":"svc/small","provider":"a","prompt":3,"completion":4,"estimated":false,"cost":5,"at":"2026-09-21T14:13:20Z"}}"#,
+    "\n",
+    r#"{"released":"cmp_0000000000000000001d"}"#,
+    "\n",
+    r#"{"ended":{"id":"cmp_"#,
+);
+
 #[test]
-fn a_segment_goes_when_nothing_in_it_is_owed() {
+fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::new(folder.path().to_owned(), "a", DATABASE);
-    let long = UsageRow { provider: "p".repeat(1024 * 1024), ..row(1) };
-    let first = Segments::of(journal.append(&Line::Open(&long)));
-    let rest: Vec<Segments> = (0..8).map(|_| Segments::of(journal.append(&Line::Open(&long)))).collect();
-    assert_eq!(files(folder.path()), 3);
-    journal.forget(&rest);
-    assert_eq!(files(folder.path()), 2, "the first holds one line that is owed, the last is being written");
-    journal.close();
-    assert_eq!(files(folder.path()), 2, "not everything was forgotten");
-    journal.forget(&[first]);
-    journal.close();
-    assert_eq!(files(folder.path()), 0);
+    fs::write(folder.path().join("old-edge-00000000.usage"), OLD_JOURNAL).unwrap();
+    let completions = take_over(&super::open(folder.path().to_owned(), "a", DATABASE)).unwrap();
+    let [completion] = completions.iter().collect::<Vec<_>>()[..] else { panic!("{completions:?}") };
+    assert_eq!((completion.row.prompt, completion.row.completion, completion.is_released), (3, 4, false));
+
+    let journal = super::open(folder.path().join("new"), "a", DATABASE);
+    let open = UsageRow { prompt: 1, completion: 10, estimated: true, cost: Microcents(1), ..completion.row.clone() };
+    journal.append(&RecordRef::Open(&open)).unwrap();
+    journal.append(&RecordRef::Ended(&completion.row)).unwrap();
+    let lines: Vec<_> = OLD_JOURNAL.split_inclusive('\n').take(3).collect();
+    assert_eq!(fs::read_to_string(folder.path().join("new/a-00000000.usage")).unwrap(), lines.concat());
 }
 
 #[test]
-fn a_password_is_no_part_of_the_database_and_its_name_is() {
-    assert_eq!(identity(DATABASE), identity("postgres://other:word@db.example:5432/svc?sslmode=require"));
-    assert_ne!(identity(DATABASE), identity("postgres://svc:secret@db.example/svc2"));
-    assert!(!identity(DATABASE).contains("secret"));
-}
-
-#[test]
-fn a_folder_that_cannot_be_written_stops_nobody() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let journal = Journal::new(file.path().join("folder"), "a", DATABASE);
-    assert!(journal.append(&Line::Open(&row(1))).is_none());
-    journal.forget(&[Segments::of(None)]);
-    journal.close();
+fn a_database_id_depends_on_the_place_and_not_on_the_credentials() {
+    assert_eq!(database_id(DATABASE), database_id("postgres://other:word@db.example:5432/svc?sslmode=require"));
+    assert_ne!(database_id(DATABASE), database_id("postgres://svc:secret@db.example/svc2"));
+    assert!(!database_id(DATABASE).contains("secret"));
 }

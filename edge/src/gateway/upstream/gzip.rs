@@ -1,32 +1,32 @@
-//! An answer that came compressed although we asked for none.
+//! Decoding answers that providers compress although the gateway asks them not to.
 
 use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, header};
 
-/// Unfolds an answer piece by piece.
-pub(super) struct Unzipping(MultiGzDecoder<Vec<u8>>);
+/// Decodes an answer piece by piece.
+pub(in crate::gateway) struct GzipDecoder(MultiGzDecoder<Vec<u8>>);
 
-/// It is compressed in a way that is not gzip, or broken.
+/// The answer has another encoding than gzip, or is no valid gzip.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the answer is compressed in a way that cannot be read")]
-pub(super) struct BadGzip;
+pub(in crate::gateway) struct GzipError;
 
-impl Unzipping {
-    /// What an answer with these fields needs.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, BadGzip> {
+impl GzipDecoder {
+    /// The decoder for an answer with these headers, or `None` if it is not compressed.
+    pub(in crate::gateway) fn for_headers(headers: &HeaderMap) -> Result<Option<Self>, GzipError> {
         let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter().map(http::HeaderValue::as_bytes);
         match (encodings.next(), encodings.next()) {
             (None | Some(b"identity" | b""), None) => Ok(None),
             (Some(b"gzip" | b"x-gzip"), None) => Ok(Some(Self(MultiGzDecoder::new(Vec::new())))),
-            _ => Err(BadGzip),
+            _ => Err(GzipError),
         }
     }
 
-    /// What the next bytes unfold to. Deflate makes at most about a thousand bytes of one.
-    pub(super) fn take(&mut self, zipped: &[u8]) -> Result<Vec<u8>, BadGzip> {
-        self.0.write_all(zipped).and_then(|()| self.0.flush()).map_err(|_| BadGzip)?;
+    /// Decodes the next bytes, completely. One byte can decode to about a thousand.
+    pub(in crate::gateway) fn decode(&mut self, zipped: &[u8]) -> Result<Vec<u8>, GzipError> {
+        self.0.write_all(zipped).and_then(|()| self.0.flush()).map_err(|_| GzipError)?;
         Ok(std::mem::take(self.0.get_mut()))
     }
 }
@@ -38,26 +38,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_flushed_is_seen_at_once() {
+    fn flushed_bytes_are_decoded_immediately() {
         let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, "gzip".parse().unwrap())]);
-        let mut unzipping = Unzipping::of(&headers).unwrap().unwrap();
+        let mut decoder = GzipDecoder::for_headers(&headers).unwrap().unwrap();
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         for word in ["data: one\n\n", "data: two\n\n"] {
             encoder.write_all(word.as_bytes()).unwrap();
             encoder.flush().unwrap();
             let zipped = std::mem::take(encoder.get_mut());
-            let plain: Vec<u8> = zipped.chunks(1).flat_map(|byte| unzipping.take(byte).unwrap()).collect();
+            let plain: Vec<u8> = zipped.chunks(1).flat_map(|byte| decoder.decode(byte).unwrap()).collect();
             assert_eq!(plain, word.as_bytes());
         }
         let end = encoder.finish().unwrap();
-        assert_eq!(unzipping.take(&end).unwrap(), b"");
-        assert!(unzipping.take(b"what is no gzip, at some length").is_err());
+        assert_eq!(decoder.decode(&end).unwrap(), b"");
+        assert!(decoder.decode(b"what is no gzip, at some length").is_err());
     }
 
     #[test]
     fn other_encodings_are_refused() {
         let encoded = |names: &[&str]| {
-            Unzipping::of(&names.iter().map(|name| (header::CONTENT_ENCODING, name.parse().unwrap())).collect())
+            GzipDecoder::for_headers(
+                &names.iter().map(|name| (header::CONTENT_ENCODING, name.parse().unwrap())).collect(),
+            )
         };
         assert!(encoded(&[]).unwrap().is_none());
         assert!(encoded(&["identity"]).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! The models as the gateway serves them: ready to be listed, and each with the way to its provider.
+//! The models that the gateway serves, each with its provider and its description for `GET /v1/models`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,33 +9,33 @@ use config::{
 };
 use serde::Serialize;
 
-use super::upstream::{Upstream, UpstreamError, connector};
+use super::upstream::{ProviderSetupError, Upstream, connector};
 
-/// When the list of models was first published, in seconds since 1970: `OpenAI`'s format wants a time.
-const PUBLISHED: u64 = 1_767_225_600;
+/// The `created` time of every model, in seconds since 1970. `OpenAI`'s format requires one.
+const CREATED: u64 = 1_767_225_600;
 
-/// All models.
-pub(super) struct Catalog {
-    served: BTreeMap<String, Arc<Served>>,
+/// All models that the gateway serves.
+pub(super) struct ServedModels {
+    by_id: BTreeMap<String, Arc<ServedModel>>,
+    /// The answer to `GET /v1/models`.
     list: Bytes,
 }
 
-/// A model, and the way to it.
-pub(super) struct Served {
-    /// The model.
+/// A model with its provider.
+pub(super) struct ServedModel {
     pub(super) model: Arc<Model>,
-    /// Its id, as JSON.
+    /// The model's id as a JSON string.
     pub(super) id_json: String,
-    /// What its provider calls it, as JSON.
-    pub(super) upstream_json: String,
-    /// The way to its provider.
+    /// The provider's name of the model as a JSON string.
+    pub(super) upstream_id_json: String,
+    /// The provider.
     pub(super) upstream: Arc<Upstream>,
     /// The model in `OpenAI`'s format.
-    pub(super) described: Bytes,
+    pub(super) description: Bytes,
 }
 
 #[derive(Serialize)]
-struct Described<'m> {
+struct Description<'m> {
     id: &'m str,
     object: &'static str,
     created: u64,
@@ -54,15 +54,15 @@ struct Pricing {
 #[derive(Serialize)]
 struct List<'m> {
     object: &'static str,
-    data: Vec<Described<'m>>,
+    data: Vec<Description<'m>>,
 }
 
-impl<'m> Described<'m> {
+impl<'m> Description<'m> {
     fn of(model: &'m Model) -> Self {
         Self {
             id: &model.id,
             object: "model",
-            created: PUBLISHED,
+            created: CREATED,
             owned_by: &model.provider.owned_by,
             pricing: Pricing {
                 input: model.input_cents,
@@ -74,12 +74,12 @@ impl<'m> Described<'m> {
     }
 }
 
-impl Catalog {
-    /// The catalog of `models`.
-    pub(super) fn new(models: &Models, config: &Config) -> Result<Self, UpstreamError> {
+impl ServedModels {
+    /// Sets up `models` and their providers.
+    pub(super) fn new(models: &Models, config: &Config) -> Result<Self, ProviderSetupError> {
         let connector = connector()?;
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
-        let mut served = BTreeMap::new();
+        let mut by_id = BTreeMap::new();
         for model in models.iter() {
             let name = model.provider.name.as_str();
             let upstream = match upstreams.get(name) {
@@ -89,30 +89,30 @@ impl Catalog {
                     .or_insert(Arc::new(Upstream::new(&model.provider, config, connector.clone())?))
                     .clone(),
             };
-            let entry = Served {
+            let served = ServedModel {
                 model: model.clone(),
                 id_json: json(&model.id),
-                upstream_json: json(&model.upstream),
+                upstream_id_json: json(&model.upstream),
                 upstream,
-                described: json(&Described::of(model)).into(),
+                description: json(&Description::of(model)).into(),
             };
-            served.insert(model.id.clone(), Arc::new(entry));
+            by_id.insert(model.id.clone(), Arc::new(served));
         }
-        let list = List { object: "list", data: models.iter().map(|model| Described::of(model)).collect() };
-        Ok(Self { served, list: json(&list).into() })
+        let list = List { object: "list", data: models.iter().map(|model| Description::of(model)).collect() };
+        Ok(Self { by_id, list: json(&list).into() })
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<&Arc<Served>> {
-        self.served.get(id)
+    pub(super) fn find(&self, id: &str) -> Option<&Arc<ServedModel>> {
+        self.by_id.get(id)
     }
 
-    /// All models in `OpenAI`'s format.
+    /// The list of all models in `OpenAI`'s format.
     pub(super) fn list(&self) -> Bytes {
         self.list.clone()
     }
 }
 
-/// Strings and numbers: nothing that has no JSON.
+/// The value as JSON. It consists of strings and numbers, which cannot fail.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,0 +1,324 @@
+//! The gateway's errors in `OpenAI`'s shape: `{"error": {message, type, param, code}}`.
+//!
+//! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. Every message is
+//! written here: nothing that a provider says of its errors reaches a client.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use serde_json::json;
+
+use super::meter::AdmissionError;
+use crate::limits;
+
+/// Keeps `OpenAI`'s own clients from retrying: they would sleep until `Retry-After`, however late that is.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Defines the error codes in one table, so that no list of them can miss one.
+macro_rules! error_codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:ident, $kind:literal;)*) => {
+        /// The `code` of an error.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum ErrorCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ErrorCode {
+            /// Every code.
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The code on the wire.
+            pub(super) const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The status of every answer with this code.
+            pub(super) const fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// The `type` of every error with this code.
+            pub(super) const fn kind(self) -> &'static str {
+                match self { $(Self::$name => $kind,)* }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// The body is no JSON object, or broke off.
+    InvalidJson = "invalid_json", BAD_REQUEST, "invalid_request_error";
+    /// A field that every request needs is missing.
+    MissingRequiredParameter = "missing_required_parameter", BAD_REQUEST, "invalid_request_error";
+    /// A field has a value of the wrong type.
+    InvalidType = "invalid_type", BAD_REQUEST, "invalid_request_error";
+    /// A field has a value that is out of range, or that the provider refuses.
+    InvalidValue = "invalid_value", BAD_REQUEST, "invalid_request_error";
+    /// The request shows no key, or one that is not valid here.
+    InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "authentication_error";
+    /// The path does not exist.
+    UnknownUrl = "unknown_url", NOT_FOUND, "invalid_request_error";
+    /// The model does not exist.
+    ModelNotFound = "model_not_found", NOT_FOUND, "invalid_request_error";
+    /// The path exists, but not with this method.
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "invalid_request_error";
+    /// The body did not arrive in time.
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "invalid_request_error";
+    /// The body is larger than allowed.
+    RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
+    /// The body is compressed.
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request_error";
+    /// The account's requests of this minute, or the provider's, are used up.
+    RateLimitExceeded = "rate_limit_exceeded", TOO_MANY_REQUESTS, "requests";
+    /// The account's tokens of this day do not suffice.
+    DailyTokenLimitExceeded = "daily_token_limit_exceeded", TOO_MANY_REQUESTS, "tokens";
+    /// The account's credit of this month does not suffice.
+    InsufficientQuota = "insufficient_quota", TOO_MANY_REQUESTS, "insufficient_quota";
+    /// The provider failed.
+    UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
+    /// The gateway has too many completions under way, or cannot check keys or limits.
+    ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
+    /// The operator has set no key for the model's provider.
+    ModelUnavailable = "model_unavailable", SERVICE_UNAVAILABLE, "server_error";
+    /// The provider took too long.
+    UpstreamTimeout = "upstream_timeout", GATEWAY_TIMEOUT, "server_error";
+}
+
+/// An error that a client is answered with.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+    /// The field of the request that the error is about.
+    param: Option<Cow<'static, str>>,
+    retry_after: Option<Duration>,
+    /// Whether trying again is of no use for a long time.
+    is_final: bool,
+    /// The methods of the path, for `Allow`.
+    allow: Option<&'static str>,
+}
+
+impl ApiError {
+    fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), param: None, retry_after: None, is_final: false, allow: None }
+    }
+
+    fn with_param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    fn with_final(self) -> Self {
+        Self { is_final: true, ..self }
+    }
+
+    pub(super) fn unknown_url(method: &Method, path: &str) -> Self {
+        let path = truncated(path);
+        let message = format!("Unknown request URL: {method} {path}. Please check the URL for typos.");
+        Self::new(ErrorCode::UnknownUrl, message)
+    }
+
+    pub(super) fn method_not_allowed(method: &Method, path: &str, allow: &'static str) -> Self {
+        let message = format!("Not allowed to {method} on {}. It takes {allow}.", truncated(path));
+        Self { allow: Some(allow), ..Self::new(ErrorCode::MethodNotAllowed, message) }
+    }
+
+    pub(super) fn missing_key() -> Self {
+        let message = "You didn't provide an API key. Send a token of kind `ai` as `Authorization: Bearer <API_KEY>`.";
+        Self::new(ErrorCode::InvalidApiKey, message)
+    }
+
+    pub(super) fn invalid_key() -> Self {
+        let message = "Incorrect API key provided. The gateway takes tokens of kind `ai` that are not revoked, and no \
+                       others.";
+        Self::new(ErrorCode::InvalidApiKey, message)
+    }
+
+    pub(super) fn limits_unavailable(retry_after: Duration) -> Self {
+        let message = "The gateway cannot check your limits just now, and serves nothing unchecked. Try again shortly.";
+        Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry_after)
+    }
+
+    pub(super) fn busy() -> Self {
+        let message = "The gateway has as many completions under way as it takes. Try again shortly.";
+        Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
+    }
+
+    pub(super) fn compressed_body() -> Self {
+        let message = "The body is compressed, which the gateway does not read. Send it without Content-Encoding.";
+        Self::new(ErrorCode::UnsupportedMediaType, message)
+    }
+
+    pub(super) fn body_too_large() -> Self {
+        let message = format!("The body is larger than {} KB. Send less.", limits::COMPLETION_BYTES / 1024);
+        Self::new(ErrorCode::RequestTooLarge, message)
+    }
+
+    pub(super) fn body_timed_out() -> Self {
+        Self::new(ErrorCode::RequestTimeout, "The body did not arrive in time. Send the request again.")
+    }
+
+    pub(super) fn body_cut_off() -> Self {
+        Self::new(ErrorCode::InvalidJson, "The body broke off. Send the request again.")
+    }
+
+    pub(super) fn invalid_json(detail: &str) -> Self {
+        let message = format!("We could not parse the JSON body of your request: {detail}.");
+        Self::new(ErrorCode::InvalidJson, message)
+    }
+
+    pub(super) fn missing_parameter(param: &'static str) -> Self {
+        let message = format!("Missing required parameter: '{param}'.");
+        Self::new(ErrorCode::MissingRequiredParameter, message).with_param(param)
+    }
+
+    pub(super) fn invalid_type(param: impl Into<Cow<'static, str>>, expected: &str) -> Self {
+        let param = param.into();
+        let message = format!("Invalid type for '{param}': expected {expected}.");
+        Self::new(ErrorCode::InvalidType, message).with_param(param)
+    }
+
+    pub(super) fn invalid_value(param: impl Into<Cow<'static, str>>, rule: &str) -> Self {
+        let param = param.into();
+        let message = format!("Invalid '{param}': {rule}.");
+        Self::new(ErrorCode::InvalidValue, message).with_param(param)
+    }
+
+    pub(super) fn model_not_found(id: &str) -> Self {
+        let message = format!("The model `{}` does not exist. GET /v1/models lists those that do.", truncated(id));
+        Self::new(ErrorCode::ModelNotFound, message).with_param("model")
+    }
+
+    pub(super) fn model_unavailable(id: &str) -> Self {
+        let message = format!(
+            "The model `{id}` is not available here: the operator has set no API key for its provider. Use another model."
+        );
+        Self::new(ErrorCode::ModelUnavailable, message).with_param("model").with_final()
+    }
+
+    /// The status of the answer.
+    pub(super) fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    /// The body of the answer, in one line.
+    pub(super) fn to_json(&self) -> String {
+        let error = json!({"error": {
+            "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),
+        }});
+        error.to_string()
+    }
+
+    /// The answer, without the headers that every answer of the gateway has.
+    pub(super) fn into_response(self) -> Response<Bytes> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(wait) = self.retry_after {
+            // Rounded up: a client that comes back then is not refused again.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        if self.is_final {
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        let mut response = Response::new(Bytes::from(self.to_json()));
+        *response.status_mut() = self.status();
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+impl From<&AdmissionError> for ApiError {
+    fn from(error: &AdmissionError) -> Self {
+        match error {
+            AdmissionError::Requests { retry_after, .. } => {
+                let message = "Your account has made as many requests as it may in a minute. Try again after the time \
+                               that Retry-After gives.";
+                Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(*retry_after)
+            }
+            AdmissionError::Tokens { retry_after, .. } => {
+                let message = "Your account's tokens of today are used up, or this request could use more than are \
+                               left: lower max_tokens, or come back after midnight UTC.";
+                Self::new(ErrorCode::DailyTokenLimitExceeded, message).with_retry_after(*retry_after).with_final()
+            }
+            AdmissionError::Credit { retry_after } => {
+                let message = "Your plan's AI credit of this month is used up, or this request could use more than is \
+                               left: lower max_tokens, or change your plan.";
+                Self::new(ErrorCode::InsufficientQuota, message).with_retry_after(*retry_after).with_final()
+            }
+            AdmissionError::Unavailable { retry_after } => Self::limits_unavailable(*retry_after),
+        }
+    }
+}
+
+/// The failure of a provider, as far as it concerns a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ProviderError {
+    /// The provider cannot be reached, broke off, does not accept the operator's key, or sent no valid answer.
+    #[error("the provider failed")]
+    Failed {
+        /// The provider's own `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The provider was silent for too long.
+    #[error("the provider took too long")]
+    Timeout,
+    /// The provider accepts no more requests of the operator's for now.
+    #[error("the provider's rate limit is reached")]
+    RateLimited {
+        /// The provider's own `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The provider refuses the request as invalid.
+    #[error("the provider refuses the request")]
+    InvalidRequest,
+}
+
+impl ProviderError {
+    pub(super) const FAILED: Self = Self::Failed { retry_after: None };
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::Timeout => {
+                let message = "The model's provider took too long. Try again, or lower max_tokens.";
+                Self::new(ErrorCode::UpstreamTimeout, message)
+            }
+            ProviderError::Failed { retry_after } => {
+                let message = "The model's provider failed. Try again shortly.";
+                Self { retry_after, ..Self::new(ErrorCode::UpstreamError, message) }
+            }
+            ProviderError::RateLimited { retry_after } => {
+                let message = "The model's provider takes no more requests just now. Try again shortly.";
+                Self { retry_after, ..Self::new(ErrorCode::RateLimitExceeded, message) }
+            }
+            ProviderError::InvalidRequest => {
+                let message = "The model's provider takes the request for invalid: check the messages against the \
+                               model's context length, and the optional fields against what the model can do.";
+                Self::new(ErrorCode::InvalidValue, message)
+            }
+        }
+    }
+}
+
+/// Text that a client sent, cut to a length at which it can be quoted in a message.
+fn truncated(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(limits::QUOTED_CHARS) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+    }
+}

@@ -1,0 +1,257 @@
+//! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
+//! becomes of the reservation.
+
+use std::{future::poll_fn, sync::Arc, time::Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    body::Body,
+    drains::Disconnected,
+    error::{ApiError, ProviderError},
+    json_answer,
+    keys::GatewayKey,
+    meter::{Admission, RateLimits, Reservation, Usage},
+    models::ServedModel,
+    rate_headers,
+    request::CompletionRequest,
+    sse::Frames,
+    state::State,
+    stream::{MeteredFrames, Relay, StreamBody},
+    upstream::{AskError, GzipDecoder, ReadError, UpstreamResponse},
+};
+use crate::{limits, metrics};
+
+/// Answers a valid request. The future is polled on after its client has disconnected.
+pub(super) async fn complete(
+    state: Arc<State>,
+    key: Arc<GatewayKey>,
+    request: CompletionRequest,
+    request_id: String,
+    disconnected: Disconnected,
+) -> Response<Body> {
+    let model = request.model.model.clone();
+    let response = match state.completions.clone().try_acquire_owned() {
+        Ok(permit) => admit_and_exchange(state, key, request, request_id, disconnected, permit).await,
+        Err(_) => refuse(ApiError::busy(), None),
+    };
+    metrics::gateway(&model.id, response.status());
+    response
+}
+
+async fn admit_and_exchange(
+    state: Arc<State>,
+    key: Arc<GatewayKey>,
+    request: CompletionRequest,
+    request_id: String,
+    disconnected: Disconnected,
+    permit: OwnedSemaphorePermit,
+) -> Response<Body> {
+    let CompletionRequest { model, is_stream, max_usage, estimated_prompt, body } = request;
+    let Admission { reservation, rate_limits } = match state.meter.admit(&key, &model.model, max_usage).await {
+        Ok(admission) => admission,
+        Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
+    };
+    if disconnected.is_set() {
+        reservation.release();
+        return refuse(ApiError::body_cut_off(), None);
+    }
+    let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
+    let answered = match exchange.ask(body, is_stream).await {
+        Ok(answer) if is_stream => exchange.relay_stream(answer, reservation, permit),
+        Ok(answer) => exchange.relay_json(answer, reservation).await,
+        Err(error) => {
+            reservation.release();
+            Err(error)
+        }
+    };
+    match answered {
+        Ok(mut response) => {
+            rate_headers::insert(response.headers_mut(), &rate_limits);
+            response
+        }
+        Err(error) => refuse(error.into(), Some(&rate_limits)),
+    }
+}
+
+/// One exchange with a provider.
+struct Exchange {
+    state: Arc<State>,
+    model: Arc<ServedModel>,
+    /// An estimate of the prompt's tokens, for a provider that reports no usage.
+    estimated_prompt: u64,
+    /// The most tokens that the answer can have.
+    max_completion: u64,
+    request_id: String,
+}
+
+impl Exchange {
+    /// Sends the request, and returns the provider's answer if it has the status and the media type of a completion.
+    async fn ask(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, ProviderError> {
+        let provider = &self.model.upstream.name;
+        let asked = Instant::now();
+        let answer = self.model.upstream.ask(body, is_stream).await;
+        metrics::upstream(provider, asked.elapsed());
+        let answer = answer.map_err(|error| {
+            metrics::upstream_failed(provider, error.metric_label());
+            self.warn(&error);
+            match error {
+                AskError::Timeout | AskError::ConnectTimeout => ProviderError::Timeout,
+                AskError::Connect(_) | AskError::Broken(_) => ProviderError::FAILED,
+            }
+        })?;
+        let media_type = answer.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let is_event_stream = media_type.starts_with(b"text/event-stream");
+        if answer.status == StatusCode::OK && (is_event_stream == is_stream || media_type.is_empty()) {
+            return Ok(answer);
+        }
+        self.warn(&format_args!(
+            "status {}, {}",
+            answer.status.as_u16(),
+            if is_event_stream { "an event stream" } else { "no event stream" }
+        ));
+        metrics::upstream_failed(provider, answer.status.as_str().to_owned());
+        let error = self.status_error(&answer);
+        self.discard(answer);
+        Err(error)
+    }
+
+    fn status_error(&self, answer: &UpstreamResponse) -> ProviderError {
+        let retry_after = || rate_headers::parse_retry_after(&answer.headers, &self.state.clock);
+        match answer.status.as_u16() {
+            400 | 413 | 422 => ProviderError::InvalidRequest,
+            408 | 504 => ProviderError::Timeout,
+            429 => ProviderError::RateLimited { retry_after: retry_after() },
+            500.. => ProviderError::Failed { retry_after: retry_after() },
+            // The operator's key, address or money is at fault: nothing that the client can mend.
+            _ => ProviderError::FAILED,
+        }
+    }
+
+    /// Reads the body of an error in the background and drops it, so that the connection can be used again.
+    fn discard(&self, mut answer: UpstreamResponse) {
+        let model = self.model.clone();
+        self.state.drains.spawn(async move {
+            let mut read = 0;
+            let end = tokio::time::timeout(limits::STREAM_END, async {
+                while let Some(Ok(chunk)) = poll_fn(|cx| answer.poll_chunk(cx)).await {
+                    read += chunk.len();
+                    if read > limits::PROVIDER_ERROR_BYTES {
+                        return false;
+                    }
+                }
+                true
+            });
+            if end.await.unwrap_or(false) {
+                model.upstream.keep(answer.into_connection());
+            }
+        });
+    }
+
+    /// Answers with a stream that takes over the reservation and the permit.
+    fn relay_stream(
+        self,
+        mut answer: UpstreamResponse,
+        reservation: Reservation,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Response<Body>, ProviderError> {
+        let gzip = match GzipDecoder::for_headers(&answer.headers) {
+            Ok(gzip) => gzip,
+            Err(error) => {
+                self.warn(&error);
+                reservation.release();
+                return Err(ProviderError::FAILED);
+            }
+        };
+        // The headers are not needed any more, and a stream lives long.
+        answer.headers = HeaderMap::new();
+        let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
+        let relay = Relay {
+            answer,
+            metered: MeteredFrames::new(frames, reservation),
+            gzip,
+            model: self.model,
+            request_id: self.request_id,
+            permit,
+            read: 0,
+            out: BytesMut::new(),
+        };
+        let mut response = Response::new(StreamBody::new(relay, self.state.drains.clone()).into());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Keeps nginx and proxies like it from buffering frames.
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        Ok(response)
+    }
+
+    /// Answers with a whole completion, and settles its reservation.
+    async fn relay_json(
+        &self,
+        answer: UpstreamResponse,
+        reservation: Reservation,
+    ) -> Result<Response<Body>, ProviderError> {
+        match self.read_json(answer).await {
+            Ok((body, usage)) => {
+                reservation.settle(usage);
+                let mut response = Response::new(body.into());
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                Ok(response)
+            }
+            Err(error) => {
+                reservation.release();
+                Err(error)
+            }
+        }
+    }
+
+    async fn read_json(&self, mut answer: UpstreamResponse) -> Result<(Bytes, Usage), ProviderError> {
+        let unusable = |why: &dyn std::fmt::Display| {
+            metrics::upstream_failed(&self.model.upstream.name, "unusable answer");
+            self.warn(why);
+            ProviderError::FAILED
+        };
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| unusable(&error))?;
+        let mut body = BytesMut::new();
+        while let Some(chunk) = poll_fn(|cx| answer.poll_chunk(cx)).await {
+            let chunk = chunk.map_err(|error| {
+                metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
+                self.warn(&error);
+                if error == ReadError::Timeout { ProviderError::Timeout } else { ProviderError::FAILED }
+            })?;
+            match &mut gzip {
+                None => body.extend_from_slice(&chunk),
+                Some(gzip) => {
+                    for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
+                        body.extend_from_slice(&gzip.decode(piece).map_err(|error| unusable(&error))?);
+                        if body.len() > limits::ANSWER_BYTES {
+                            break;
+                        }
+                    }
+                }
+            }
+            if body.len() > limits::ANSWER_BYTES {
+                return Err(unusable(&"the answer is too large"));
+            }
+        }
+        self.model.upstream.keep(answer.into_connection());
+        json_answer::rewrite(&body, &self.model, self.estimated_prompt, self.max_completion)
+            .ok_or_else(|| unusable(&"the answer is no completion"))
+    }
+
+    fn warn(&self, why: &dyn std::fmt::Display) {
+        tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %why, "a completion failed");
+    }
+}
+
+/// The answer for an error, with the account's limits where they are known.
+fn refuse(error: ApiError, rate_limits: Option<&RateLimits>) -> Response<Body> {
+    let mut response = error.into_response().map(Body::from);
+    if let Some(rate_limits) = rate_limits {
+        rate_headers::insert(response.headers_mut(), rate_limits);
+    }
+    response
+}

@@ -1,0 +1,326 @@
+//! The ledger: every completion that this edge is responsible for, from its admission until Postgres has its row and
+//! Redis has Postgres's new totals.
+//!
+//! Each step of a completion is in the journal before it is in the ledger. The queues hold ids of entries and are
+//! therefore bounded like the entries; an id whose entry is gone, or is in another state by now, is skipped.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use domain::{CompletionId, usage::UsageRow};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
+
+use super::journal::{AbandonedCompletion, Journal, RecordRef};
+use crate::{limits, spool::SegmentId};
+
+/// How many times a reservation is released whose admission may still be on its way to Redis: a connection that broke
+/// may yet deliver what was sent over it.
+const UNCERTAIN_RELEASES: u8 = 2;
+/// The pause between these releases.
+const UNCERTAIN_RELEASE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The ledger of an edge.
+pub(super) struct Ledger {
+    state: Mutex<State>,
+    pub(super) journal: Journal,
+    /// Notified when there is something to report to Redis.
+    pub(super) has_changes: Notify,
+    /// Notified when a report to Redis cannot wait: an admission waits for it, or more was used than was reserved.
+    pub(super) is_urgent: Notify,
+    /// The number of ended completions that Redis has been told of.
+    reported: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<CompletionId, Entry>,
+    /// Completions whose current usage is to be reported to Redis.
+    to_revalue: VecDeque<CompletionId>,
+    /// Ended completions that are to be written to Postgres.
+    to_write: VecDeque<CompletionId>,
+    /// Completions whose reservation is to be released in Redis, each not before its instant.
+    to_release: VecDeque<(CompletionId, Instant)>,
+    /// The number of completions that have ended since the process began.
+    ended: u64,
+}
+
+struct Entry {
+    row: UsageRow,
+    status: Status,
+    /// The journal's segments that hold this completion's records.
+    segments: [Option<SegmentId>; 2],
+    /// Whether a report of the row to Redis is under way. Until it is over the entry is not written or confirmed: a
+    /// report that arrived after the confirmation would bring the reservation back.
+    is_being_revalued: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// The completion is under way.
+    Open,
+    /// The completion used what its row says, and Postgres does not have the row yet.
+    Ended,
+    /// Postgres has the row.
+    Written,
+    /// The completion used nothing; its reservation is to be released this many more times.
+    Released(u8),
+}
+
+impl Ledger {
+    pub(super) fn new(journal: Journal) -> Self {
+        Self {
+            state: Mutex::default(),
+            journal,
+            has_changes: Notify::new(),
+            is_urgent: Notify::new(),
+            reported: watch::Sender::new(0),
+        }
+    }
+
+    /// The name of this edge.
+    pub(super) fn edge(&self) -> &str {
+        self.journal.owner()
+    }
+
+    /// Whether the ledger and the journal can take one more completion.
+    pub(super) fn has_room(&self) -> bool {
+        self.len() < limits::UNSETTLED && self.journal.has_room()
+    }
+
+    /// The number of completions in the ledger.
+    pub(super) fn len(&self) -> usize {
+        self.state().entries.len()
+    }
+
+    /// Whether a completion is in the ledger.
+    pub(super) fn contains(&self, id: &CompletionId) -> bool {
+        self.state().entries.contains_key(id)
+    }
+
+    /// The number of open completions, and that of ended ones which Postgres does not have.
+    pub(super) fn levels(&self) -> (usize, usize) {
+        let state = self.state();
+        let count = |status| state.entries.values().filter(|entry| entry.status == status).count();
+        (count(Status::Open), count(Status::Ended))
+    }
+
+    /// Enters an admitted completion, with a row that says what it can use at most.
+    pub(super) fn open(&self, row: UsageRow) {
+        let segment = self.journal.append(&RecordRef::Open(&row));
+        let entry = Entry { row, status: Status::Open, segments: [segment, None], is_being_revalued: false };
+        self.state().entries.insert(entry.row.id.clone(), entry);
+    }
+
+    /// Ends a completion; `update` makes its row say what was used.
+    pub(super) fn end(&self, id: &CompletionId, update: impl FnOnce(&mut UsageRow)) {
+        let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return };
+        let reserved = (row.tokens(), row.cost);
+        update(&mut row);
+        let exceeds_reservation = row.tokens() > reserved.0 || row.cost > reserved.1;
+        let segment = self.journal.append(&RecordRef::Ended(&row));
+        {
+            let mut state = self.state();
+            let Some(entry) = state.entries.get_mut(id) else { return };
+            entry.row = row;
+            entry.status = Status::Ended;
+            entry.segments[1] = segment;
+            state.to_revalue.push_back(id.clone());
+            state.to_write.push_back(id.clone());
+            state.ended += 1;
+        }
+        if exceeds_reservation {
+            self.is_urgent.notify_one();
+        }
+        self.has_changes.notify_one();
+    }
+
+    /// Ends a completion that used nothing.
+    pub(super) fn release(&self, id: &CompletionId) {
+        self.end_unused(id, 1);
+    }
+
+    /// Releases the reservation of a completion whose admission failed, but may have reached Redis all the same.
+    pub(super) fn release_uncertain(&self, row: UsageRow) {
+        let id = row.id.clone();
+        self.open(row);
+        self.end_unused(&id, UNCERTAIN_RELEASES);
+    }
+
+    fn end_unused(&self, id: &CompletionId, releases: u8) {
+        let segment = self.journal.append(&RecordRef::Released(id));
+        {
+            let mut state = self.state();
+            let Some(entry) = state.entries.get_mut(id) else { return };
+            entry.status = Status::Released(releases);
+            entry.segments[1] = segment;
+            state.to_release.push_back((id.clone(), Instant::now()));
+            state.ended += 1;
+        }
+        self.has_changes.notify_one();
+    }
+
+    /// The number of completions that have ended since the process began.
+    pub(super) fn ended(&self) -> u64 {
+        self.state().ended
+    }
+
+    /// Records that Redis has been told of the first `ended` completions that ended.
+    pub(super) fn mark_reported(&self, ended: u64) {
+        self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);
+    }
+
+    /// Waits, up to [`limits::TELL_WAIT`], until Redis has been told of every completion that has ended by now. Returns
+    /// whether there was anything to wait for.
+    pub(super) async fn wait_until_reported(&self) -> bool {
+        let ended = self.ended();
+        if *self.reported.borrow() >= ended {
+            return false;
+        }
+        self.is_urgent.notify_one();
+        let mut reported = self.reported.subscribe();
+        let _ = timeout(limits::TELL_WAIT, reported.wait_for(|reported| *reported >= ended)).await;
+        true
+    }
+
+    /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
+    pub(super) fn adopt(&self, completion: &AbandonedCompletion) {
+        let id = &completion.row.id;
+        if self.contains(id) {
+            return;
+        }
+        self.open(completion.row.clone());
+        if completion.is_released { self.release(id) } else { self.end(id, |_| {}) }
+    }
+
+    /// Queues every completion that Redis may have lost for a new report.
+    pub(super) fn report_all(&self) {
+        let mut state = self.state();
+        let is_reportable = |entry: &&Entry| matches!(entry.status, Status::Open | Status::Ended);
+        state.to_revalue = state.entries.values().filter(is_reportable).map(|entry| entry.row.id.clone()).collect();
+        drop(state);
+        self.has_changes.notify_one();
+    }
+
+    /// Takes the next completions whose usage is to be reported to Redis. Each must come back through
+    /// [`finish_revalue`](Self::finish_revalue).
+    pub(super) fn take_to_revalue(&self, limit: usize) -> Vec<UsageRow> {
+        let mut state = self.state();
+        let mut rows = Vec::new();
+        while rows.len() < limit
+            && let Some(id) = state.to_revalue.pop_front()
+        {
+            if let Some(entry) = state.entries.get_mut(&id)
+                && matches!(entry.status, Status::Open | Status::Ended)
+                && !entry.is_being_revalued
+            {
+                entry.is_being_revalued = true;
+                rows.push(entry.row.clone());
+            }
+        }
+        rows
+    }
+
+    /// Records that the report of `row` to Redis has succeeded or failed.
+    pub(super) fn finish_revalue(&self, row: &UsageRow, has_succeeded: bool) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(&row.id) else { return };
+        entry.is_being_revalued = false;
+        // The completion may have ended during the report of its reservation.
+        if !has_succeeded || entry.row != *row {
+            state.to_revalue.push_back(row.id.clone());
+        }
+    }
+
+    /// Takes the next completions whose reservation is to be released in Redis. Each must come back through
+    /// [`finish_release`](Self::finish_release).
+    pub(super) fn take_to_release(&self, limit: usize) -> Vec<UsageRow> {
+        let (mut state, now) = (self.state(), Instant::now());
+        let mut rows = Vec::new();
+        for _ in 0..state.to_release.len().min(limit) {
+            let Some((id, due)) = state.to_release.pop_front() else { break };
+            match state.entries.get(&id) {
+                Some(entry) if due <= now && !entry.is_being_revalued => rows.push(entry.row.clone()),
+                Some(_) => state.to_release.push_back((id, due)),
+                None => {}
+            }
+        }
+        rows
+    }
+
+    /// Records that the release of a reservation has succeeded or failed. After its last release the completion leaves
+    /// the ledger.
+    pub(super) fn finish_release(&self, id: &CompletionId, has_succeeded: bool) {
+        let mut state = self.state();
+        let Some(Entry { status: Status::Released(left), .. }) = state.entries.get_mut(id) else { return };
+        *left = left.saturating_sub(u8::from(has_succeeded));
+        if *left > 0 {
+            state.to_release.push_back((id.clone(), Instant::now() + UNCERTAIN_RELEASE_PAUSE));
+        } else if let Some(entry) = state.entries.remove(id) {
+            drop(state);
+            self.journal.release(entry.segments.into_iter().flatten());
+        }
+    }
+
+    /// Takes the next completions that are to be written to Postgres. They go on to
+    /// [`mark_written`](Self::mark_written) or come back through [`requeue_unwritten`](Self::requeue_unwritten).
+    pub(super) fn take_to_write(&self, limit: usize) -> Vec<UsageRow> {
+        let mut state = self.state();
+        let mut rows = Vec::new();
+        for _ in 0..state.to_write.len() {
+            if rows.len() >= limit {
+                break;
+            }
+            let Some(id) = state.to_write.pop_front() else { break };
+            match state.entries.get(&id) {
+                Some(entry) if entry.status != Status::Ended => {}
+                Some(entry) if entry.is_being_revalued => state.to_write.push_back(id),
+                Some(entry) => rows.push(entry.row.clone()),
+                None => {}
+            }
+        }
+        rows
+    }
+
+    /// Puts rows that Postgres did not take back to the front of the queue.
+    pub(super) fn requeue_unwritten(&self, rows: &[UsageRow]) {
+        let mut state = self.state();
+        for row in rows.iter().rev() {
+            state.to_write.push_front(row.id.clone());
+        }
+    }
+
+    /// Records that Postgres has these rows. They are not reported to Redis any more, except by their confirmation.
+    pub(super) fn mark_written(&self, rows: &[UsageRow]) {
+        let mut state = self.state();
+        for row in rows {
+            if let Some(entry) = state.entries.get_mut(&row.id) {
+                entry.status = Status::Written;
+            }
+        }
+    }
+
+    /// Whether a report to Redis is under way for any of these completions.
+    pub(super) fn is_any_being_revalued(&self, ids: &[CompletionId]) -> bool {
+        let state = self.state();
+        ids.iter().any(|id| state.entries.get(id).is_some_and(|entry| entry.is_being_revalued))
+    }
+
+    /// Removes completions that Postgres has and Redis has confirmed.
+    pub(super) fn remove(&self, ids: &[CompletionId]) {
+        let removed: Vec<Entry> = {
+            let mut state = self.state();
+            ids.iter().filter_map(|id| state.entries.remove(id)).collect()
+        };
+        self.journal.release(removed.into_iter().flat_map(|entry| entry.segments).flatten());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,70 @@
+//! The reservation that an admitted completion holds until its usage is known.
+
+use std::{fmt, sync::Arc};
+
+use config::models::Model;
+use domain::{
+    CompletionId,
+    usage::{Microcents, UsageRow},
+};
+
+use super::{ledger::Ledger, usage::Usage};
+use crate::limits;
+
+/// The reservation of an admitted completion.
+///
+/// It is settled before the client gets the last bytes of its answer: when [`settle`](Self::settle) returns, the usage
+/// survives the death of this process. A reservation that is dropped counts in full, as an estimate.
+pub struct Reservation {
+    id: CompletionId,
+    ledger: Arc<Ledger>,
+    model: Arc<Model>,
+    is_ended: bool,
+}
+
+impl Reservation {
+    /// Enters `row`, which says what the completion can use at most, into the ledger.
+    pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
+        let id = row.id.clone();
+        ledger.open(row);
+        Self { id, ledger, model, is_ended: false }
+    }
+
+    /// The completion's id.
+    pub fn id(&self) -> &CompletionId {
+        &self.id
+    }
+
+    /// Replaces the reservation with what was used. Counts beyond [`limits::BELIEVED_TOKENS`] are cut to it.
+    pub fn settle(mut self, usage: Usage) {
+        self.is_ended = true;
+        let (prompt, completion) =
+            (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
+        let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
+        crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
+        self.ledger.end(&self.id, |row| {
+            (row.prompt, row.completion, row.estimated, row.cost) = (prompt, completion, usage.is_estimated, cost);
+        });
+    }
+
+    /// Gives the whole reservation back, for a completion that used nothing: its provider was not asked, or refused.
+    pub fn release(mut self) {
+        self.is_ended = true;
+        self.ledger.release(&self.id);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
+            self.ledger.end(&self.id, |_| {});
+        }
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reservation({})", self.id)
+    }
+}

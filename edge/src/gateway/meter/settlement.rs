@@ -1,0 +1,313 @@
+//! Settlement: the tasks that bring the ledger's completions to Postgres and keep Redis in step.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use db::ai_usage;
+use domain::{
+    Account, Clock, CompletionId, Timestamp,
+    usage::{DaySpent, UsageRow},
+};
+use futures_util::future::join_all;
+use live::{
+    Redis, RedisError,
+    budgets::Open,
+    leases::{Epoch, RENEW_EVERY},
+};
+use sqlx::PgPool;
+use telemetry::metrics::postgres_failed;
+use time::Date;
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{journal::Completions, ledger::Ledger};
+use crate::limits;
+
+/// The pause after a failed command to Redis.
+const REDIS_PAUSE: Duration = Duration::from_millis(200);
+
+/// The background tasks of a [`Meter`](super::Meter); created with it, run once.
+pub struct MeterTasks {
+    ledger: Arc<Ledger>,
+    edge: String,
+    redis: Redis,
+    db: PgPool,
+    clock: Clock,
+    /// The time when Redis was last found to have lost its memory.
+    last_redis_loss: watch::Sender<Option<Timestamp>>,
+}
+
+/// Completions of one account and day that Postgres has and Redis has not confirmed.
+struct Unconfirmed {
+    /// The account's totals in Postgres, these completions included.
+    totals: DaySpent,
+    ids: Vec<CompletionId>,
+}
+
+/// Postgres refused a batch of usage; it is queued again.
+struct WriteError;
+
+impl MeterTasks {
+    pub(super) fn new(ledger: Arc<Ledger>, edge: String, redis: Redis, db: PgPool, clock: Clock) -> Self {
+        Self { ledger, edge, redis, db, clock, last_redis_loss: watch::Sender::new(None) }
+    }
+
+    /// Runs until `stop` is cancelled, then writes what has ended to Postgres, within [`limits::METER_LAST_WORD`].
+    pub async fn run(self, stop: CancellationToken) {
+        let work = async {
+            tokio::join!(self.report_usage(), self.renew_lease(), self.release_orphans(), self.adopt_journals())
+        };
+        let write = self.write_usage(&stop);
+        tokio::pin!(work);
+        tokio::select! {
+            // These tasks do not end by themselves.
+            _ = &mut work => {}
+            () = write => {}
+        }
+    }
+
+    /// Reports to Redis what completions used, so that what they left unused is available to the next ones.
+    async fn report_usage(&self) {
+        loop {
+            let changes = self.ledger.has_changes.notified();
+            let ended = self.ledger.ended();
+            let used = self.ledger.take_to_revalue(limits::REDIS_BATCH);
+            let unused = self.ledger.take_to_release(limits::REDIS_BATCH);
+            if used.is_empty() && unused.is_empty() {
+                self.ledger.mark_reported(ended);
+                // Not without a time limit: a queued release may become due by time alone.
+                let _ = timeout(RENEW_EVERY, changes).await;
+                continue;
+            }
+            let is_all = used.len() < limits::REDIS_BATCH && unused.len() < limits::REDIS_BATCH;
+            let mut accounts: BTreeMap<&Account, Vec<&UsageRow>> = BTreeMap::new();
+            for row in &used {
+                accounts.entry(&row.account).or_default().push(row);
+            }
+            let revalued = join_all(accounts.into_iter().map(async |(account, rows)| {
+                let reported = self.redis.revalue(&self.edge, account, &rows).await;
+                for row in rows {
+                    self.ledger.finish_revalue(row, reported.is_ok());
+                }
+                reported
+            }));
+            let released = join_all(unused.iter().map(async |row| {
+                let released = self.redis.release(&row.account, &[&row.id]).await;
+                self.ledger.finish_release(&row.id, released.is_ok());
+                released
+            }));
+            let (revalued, released) = tokio::join!(revalued, released);
+            if let Some(error) = revalued.into_iter().chain(released).find_map(Result::err) {
+                tracing::debug!(%error, "usage cannot be reported to Redis");
+                sleep(REDIS_PAUSE).await;
+            } else if is_all {
+                self.ledger.mark_reported(ended);
+                // What ends meanwhile is reported together: each report keeps Redis from an admission.
+                let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
+            }
+        }
+    }
+
+    /// Renews the lease that shows that this edge lives, and reports every completion again to a Redis that has lost
+    /// its memory.
+    async fn renew_lease(&self) {
+        let mut known_epoch: Option<Epoch> = None;
+        let mut beat = interval(RENEW_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beat.tick().await;
+            let renewed = self.redis.renew_lease(&self.edge).await;
+            crate::metrics::level("svc_gateway_redis_up", usize::from(renewed.is_ok()));
+            match renewed {
+                Ok(epoch) => {
+                    let is_new = known_epoch.as_ref().is_none_or(|known| !known.is_same(&epoch));
+                    if is_new && let Err(error) = self.redis.load_budgets().await {
+                        tracing::debug!(%error, "the scripts cannot be loaded");
+                    }
+                    if is_new && known_epoch.is_some() {
+                        tracing::warn!(
+                            open = self.ledger.len(),
+                            "Redis has lost its memory; reporting what is under way"
+                        );
+                        self.ledger.report_all();
+                        self.last_redis_loss.send_replace(Some(self.clock.now()));
+                    }
+                    known_epoch = Some(epoch);
+                }
+                Err(error) => tracing::debug!(%error, "the lease cannot be renewed"),
+            }
+            let (open, backlog) = self.ledger.levels();
+            crate::metrics::level("svc_gateway_open", open);
+            crate::metrics::level("svc_gateway_journal_backlog", backlog);
+        }
+    }
+
+    /// Releases reservations that Redis has restored although their completions have ended.
+    ///
+    /// A Redis that restarts from what it had saved may have lost the last moment, and with it the ends of completions
+    /// that are no longer in the ledger. Nobody else would report them, and the account would go without their
+    /// reservations.
+    async fn release_orphans(&self) {
+        let mut redis_loss = self.last_redis_loss.subscribe();
+        while redis_loss.changed().await.is_ok() {
+            // After this pause every completion that was admitted before the loss is in the ledger, or never will be.
+            sleep(limits::DISOWN_AFTER).await;
+            let Some(before) = *redis_loss.borrow_and_update() else { continue };
+            while let Err(error) = self.release_orphans_before(before).await {
+                tracing::debug!(%error, "the open completions cannot be read from Redis");
+                sleep(REDIS_PAUSE).await;
+            }
+        }
+    }
+
+    async fn release_orphans_before(&self, before: Timestamp) -> Result<(), RedisError> {
+        for account in self.redis.accounts_with_open().await? {
+            let open = self.redis.open_of(&account).await?;
+            let is_orphan =
+                |open: &&Open| open.edge == self.edge && open.row.at < before && !self.ledger.contains(&open.row.id);
+            let ids: Vec<&CompletionId> = open.iter().filter(is_orphan).map(|open| &open.row.id).collect();
+            for ids in ids.chunks(limits::REDIS_BATCH) {
+                self.redis.release(&account, ids).await?;
+                tracing::info!(completions = ids.len(), "released reservations of completions that had ended");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the journals that dead edges left in the folder.
+    async fn adopt_journals(&self) {
+        let mut beat = interval(limits::ADOPT_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beat.tick().await;
+            while self.ledger.len() < limits::UNSETTLED / 2 {
+                let ledger = self.ledger.clone();
+                let adopted = tokio::task::spawn_blocking(move || {
+                    let Some(abandoned) = ledger.journal.take_over(Completions::apply)? else { return Ok(None) };
+                    abandoned.contents.iter().for_each(|completion| ledger.adopt(completion));
+                    ledger.journal.sync();
+                    let counts = (abandoned.contents.len(), abandoned.contents.estimated());
+                    abandoned.delete();
+                    Ok::<_, std::io::Error>(Some(counts))
+                });
+                match adopted.await {
+                    Ok(Ok(Some((completions, estimated)))) if completions > 0 => {
+                        tracing::warn!(completions, estimated, "settling completions of an edge that died");
+                    }
+                    Ok(Ok(Some(_))) => {}
+                    Ok(Ok(None)) | Err(_) => break,
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes ended completions to Postgres, and confirms them to Redis with the accounts' new totals.
+    async fn write_usage(&self, stop: &CancellationToken) {
+        let mut unconfirmed: Vec<Unconfirmed> = Vec::new();
+        let mut is_failing = false;
+        loop {
+            let pause = if is_failing { limits::USAGE_RETRY } else { limits::USAGE_EVERY };
+            if stop.run_until_cancelled(sleep(pause)).await.is_none() {
+                break;
+            }
+            is_failing = self.write_all(&mut unconfirmed, is_failing).await.is_err();
+            self.confirm_all(&mut unconfirmed).await;
+        }
+        self.finish(&mut unconfirmed).await;
+    }
+
+    /// Writes every ended completion to Postgres. Fails, without the rest, at the first batch that Postgres refuses.
+    async fn write_all(&self, unconfirmed: &mut Vec<Unconfirmed>, was_failing: bool) -> Result<(), WriteError> {
+        loop {
+            let rows = self.ledger.take_to_write(limits::USAGE_BATCH);
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let written = timeout(limits::USAGE_WAIT, self.record(&rows)).await;
+            match written.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+                Ok(totals) => {
+                    if was_failing {
+                        tracing::info!(rows = rows.len(), "Postgres takes usage again");
+                    }
+                    metrics::counter!("svc_gateway_settled_total").increment(rows.len() as u64);
+                    self.ledger.mark_written(&rows);
+                    unconfirmed.extend(group_by_totals(totals, &rows));
+                }
+                Err(error) => {
+                    postgres_failed("usage");
+                    self.ledger.requeue_unwritten(&rows);
+                    if !was_failing {
+                        tracing::warn!(%error, "Postgres does not take usage; it is kept in the journal and tried again");
+                    }
+                    let ledger = self.ledger.clone();
+                    let _ = tokio::task::spawn_blocking(move || ledger.journal.sync()).await;
+                    return Err(WriteError);
+                }
+            }
+        }
+    }
+
+    async fn record(&self, rows: &[UsageRow]) -> Result<Vec<DaySpent>, sqlx::Error> {
+        let mut tx = self.db.begin().await?;
+        let totals = ai_usage::record(&mut tx, rows).await?;
+        tx.commit().await?;
+        Ok(totals)
+    }
+
+    /// Confirms written completions to Redis; those that cannot be confirmed now stay in `unconfirmed`.
+    async fn confirm_all(&self, unconfirmed: &mut Vec<Unconfirmed>) {
+        for chunk in std::mem::take(unconfirmed).chunks_mut(limits::REDIS_BATCH) {
+            let confirmed = join_all(chunk.iter().map(async |batch| {
+                if self.ledger.is_any_being_revalued(&batch.ids) {
+                    return false;
+                }
+                let ids: Vec<&CompletionId> = batch.ids.iter().collect();
+                let confirmed = self.redis.confirm(&batch.totals, &ids).await;
+                if let Err(error) = &confirmed {
+                    tracing::debug!(%error, "usage cannot be confirmed to Redis");
+                }
+                confirmed.is_ok()
+            }))
+            .await;
+            for (batch, is_confirmed) in chunk.iter_mut().zip(confirmed) {
+                let batch = Unconfirmed { totals: batch.totals.clone(), ids: std::mem::take(&mut batch.ids) };
+                if is_confirmed { self.ledger.remove(&batch.ids) } else { unconfirmed.push(batch) }
+            }
+        }
+    }
+
+    /// Writes and confirms what has ended, as far as there is time. The rest stays in the journal.
+    async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
+        let deadline = Instant::now() + limits::METER_LAST_WORD;
+        let writing = async {
+            let _ = self.write_all(unconfirmed, false).await;
+            self.confirm_all(unconfirmed).await;
+            if self.ledger.len() == 0 {
+                let _ = self.redis.end_lease(&self.edge).await;
+            }
+        };
+        if tokio::time::timeout_at(deadline, writing).await.is_err() || self.ledger.len() > 0 {
+            tracing::info!(completions = self.ledger.len(), "the next edge brings the rest of the usage to Postgres");
+        }
+        self.ledger.journal.close();
+    }
+}
+
+/// The written completions of each account and day, with its new totals.
+fn group_by_totals(totals: Vec<DaySpent>, rows: &[UsageRow]) -> Vec<Unconfirmed> {
+    let mut ids: BTreeMap<(Account, Date), Vec<CompletionId>> = BTreeMap::new();
+    for row in rows {
+        ids.entry((row.account.clone(), row.day())).or_default().push(row.id.clone());
+    }
+    let with_ids = |totals: DaySpent| {
+        let ids = ids.remove(&(totals.account.clone(), totals.day)).unwrap_or_default();
+        Unconfirmed { totals, ids }
+    };
+    totals.into_iter().map(with_ids).collect()
+}

@@ -1,0 +1,167 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use config::models::MAX_TOKENS;
+use http::{HeaderMap, Method};
+use serde_json::Value;
+
+use super::*;
+use crate::{
+    gateway::{
+        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, REQUEST_ID, Route, cors,
+        error::ErrorCode,
+        meter::{RateLimit, RateLimits},
+        rate_headers, request,
+    },
+    limits,
+};
+
+fn document() -> Value {
+    serde_json::from_str(DOCUMENT).unwrap()
+}
+
+/// Replaces a reference by what it leads to.
+fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
+    match value["$ref"].as_str() {
+        Some(reference) => {
+            let target = document.pointer(reference.strip_prefix('#').unwrap());
+            target.unwrap_or_else(|| panic!("{reference} leads nowhere"))
+        }
+        None => value,
+    }
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
+/// The codes that an error response can have.
+fn codes(response: &Value) -> Vec<&str> {
+    let schema = response.pointer("/content/application~1json/schema/allOf/1/properties/error/properties/code/enum");
+    schema.map(strings).unwrap_or_default()
+}
+
+/// Every operation: path, method, and the operation itself.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, Method, &Value)> {
+    document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
+        let operations = item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters");
+        operations.map(move |(method, operation)| (path.as_str(), method.to_uppercase().parse().unwrap(), operation))
+    })
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn check(document: &Value, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                resolve(document, value);
+                fields.values().for_each(|field| check(document, field));
+            }
+            Value::Array(items) => items.iter().for_each(|item| check(document, item)),
+            _ => {}
+        }
+    }
+    let document = document();
+    assert_eq!(document["openapi"], "3.1.0");
+    check(&document, &document);
+}
+
+#[test]
+fn the_paths_and_methods_are_those_of_the_router() {
+    let document = document();
+    let mut documented: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (path, method, _) in operations(&document) {
+        documented.entry(path).or_default().insert(method.to_string());
+    }
+    let model_path = format!("{MODELS_PATH}/{{model}}");
+    let routed = [COMPLETIONS_PATH, MODELS_PATH, &model_path, OPENAPI_PATH].map(|path| {
+        let methods = Route::find(path).unwrap().methods();
+        (path, methods.split(", ").map(str::to_owned).collect::<BTreeSet<String>>())
+    });
+    assert_eq!(documented, BTreeMap::from(routed));
+}
+
+#[test]
+fn every_error_code_is_described_with_its_status_and_type() {
+    let document = document();
+    let error = &document["components"]["schemas"]["Error"]["properties"];
+    let all: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(strings(&error["code"]["enum"]), all);
+    let kinds: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.kind()).collect();
+    assert_eq!(strings(&error["type"]["enum"]).into_iter().collect::<BTreeSet<_>>(), kinds);
+
+    let code_of = |text: &str| *ErrorCode::ALL.iter().find(|code| code.as_str() == text).unwrap();
+    let mut described = BTreeSet::new();
+    let mut check = |status: &str, response: &Value| {
+        for code in codes(response) {
+            assert_eq!(code_of(code).status().as_str(), status, "{code}");
+            described.insert(code_of(code).as_str());
+        }
+    };
+    for (_, _, operation) in operations(&document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            check(status, resolve(&document, response));
+        }
+    }
+    // The responses of what is no operation.
+    let responses = &document["components"]["responses"];
+    check("404", &responses["UnknownUrl"]);
+    check("405", &responses["MethodNotAllowed"]);
+    assert_eq!(described, all.into_iter().collect());
+}
+
+#[test]
+fn a_completion_can_fail_with_every_code_but_those_of_wrong_addresses() {
+    let document = document();
+    let operation = &document["paths"][COMPLETIONS_PATH]["post"]["responses"];
+    let described: BTreeSet<_> =
+        operation.as_object().unwrap().values().flat_map(|response| codes(resolve(&document, response))).collect();
+    let is_of_completion = |code: &&ErrorCode| !matches!(code, ErrorCode::UnknownUrl | ErrorCode::MethodNotAllowed);
+    let expected = ErrorCode::ALL.iter().filter(is_of_completion).map(|code| code.as_str()).collect();
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn the_limits_are_those_of_the_code() {
+    let document = document();
+    let body = &document["paths"][COMPLETIONS_PATH]["post"]["requestBody"];
+    assert_eq!(body["x-max-bytes"], limits::COMPLETION_BYTES);
+    assert!(body["description"].as_str().unwrap().contains(&format!("{} KB", limits::COMPLETION_BYTES / 1024)));
+    let fields = &document["components"]["schemas"]["ChatCompletionRequest"]["properties"];
+    for (name, maximum) in [("max_tokens", MAX_TOKENS), ("max_completion_tokens", MAX_TOKENS), ("n", limits::CHOICES)] {
+        assert_eq!((&fields[name]["minimum"], &fields[name]["maximum"]), (&1.into(), &maximum.into()), "{name}");
+    }
+    assert!(fields["max_tokens"]["description"].as_str().unwrap().contains(&MAX_TOKENS.to_string()));
+    let governed = request::GOVERNED.map(|name| std::str::from_utf8(name).unwrap());
+    let listed: BTreeSet<_> = fields.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(listed, governed.into_iter().chain(["messages"]).collect());
+}
+
+#[test]
+fn the_headers_are_those_of_the_code() {
+    let document = document();
+    let limit = RateLimit { limit: 1, remaining: 1, reset: Duration::ZERO };
+    let mut sent = HeaderMap::new();
+    rate_headers::insert(&mut sent, &RateLimits { requests: limit, tokens: limit });
+    let described = &document["components"]["headers"];
+    let rate: Vec<_> = sent.keys().map(http::HeaderName::as_str).collect();
+    for name in &rate {
+        assert!(described[name].is_object(), "{name}");
+        for response in ["BadRequest", "TooManyRequests", "BadGateway", "GatewayTimeout"] {
+            assert!(document["components"]["responses"][response]["headers"][name].is_object(), "{response}: {name}");
+        }
+        assert!(cors::EXPOSED_HEADERS.to_str().unwrap().contains(name), "{name}");
+    }
+    let others = ["x-request-id", "retry-after", "x-should-retry", "allow", "www-authenticate"];
+    let names: BTreeSet<_> = described.as_object().unwrap().keys().map(|name| name.to_lowercase()).collect();
+    assert_eq!(names, rate.into_iter().chain(others).map(str::to_owned).collect());
+    for (path, method, operation) in operations(&document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let headers = resolve(&document, response)["headers"].as_object().unwrap();
+            let has_id = headers.keys().any(|name| name.eq_ignore_ascii_case(REQUEST_ID.as_str()));
+            assert!(has_id, "{method} {path}: {status}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Finding and parsing single events in a stream of bytes.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+/// The state of a search for the end of an event.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Search {
+    /// The start of the line that is being searched.
+    line: usize,
+    /// The end of the bytes that have been searched.
+    at: usize,
+}
+
+impl Search {
+    /// The length of the event at the beginning of `text`, its empty line included, or `None` if its end has not come.
+    /// Lines end in LF, CR LF or CR. A later call for the same event continues where this one stopped.
+    pub(super) fn end_of_event(&mut self, text: &[u8]) -> Option<usize> {
+        loop {
+            let rest = text.get(self.at..)?;
+            let Some(found) = memchr2(b'\n', b'\r', rest) else {
+                self.at = text.len();
+                return None;
+            };
+            let end = self.at + found;
+            let next = match (text.get(end), text.get(end + 1)) {
+                (Some(b'\r'), Some(b'\n')) => end + 2,
+                // The CR may be the first half of a CR LF.
+                (Some(b'\r'), None) => {
+                    self.at = end;
+                    return None;
+                }
+                _ => end + 1,
+            };
+            if end == self.line {
+                return Some(next);
+            }
+            *self = Self { line: next, at: next };
+        }
+    }
+}
+
+/// A parsed event.
+pub(super) struct Event {
+    pub(super) data: Data,
+    /// Whether the event's type is `error`.
+    pub(super) is_error: bool,
+}
+
+/// The data of an event.
+pub(super) enum Data {
+    /// The event has no data; it may be a comment.
+    None,
+    /// The usual single line: the position of its value in the event.
+    Line(Range<usize>),
+    /// Several lines, joined.
+    Lines(Vec<u8>),
+}
+
+impl Event {
+    pub(super) fn parse(event: &[u8]) -> Self {
+        let mut parsed = Self { data: Data::None, is_error: false };
+        let mut start = 0;
+        while start < event.len() {
+            let rest = event.get(start..).unwrap_or_default();
+            let len = memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+            let line = rest.get(..len).unwrap_or_default();
+            if let Some(value) = line.strip_prefix(b"data:") {
+                let value = value.strip_prefix(b" ").unwrap_or(value);
+                parsed.add_data(event, start + len - value.len()..start + len);
+            } else if let Some(kind) = line.strip_prefix(b"event:") {
+                parsed.is_error = kind.trim_ascii() == b"error";
+            }
+            start += len + 1;
+        }
+        parsed
+    }
+
+    fn add_data(&mut self, event: &[u8], span: Range<usize>) {
+        let value = event.get(span.clone()).unwrap_or_default();
+        self.data = match std::mem::replace(&mut self.data, Data::None) {
+            // Clients skip an empty value.
+            Data::None if value.is_empty() => Data::None,
+            Data::None => Data::Line(span),
+            Data::Line(first) => Data::Lines([event.get(first).unwrap_or_default(), b" ", value].concat()),
+            Data::Lines(mut lines) => {
+                // The standard joins lines with a line feed; in JSON a space means the same.
+                lines.push(b' ');
+                lines.extend_from_slice(value);
+                Data::Lines(lines)
+            }
+        };
+    }
+}

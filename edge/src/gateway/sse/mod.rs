@@ -1,0 +1,282 @@
+//! A streamed answer: server-sent events, passed on byte by byte except for the model's name, while the usage is read
+//! from them. The values of a frame's other fields are not looked at.
+//!
+//! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
+
+mod event;
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::{Buf as _, BytesMut};
+use memchr::memmem;
+
+use self::event::{Data, Event, Search};
+use super::{
+    json::{self, JsonError},
+    meter::Usage,
+    models::ServedModel,
+    usage_report,
+};
+use crate::limits;
+
+/// The event that ends a stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// Why a stream is no valid answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum StreamError {
+    #[error("the provider reported an error")]
+    Reported,
+    #[error("a frame is not JSON")]
+    InvalidJson,
+    #[error("a frame is too large")]
+    TooLarge,
+    #[error("the stream ended without its last frame")]
+    CutOff,
+}
+
+impl From<JsonError> for StreamError {
+    fn from(_: JsonError) -> Self {
+        Self::InvalidJson
+    }
+}
+
+/// Whether a stream is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// More frames are to come.
+    Ongoing,
+    /// The last frame has come. Whatever the provider still sends is ignored.
+    Complete,
+}
+
+/// Reads the events of one stream, and rewrites them for the client.
+pub(super) struct Frames {
+    model: Arc<ServedModel>,
+    estimated_prompt: u64,
+    max_completion: u64,
+    /// The beginning of an event whose end has not come.
+    pending: BytesMut,
+    /// The state of the search for the end of `pending`.
+    search: Search,
+    /// The latest usage that the provider has reported.
+    usage: Option<Usage>,
+    /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
+    estimated_completion: u64,
+    /// `id` and `created` of the first frame, for a frame that the gateway adds.
+    identity: Option<Vec<u8>>,
+    last: LastFrame,
+}
+
+/// The properties of the latest frame.
+#[derive(Default)]
+struct LastFrame {
+    has_usage: bool,
+    /// Whether nothing but `[DONE]` can follow.
+    is_closing: bool,
+}
+
+impl Frames {
+    /// Creates a reader of an answer of `model`. The two counts bound the estimate for a provider that reports no usage.
+    pub(super) fn new(model: Arc<ServedModel>, estimated_prompt: u64, max_completion: u64) -> Self {
+        Self {
+            model,
+            estimated_prompt,
+            max_completion,
+            pending: BytesMut::new(),
+            search: Search::default(),
+            usage: None,
+            estimated_completion: 0,
+            identity: None,
+            last: LastFrame::default(),
+        }
+    }
+
+    /// Reads the next bytes, cut anywhere, and appends the complete events among them to `out`.
+    pub(super) fn push(&mut self, chunk: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        if !self.pending.is_empty() {
+            self.pending.extend_from_slice(chunk);
+            let mut pending = std::mem::take(&mut self.pending);
+            let read = self.process_events(&pending, out);
+            if let Ok((used, Progress::Ongoing)) = read {
+                pending.advance(used);
+                self.hold(pending)?;
+            }
+            return read.map(|(_, progress)| progress);
+        }
+        let (used, progress) = self.process_events(chunk, out)?;
+        let rest = chunk.get(used..).unwrap_or_default();
+        if progress == Progress::Ongoing && !rest.is_empty() {
+            self.hold(BytesMut::from(rest))?;
+        }
+        Ok(progress)
+    }
+
+    /// Ends the stream where the provider has closed it. Fails if the last frame has not come.
+    pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), StreamError> {
+        let mut pending = std::mem::take(&mut self.pending);
+        if !pending.is_empty() {
+            pending.extend_from_slice(b"\n\n");
+            if let (_, Progress::Complete) = self.process_events(&pending, out)? {
+                return Ok(());
+            }
+        }
+        if !self.last.is_closing {
+            return Err(StreamError::CutOff);
+        }
+        out.extend_from_slice(DONE);
+        Ok(())
+    }
+
+    /// The usage as the provider reports it, or an estimate.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage.unwrap_or(Usage {
+            prompt: self.estimated_prompt,
+            completion: self.estimated_completion.min(self.max_completion),
+            is_estimated: true,
+        })
+    }
+
+    /// Whether there has been a choice or a usage report.
+    pub(super) fn has_content(&self) -> bool {
+        self.usage.is_some() || self.estimated_completion > 0
+    }
+
+    fn hold(&mut self, rest: BytesMut) -> Result<(), StreamError> {
+        if rest.len() > limits::FRAME_BYTES {
+            return Err(StreamError::TooLarge);
+        }
+        self.pending = rest;
+        Ok(())
+    }
+
+    /// Rewrites the complete events at the beginning of `text`, and returns their length.
+    fn process_events(&mut self, text: &[u8], out: &mut BytesMut) -> Result<(usize, Progress), StreamError> {
+        let mut start = 0;
+        let mut search = std::mem::take(&mut self.search);
+        loop {
+            let rest = text.get(start..).unwrap_or_default();
+            let Some(len) = search.end_of_event(rest) else { break };
+            let event = rest.get(..len).unwrap_or_default();
+            start += len;
+            search = Search::default();
+            let before = out.len();
+            match self.process_event(event, out) {
+                Ok(Progress::Ongoing) => {}
+                Ok(Progress::Complete) => return Ok((start, Progress::Complete)),
+                Err(error) => {
+                    // The part already written may hold the provider's own error message.
+                    out.truncate(before);
+                    return Err(error);
+                }
+            }
+        }
+        self.search = search;
+        Ok((start, Progress::Ongoing))
+    }
+
+    fn process_event(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let parsed = Event::parse(event);
+        if parsed.is_error {
+            return Err(StreamError::Reported);
+        }
+        match parsed.data {
+            Data::None => out.extend_from_slice(event),
+            Data::Line(span) => {
+                let payload = event.get(span.clone()).unwrap_or_default();
+                if payload == b"[DONE]" {
+                    self.close(out);
+                    return Ok(Progress::Complete);
+                }
+                out.extend_from_slice(event.get(..span.start).unwrap_or_default());
+                self.process_frame(payload, out)?;
+                out.extend_from_slice(event.get(span.end..).unwrap_or_default());
+            }
+            Data::Lines(payload) => {
+                out.extend_from_slice(b"data: ");
+                self.process_frame(&payload, out)?;
+                out.extend_from_slice(b"\n\n");
+            }
+        }
+        Ok(Progress::Ongoing)
+    }
+
+    fn process_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+        let part = |range: Range<usize>| frame.get(range).unwrap_or_default();
+        let (mut usage, mut choices, mut id, mut created) = (None, None, None, None);
+        let mut written = 0;
+        for field in json::fields(frame) {
+            let field = field?;
+            match &*field.name() {
+                b"model" => {
+                    out.extend_from_slice(part(written..field.value.start));
+                    out.extend_from_slice(self.model.id_json.as_bytes());
+                    written = field.value.end;
+                }
+                b"usage" => usage = usage_report::parse(part(field.value)),
+                b"choices" => choices = Some(part(field.value)),
+                b"error" if part(field.value.clone()) != b"null" => return Err(StreamError::Reported),
+                b"object" if part(field.value.clone()) == b"\"error\"" => return Err(StreamError::Reported),
+                b"id" => id = Some(part(field.value)),
+                b"created" => created = Some(part(field.value)),
+                _ => {}
+            }
+        }
+        out.extend_from_slice(part(written..frame.len()));
+
+        if self.identity.is_none() {
+            self.identity = Some(identity(id, created));
+        }
+        let is_empty =
+            choices.is_some_and(|choices| json::elements(choices).is_some_and(|mut all| all.next().is_none()));
+        if let Some(choices) = choices.filter(|_| !is_empty) {
+            self.estimated_completion += usage_report::estimate_completion(choices);
+        }
+        self.last = LastFrame {
+            has_usage: usage.is_some(),
+            is_closing: usage.is_some() && (is_empty || choices.is_some_and(has_finish_reason)),
+        };
+        // Some providers report usage in every frame, as a running total: the latest report holds, never a sum.
+        self.usage = usage.or(self.usage.take());
+        Ok(())
+    }
+
+    /// Writes the end of the stream, and a frame with the usage before it if the last frame had none.
+    fn close(&mut self, out: &mut BytesMut) {
+        if !self.last.has_usage {
+            out.extend_from_slice(b"data: {");
+            out.extend_from_slice(self.identity.as_deref().unwrap_or_default());
+            let rest = format!(
+                "\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
+                self.model.id_json,
+                usage_report::to_json(&self.usage()),
+            );
+            out.extend_from_slice(rest.as_bytes());
+        }
+        out.extend_from_slice(DONE);
+    }
+}
+
+/// The fields `id` and `created`, as the beginning of a JSON object.
+fn identity(id: Option<&[u8]>, created: Option<&[u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in [("id", id), ("created", created)] {
+        if let Some(value) = value.filter(|value| value.len() <= limits::IDENTITY_BYTES) {
+            out.extend_from_slice(format!("\"{name}\":").as_bytes());
+            out.extend_from_slice(value);
+            out.push(b',');
+        }
+    }
+    out
+}
+
+/// Whether any of a frame's choices has a `finish_reason`.
+fn has_finish_reason(choices: &[u8]) -> bool {
+    memmem::find_iter(choices, b"\"finish_reason\"").any(|at| {
+        let rest = choices.get(at + b"\"finish_reason\"".len()..).unwrap_or_default();
+        rest.trim_ascii_start().strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
+    })
+}
+
+#[cfg(test)]
+mod tests;

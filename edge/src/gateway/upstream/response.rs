@@ -1,0 +1,199 @@
+//! A provider's answer, read chunk by chunk, with time limits.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::connection::Connection;
+use crate::limits;
+
+/// A provider's answer, whose body is still to be read.
+pub(in crate::gateway) struct UpstreamResponse {
+    pub(in crate::gateway) status: StatusCode,
+    pub(in crate::gateway) headers: HeaderMap,
+    body: Incoming,
+    connection: Connection,
+    timeouts: Timeouts,
+    /// `None` while chunks are read as soon as they arrive.
+    batching: Option<Batching>,
+}
+
+/// Why the rest of an answer cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in crate::gateway) enum ReadError {
+    #[error("the answer broke off")]
+    Broken,
+    #[error("the answer stopped coming")]
+    Timeout,
+}
+
+impl UpstreamResponse {
+    pub(super) fn new(connection: Connection, response: Response<Incoming>, idle: Duration) -> Self {
+        let (head, body) = response.into_parts();
+        let timeouts = Timeouts::new(idle);
+        Self { status: head.status, headers: head.headers, body, connection, timeouts, batching: None }
+    }
+
+    /// From now on reads chunks that follow each other quickly together: reading and writing one chunk by itself costs as
+    /// much as forty in one go.
+    pub(in crate::gateway) fn start_batching(&mut self) {
+        self.batching.get_or_insert_default();
+    }
+
+    /// From now on reads each chunk as soon as it arrives.
+    pub(in crate::gateway) fn stop_batching(&mut self) {
+        self.batching = None;
+    }
+
+    /// Whether the chunk that was read last is part of a batch.
+    pub(in crate::gateway) fn is_batching(&self) -> bool {
+        self.batching.as_ref().is_some_and(|batching| batching.is_batch)
+    }
+
+    /// Polls for the next chunk; there is none at the end.
+    pub(in crate::gateway) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
+        if let Some(batching) = &mut self.batching {
+            ready!(batching.poll(cx, self.timeouts.last_chunk));
+        }
+        let mut is_driven = false;
+        loop {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    // Trailers are dropped.
+                    if let Ok(bytes) = frame.into_data() {
+                        self.timeouts.reset_idle();
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(ReadError::Broken))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending if is_driven => {
+                    if let Some(batching) = &mut self.batching {
+                        batching.end_batch();
+                    }
+                    return self.timeouts.poll(cx).map(|()| Some(Err(ReadError::Timeout)));
+                }
+                Poll::Pending => {
+                    self.connection.drive(cx);
+                    is_driven = true;
+                }
+            }
+        }
+    }
+
+    /// The connection; it can be used again if the body was read to its end.
+    pub(in crate::gateway) fn into_connection(self) -> Connection {
+        self.connection
+    }
+}
+
+/// Delays reading, so that the chunks of a quick stream are read in batches.
+///
+/// Nothing is read, and so no task is woken, before [`limits::GATHER`] has passed since the last chunk. A chunk that comes
+/// later than that is read immediately and costs no timer.
+#[derive(Default)]
+struct Batching {
+    /// Whether everything that had arrived was read.
+    is_drained: bool,
+    is_waiting: bool,
+    /// Whether the chunks being read have waited.
+    is_batch: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Batching {
+    fn poll(&mut self, cx: &mut Context<'_>, last_chunk: Instant) -> Poll<()> {
+        if self.is_drained {
+            self.is_drained = false;
+            let due = last_chunk + limits::GATHER;
+            self.is_waiting = Instant::now() < due;
+            self.is_batch = self.is_waiting;
+            if self.is_waiting {
+                match &mut self.timer {
+                    Some(timer) => timer.as_mut().reset(due),
+                    None => self.timer = Some(Box::pin(sleep_until(due))),
+                }
+            }
+        }
+        if self.is_waiting
+            && let Some(timer) = &mut self.timer
+        {
+            ready!(timer.as_mut().poll(cx));
+            self.is_waiting = false;
+        }
+        Poll::Ready(())
+    }
+
+    fn end_batch(&mut self) {
+        self.is_drained = true;
+    }
+}
+
+/// The time limits of an answer: for the next chunk, and for the whole. There is one timer, reset only when it fires.
+struct Timeouts {
+    /// The longest pause between two chunks.
+    idle: Duration,
+    /// The time by which the whole answer must have come.
+    end: Instant,
+    last_chunk: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timeouts {
+    fn new(idle: Duration) -> Self {
+        let now = Instant::now();
+        Self { idle, end: now + limits::EXCHANGE, last_chunk: now, timer: None }
+    }
+
+    fn reset_idle(&mut self) {
+        self.last_chunk = Instant::now();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.end.min(self.last_chunk + self.idle);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        while timer.as_mut().poll(cx).is_ready() {
+            let deadline = self.end.min(self.last_chunk + self.idle);
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn quick_chunks_are_batched_and_slow_ones_do_not_wait() {
+        let mut batching = Batching::default();
+        let start = Instant::now();
+        poll_fn(|cx| batching.poll(cx, start)).await;
+        assert_eq!((start.elapsed(), batching.is_batch), (Duration::ZERO, false), "chunks that have arrived are read");
+
+        batching.end_batch();
+        poll_fn(|cx| batching.poll(cx, start)).await;
+        let waited = start.elapsed();
+        assert!(batching.is_batch && waited >= limits::GATHER && waited <= limits::GATHER * 2, "{waited:?}");
+
+        let last_chunk = Instant::now();
+        batching.end_batch();
+        tokio::time::advance(limits::GATHER * 20).await;
+        let woken = Instant::now();
+        poll_fn(|cx| batching.poll(cx, last_chunk)).await;
+        assert_eq!((woken.elapsed(), batching.is_batch), (Duration::ZERO, false), "a slow chunk is read immediately");
+    }
+}

@@ -1,0 +1,61 @@
+//! The `usage` object of answers: reading the provider's, and writing the gateway's estimate where there is none.
+
+use serde::Deserialize;
+
+use super::meter::Usage;
+use crate::limits;
+
+/// The number of tokens that a text of this many bytes usually has.
+pub(super) fn estimate_tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(limits::BYTES_PER_TOKEN)
+}
+
+/// The number of tokens that the JSON of an answer's choices probably has, without what surrounds the model's words.
+pub(super) fn estimate_completion(choices: &[u8]) -> u64 {
+    estimate_tokens(choices.len().saturating_sub(limits::CHOICE_BYTES)).max(1)
+}
+
+/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`].
+pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
+    #[derive(Deserialize)]
+    struct Reported {
+        #[serde(rename = "prompt_tokens")]
+        prompt: Option<u64>,
+        #[serde(rename = "completion_tokens")]
+        completion: Option<u64>,
+        #[serde(rename = "total_tokens")]
+        total: Option<u64>,
+    }
+    let reported: Reported = serde_json::from_slice(usage).ok()?;
+    let prompt = reported.prompt?;
+    let completion = reported.completion.or_else(|| reported.total?.checked_sub(prompt))?;
+    let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
+    is_believable.then_some(Usage { prompt, completion, is_estimated: false })
+}
+
+/// The usage as `OpenAI` writes it, with `"estimated": true` added to an estimate.
+pub(super) fn to_json(usage: &Usage) -> String {
+    let Usage { prompt, completion, is_estimated } = *usage;
+    let total = prompt.saturating_add(completion);
+    let mark = if is_estimated { ",\"estimated\":true" } else { "" };
+    format!("{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}{mark}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incomplete_and_unbelievable_reports_are_ignored() {
+        for usage in [
+            "7",
+            "{}",
+            r#"{"prompt_tokens":-1,"completion_tokens":1}"#,
+            r#"{"prompt_tokens":1,"completion_tokens":99999999999}"#,
+        ] {
+            assert!(parse(usage.as_bytes()).is_none(), "{usage}");
+        }
+        let usage = parse(br#"{"prompt_tokens":4,"total_tokens":9}"#).unwrap();
+        assert_eq!((usage.prompt, usage.completion), (4, 5));
+    }
+}

@@ -1,0 +1,58 @@
+//! One file of a spool, and its name.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use super::{Record, SegmentId};
+
+/// A segment that this process writes, or has written. Its lock is held as long as the value lives.
+pub(super) struct Segment {
+    pub(super) id: SegmentId,
+    path: PathBuf,
+    file: File,
+    /// The size of the file, as far as it was written by complete writes.
+    pub(super) bytes: u64,
+    /// The number of records that are not released.
+    pub(super) unreleased: usize,
+}
+
+impl Segment {
+    /// Creates the file, and its folder, and locks it.
+    pub(super) fn create(path: PathBuf, id: SegmentId) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::options().append(true).create_new(true).open(&path)?;
+        file.try_lock().map_err(io::Error::from)?;
+        Ok(Self { id, path, file, bytes: 0, unreleased: 0 })
+    }
+
+    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.file.write_all(line)?;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// A second handle of the file, to sync it without holding up those who write.
+    pub(super) fn handle(&self) -> Option<File> {
+        self.file.try_clone().ok()
+    }
+
+    pub(super) fn delete(self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+/// The path of a segment.
+pub(super) fn path<R: Record>(folder: &Path, owner: &str, SegmentId(number): SegmentId) -> PathBuf {
+    folder.join(format!("{owner}-{number:08}{}", R::SUFFIX))
+}
+
+/// The owner and the number in a segment's path, or `None` if the file is no segment of this kind of record.
+pub(super) fn parse_path<R: Record>(path: &Path) -> Option<(String, SegmentId)> {
+    let (owner, number) = path.file_name()?.to_str()?.strip_suffix(R::SUFFIX)?.rsplit_once('-')?;
+    Some((owner.to_owned(), SegmentId(number.parse().ok()?)))
+}

@@ -1,0 +1,100 @@
+//! The take-over of segments whose owner is dead.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader},
+    path::{Path, PathBuf},
+};
+
+use super::{Header, Record, SegmentId, Spool, segment};
+
+/// What a dead process left in the folder. Its segments stay locked, and on disk, until [`delete`](Self::delete).
+pub struct Abandoned<T> {
+    /// The records, folded in the order in which they were written.
+    pub contents: T,
+    segments: Vec<LockedSegment>,
+}
+
+impl<T> Abandoned<T> {
+    /// Deletes the segments. To be called once everything in them stands in the spool of this process.
+    pub fn delete(self) {
+        for segment in self.segments {
+            let _ = fs::remove_file(&segment.path);
+        }
+    }
+}
+
+/// A segment of another owner whose lock this process holds.
+struct LockedSegment {
+    path: PathBuf,
+    file: File,
+}
+
+impl<R: Record> Spool<R> {
+    /// Takes over the segments of one dead owner, if there is one, and folds their records into a value. Blocks.
+    ///
+    /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them
+    /// lives. Those of another scope are left alone.
+    pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
+        for paths in self.segments_of_others()? {
+            let Some(segments) = lock_all(paths)? else { continue };
+            if let Some(contents) = self.read(&segments, &fold)? {
+                return Ok(Some(Abandoned { contents, segments }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The segments of each other owner, in the order in which they were written.
+    fn segments_of_others(&self) -> io::Result<Vec<Vec<PathBuf>>> {
+        let folder = match fs::read_dir(&self.options.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            folder => folder?,
+        };
+        let mut owners: BTreeMap<String, BTreeMap<SegmentId, PathBuf>> = BTreeMap::new();
+        for entry in folder {
+            let path = entry?.path();
+            if let Some((owner, id)) = segment::parse_path::<R>(&path)
+                && owner != self.options.owner
+            {
+                owners.entry(owner).or_default().insert(id, path);
+            }
+        }
+        Ok(owners.into_values().map(|segments| segments.into_values().collect()).collect())
+    }
+
+    /// The folded records, or `None` if a header has another scope.
+    fn read<T: Default>(&self, segments: &[LockedSegment], fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
+        let mut contents = T::default();
+        for segment in segments {
+            let mut reader = BufReader::new(&segment.file);
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line)? > 0 {
+                if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
+                    if header.scope != self.options.scope {
+                        return Ok(None);
+                    }
+                } else if let Ok(record) = serde_json::from_slice(&line) {
+                    fold(&mut contents, record);
+                }
+                line.clear();
+            }
+        }
+        Ok(Some(contents))
+    }
+}
+
+/// The segments with their locks, or `None` if their owner lives or another process is taking them over.
+fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegment>>> {
+    let lock = |path: &Path| match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(|file| file.try_lock().is_ok().then_some(file)),
+    };
+    let mut segments = Vec::new();
+    for path in paths {
+        let Some(file) = lock(&path)? else { return Ok(None) };
+        segments.push(LockedSegment { path, file });
+    }
+    Ok(Some(segments))
+}

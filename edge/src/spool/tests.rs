@@ -1,0 +1,144 @@
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::Path,
+};
+
+use super::*;
+
+/// A record of any length.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+struct Word(String);
+
+impl Record for Word {
+    type Ref<'a> = &'a str;
+
+    const SUFFIX: &'static str = ".words";
+    const KIND: &'static str = "words";
+    const ERRORS: &'static str = "test_errors_total";
+}
+
+fn options(folder: &Path, owner: &str) -> Options {
+    Options {
+        folder: folder.to_owned(),
+        owner: owner.to_owned(),
+        scope: "here".to_owned(),
+        segment_bytes: 1_000,
+        max_bytes: 10_000,
+    }
+}
+
+fn spool(folder: &Path, owner: &str) -> Spool<Word> {
+    Spool::new(options(folder, owner))
+}
+
+fn take_over(spool: &Spool<Word>) -> Option<Abandoned<Vec<String>>> {
+    spool.take_over(|words: &mut Vec<String>, Word(word)| words.push(word)).unwrap()
+}
+
+fn files(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+#[test]
+fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let dead = spool(folder.path(), "a-1");
+    let long = "x".repeat(990);
+    for word in ["one", &long, "two", "three"] {
+        dead.append(&word).unwrap();
+    }
+    assert_eq!(files(folder.path()), 2);
+
+    let other = spool(folder.path(), "b");
+    assert!(take_over(&other).is_none(), "the owner lives");
+    drop(dead);
+    let elsewhere = Spool::new(Options { scope: "there".to_owned(), ..options(folder.path(), "c") });
+    assert!(take_over(&elsewhere).is_none(), "the scope is another");
+
+    let abandoned = take_over(&other).unwrap();
+    assert_eq!(abandoned.contents, ["one", &long, "two", "three"]);
+    assert!(take_over(&spool(folder.path(), "d")).is_none(), "another process has taken them over");
+    abandoned.delete();
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn an_owner_that_holds_one_lock_keeps_all_its_segments() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = spool(folder.path(), "a");
+    let first = owner.append(&"x".repeat(1_000).as_str()).unwrap();
+    owner.append(&"y").unwrap();
+    let copy = folder.path().join("a-00000007.words");
+    fs::copy(folder.path().join("a-00000000.words"), &copy).unwrap();
+    assert!(take_over(&spool(folder.path(), "b")).is_none());
+    owner.release([first]);
+    assert!(take_over(&spool(folder.path(), "b")).is_none());
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let dead = spool(folder.path(), "a");
+    dead.append(&"whole").unwrap();
+    drop(dead);
+    let mut file = File::options().append(true).open(folder.path().join("a-00000000.words")).unwrap();
+    file.write_all(b"\"cut o").unwrap();
+    assert_eq!(take_over(&spool(folder.path(), "b")).unwrap().contents, ["whole"]);
+}
+
+#[test]
+fn files_of_another_kind_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a-00000000.usage", "a.words", "a-x.words"] {
+        fs::write(folder.path().join(name), "\"word\"\n").unwrap();
+    }
+    assert!(take_over(&spool(folder.path(), "b")).is_none());
+    assert_eq!(files(folder.path()), 3);
+}
+
+#[test]
+fn a_segment_is_deleted_with_its_last_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = spool(folder.path(), "a");
+    let long = "x".repeat(400);
+    let words: Vec<_> = (0..8).map(|_| spool.append(&long.as_str()).unwrap()).collect();
+    assert_eq!(files(folder.path()), 3);
+    spool.release(words[1..].iter().copied());
+    assert_eq!(files(folder.path()), 2, "the first holds one record, the last is being written");
+    spool.close();
+    assert_eq!(files(folder.path()), 2, "not all records are released");
+    spool.release([words[0]]);
+    spool.close();
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn its_size_is_bounded_and_released_segments_make_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = spool(folder.path(), "a");
+    let long = "x".repeat(990);
+    let mut segments = Vec::new();
+    while spool.has_room() {
+        segments.push(spool.append(&long.as_str()).unwrap());
+    }
+    assert_eq!(segments.len(), 5, "half of ten thousand bytes");
+    while let Some(segment) = spool.append(&long.as_str()) {
+        segments.push(segment);
+    }
+    assert_eq!(segments.len(), 9);
+    let on_disk = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().metadata().unwrap().len();
+    assert!(fs::read_dir(folder.path()).unwrap().map(on_disk).sum::<u64>() <= 10_000);
+    spool.release(segments.drain(..5));
+    assert!(spool.has_room());
+    spool.append(&long.as_str()).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_stops_nobody() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let spool = spool(&file.path().join("folder"), "a");
+    assert!(spool.append(&"word").is_none());
+    spool.sync();
+    spool.close();
+}
