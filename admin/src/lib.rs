@@ -8,10 +8,16 @@ pub mod app;
 pub mod auth;
 pub mod bounds;
 pub mod codehost;
-pub mod console;
+/// The console's own addresses.
+pub mod console {
+    mod addresses;
+
+    pub use self::addresses::{Console, OwnPath, paths, with_back};
+}
 pub mod edges;
 pub mod error;
 pub mod extract;
+pub mod html;
 mod jobs;
 pub mod mail;
 pub mod metrics;

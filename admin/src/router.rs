@@ -11,16 +11,17 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     api::{
         self,
-        docs::{Docs, document},
+        docs::{OpenApiJson, document},
     },
     app::App,
-    auth, console,
+    auth,
     error::{ApiError, Code},
     middleware::{
         client, close, hosts, idempotency, panics,
         rate_limit::{self, Bucket},
         request_id, trace,
     },
+    pages,
 };
 
 /// Open to everybody.
@@ -29,8 +30,8 @@ fn public() -> OpenApiRouter<App> {
         .routes(routes!(api::health::health))
         .routes(routes!(api::docs::root))
         .routes(routes!(api::docs::openapi))
-        .routes(routes!(api::docs::docs))
-        .routes(routes!(api::device::page::show, api::device::page::answer))
+        .routes(routes!(pages::docs::show))
+        .routes(routes!(pages::device::show, pages::device::answer))
 }
 
 /// Starts the device flow: without a token, so limited by address.
@@ -131,7 +132,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 /// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
 /// covers everything; panics, inside both; what handlers leave unread of bodies; the client's
 /// address, which limits are kept by.
-pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json::Error> {
+pub fn router(app: &App, trusted_proxies: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
     document::serve_at(&mut document, app.config.site.base_url.as_str());
@@ -141,7 +142,8 @@ pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "This path does not have this method; see the Allow header.")
         })
-        .layer(Extension(Arc::new(Docs::new(&document))));
+        .layer(Extension(OpenApiJson::new(&document)))
+        .layer(Extension(Arc::new(pages::docs::ReferencePage::new(&document)?)));
     let within_layers = |routes: Router<App>| {
         routes
             .layer(from_fn_with_state(trusted.clone(), client::find))
@@ -151,7 +153,7 @@ pub fn router(app: &App, trusted_proxies: Networks) -> Result<Router, serde_json
             .layer(from_fn(request_id::assign))
             .with_state(app.clone())
     };
-    Ok(hosts::by_host(app, within_layers(api), within_layers(console::router(app))))
+    Ok(hosts::by_host(app, within_layers(api), within_layers(pages::router(app))))
 }
 
 #[cfg(test)]
@@ -197,7 +199,10 @@ mod tests {
     fn every_handler_is_served_and_described() {
         let mut files = Vec::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api"), &mut files);
-        let handlers: usize = files.iter().map(|text| text.matches("#[utoipa::path(").count()).sum();
+        let mut pages = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pages"), &mut pages);
+        let described_in = |text: &String| text.matches("#[utoipa::path(").count();
+        let handlers: usize = files.iter().chain(&pages).map(described_in).sum();
         assert_eq!(operations(&described()).len(), handlers, "a handler stands in no list of this file");
         // The only other way to a route leads past the document.
         let here = include_str!("router.rs");

@@ -56,5 +56,5 @@ impl Form {
 
 fn attribute(tag: &str, name: &str) -> String {
     let value = tag.split_once(&format!("{name}=\"")).map(|(_, rest)| rest.split('"').next().unwrap_or_default());
-    value.unwrap_or_default().replace("&amp;", "&")
+    value.unwrap_or_default().replace("&amp;", "&").replace("&#38;", "&")
 }

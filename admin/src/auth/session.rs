@@ -21,12 +21,7 @@ use super::{
     Authentication, Caller, CliUser, Credential, Refusal,
     cookies::{self, SESSION},
 };
-use crate::{
-    app::App,
-    console::{OwnPath, paths},
-    error::ApiError,
-    pages,
-};
+use crate::{app::App, console::OwnPath, error::ApiError, html};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -71,7 +66,7 @@ impl FromRequestParts<App> for WebUser {
                 let here = parts.uri.path_and_query().map_or("/", |path| path.as_str());
                 // A form that was sent without a session is not sent again by itself.
                 let back = if parts.method.is_safe() { here } else { "/" };
-                Err(pages::see_other(&app.console.sign_in(&OwnPath::parse(back))))
+                Err(html::see_other(&app.console.sign_in(&OwnPath::parse(back))))
             }
             Err(error) => Err(error.into_response()),
         }
@@ -123,12 +118,9 @@ pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool 
 
 /// The answer to a form that no page of the console has sent.
 pub fn foreign_form() -> Response {
-    let body = format!(
-        "<div class=\"narrow\"><h1>Not from here</h1><p>This form was sent from another place than the console, so \
-         nothing was done. Please use the console's own pages.</p><p><a href=\"{}\">To the console</a></p></div>",
-        paths::HOME
-    );
-    pages::page(StatusCode::FORBIDDEN, "Not from here", &body)
+    let sentence = "This form was sent from another place than the console, so nothing was done. Please use the console's \
+                    own pages.";
+    html::message(StatusCode::FORBIDDEN, "Not from here", sentence)
 }
 
 /// What a person knows their browser by, such as "Firefox on Linux". Nothing finer is kept.

@@ -118,7 +118,7 @@ impl Console {
 }
 
 /// `path`, told where to lead afterwards.
-pub(super) fn with_back(path: &str, back: &OwnPath) -> String {
+pub fn with_back(path: &str, back: &OwnPath) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("return_to", back.as_str()).finish();
     format!("{path}?{query}")
 }

@@ -1,54 +1,60 @@
 //! The letter that invites somebody to an organization.
 
+use askama::Template;
 use domain::{BRAND, OrgName, orgs::DisplayName, role::InviteRole};
 
-use super::Letter;
-use crate::pages::escape;
+use super::{Compose, Letter};
 
-/// What the letter says.
+const ADVICE: &str = "The link works once and for 14 days. Whoever has it can join: do not hand it on. \
+                      If you do not know what this is about, ignore this letter.";
+
+/// An invitation to an organization. Whatever people have chosen stands in its letter as text, never as markup or as a
+/// header of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Invitation<'a> {
     /// The organization.
     pub org: &'a OrgName,
-    /// What it is called in sentences.
+    /// The organization's name in sentences.
     pub display_name: Option<&'a DisplayName>,
-    /// What the recipient will be there.
+    /// The role that the recipient will have there.
     pub role: InviteRole,
-    /// The login of who invites.
+    /// The login of the person who invites.
     pub sender: &'a str,
-    /// Where it is accepted.
+    /// The page on which the invitation is accepted.
     pub url: &'a str,
 }
 
-impl Invitation<'_> {
-    /// As a letter. The sender's words stand in it as text, never as markup or a header of their own.
-    pub fn letter(&self) -> Letter {
+#[derive(Template)]
+#[template(path = "mail/invite.txt")]
+struct Text<'a> {
+    sentence: &'a str,
+    url: &'a str,
+    advice: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/invite.html")]
+struct Html<'a> {
+    subject: &'a str,
+    sentence: &'a str,
+    url: &'a str,
+    advice: &'a str,
+}
+
+impl Compose for Invitation<'_> {
+    fn compose(&self) -> askama::Result<Letter> {
+        let Self { sender, url, .. } = *self;
         let org = self.display_name.map_or_else(|| self.org.to_string(), |name| format!("{name} ({})", self.org));
         let role = match self.role {
             InviteRole::Member => "a member",
             InviteRole::Admin => "an admin",
         };
-        let Self { sender, url, .. } = self;
         let subject = format!("{sender} invites you to {org}");
         let sentence = format!("{sender} invites you to join the organization {org} on {BRAND} as {role}.");
-        let advice = "The link works once and for 14 days. Whoever has it can join: do not hand it on. \
-                      If you do not know what this is about, ignore this letter.";
-        let text = format!("{sentence}\n\nAccept the invitation:\n{url}\n\n{advice}\n");
-        let html = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta name=\"viewport\" content=\"width=device-width\"></head>\
-             <body style=\"margin:0;padding:24px;font:16px/1.5 system-ui,sans-serif;\
-             color:#1a1a1a;background:#fff\">\n<div style=\"max-width:34em\">\n<p>{}</p>\n\
-             <p><a href=\"{}\" style=\"display:inline-block;padding:10px 18px;border-radius:6px;background:#1a1a1a;\
-             color:#fff;text-decoration:none\">Accept the invitation</a></p>\n\
-             <p style=\"font-size:14px;color:#555;word-break:break-all\">Or open <a href=\"{}\" style=\"color:#555\">{}</a></p>\n\
-             <p style=\"font-size:14px;color:#555\">{}</p>\n</div>\n</body></html>\n",
-            escape(&sentence),
-            escape(url),
-            escape(url),
-            escape(url),
-            escape(advice),
-        );
-        Letter { subject, text, html }
+        let (sentence, advice) = (sentence.as_str(), ADVICE);
+        let text = Text { sentence, url, advice }.render()?;
+        let html = Html { subject: &subject, sentence, url, advice }.render()?;
+        Ok(Letter { subject, text, html })
     }
 }
 
@@ -66,9 +72,12 @@ mod tests {
             sender: "ada",
             url: "https://app.svc.localhost/invites/x",
         }
-        .letter();
+        .compose()
+        .unwrap();
         assert_eq!(letter.subject, "ada invites you to <b>Acme</b> & Söhne (acme)");
-        assert!(letter.html.contains("&lt;b&gt;Acme&lt;/b&gt; &amp; Söhne (acme) on svc as an admin."));
-        assert!(letter.text.contains("\nhttps://app.svc.localhost/invites/x\n"));
+        assert!(letter.html.contains("&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne (acme) on svc as an admin."));
+        let text = "ada invites you to join the organization <b>Acme</b> & Söhne (acme) on svc as an admin.\n\n\
+                    Accept the invitation:\nhttps://app.svc.localhost/invites/x\n\n";
+        assert_eq!(letter.text, format!("{text}{ADVICE}\n"));
     }
 }

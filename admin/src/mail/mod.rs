@@ -1,7 +1,8 @@
-//! Mail to people, over SMTP. Without `mail.url` there is none, and whoever would have sent one says so.
+//! Mail to people, over SMTP. Without `mail.url` no mail is sent.
 //!
-//! A letter is sent once, while its request waits: what it carries is stored hashed only, so nothing could be sent
-//! again later. Whoever asked learns whether a server took it, and can hand the link on themselves.
+//! A letter is sent once, while its request waits: the link in it is stored hashed only, so the letter cannot be written
+//! again later. The request's answer says whether a mail server took the letter, so that the sender can hand the link on
+//! themselves. Not here: the letters' words, which are in `admin/templates/mail`.
 
 pub mod invite;
 
@@ -24,12 +25,13 @@ use lettre::{
 use tokio::sync::Semaphore;
 use url::{Host, Url};
 
-/// How long a request waits for the mail server, its turn included.
-const SEND_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of text in an encoded word: as base64, in its frame and after `Subject: `, less than the 76 characters of a line.
+/// How long a request waits for the mail server, including the wait for a free connection.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of text in one encoded word: as base64, with its frame and `Subject: ` before it, the line stays below 76
+/// characters.
 const ENCODED_WORD_BYTES: usize = 39;
-/// Letters that are being sent at once.
-const AT_ONCE: usize = 16;
+/// How many letters are sent concurrently.
+const CONCURRENT_SENDS: usize = 16;
 
 /// Sends letters. Cheap to clone.
 #[derive(Clone)]
@@ -38,48 +40,57 @@ pub struct Mailer(Option<Arc<Smtp>>);
 struct Smtp {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     from: Mailbox,
-    turns: Semaphore,
+    /// One permit for each letter that may be on its way to the server.
+    sends: Semaphore,
 }
 
 /// A letter to one person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// The line that is read first.
+    /// The `Subject` header, unencoded.
     pub subject: String,
-    /// As text.
+    /// The body as plain text.
     pub text: String,
-    /// The same as HTML.
+    /// The body as HTML.
     pub html: String,
 }
 
-/// Why a letter was not taken.
+/// Something that can be written as a letter.
+pub trait Compose {
+    /// Writes the letter.
+    fn compose(&self) -> askama::Result<Letter>;
+}
+
+/// Why a letter was not sent.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error("the mail server took too long")]
     Timeout,
     #[error("the address cannot be written in an envelope: {0}")]
     Address(#[from] lettre::address::AddressError),
+    #[error("the letter cannot be rendered: {0}")]
+    Render(#[from] askama::Error),
     #[error("the letter cannot be written: {0}")]
-    Letter(#[from] lettre::error::Error),
+    Message(#[from] lettre::error::Error),
     #[error("the mail server did not take it: {0}")]
     Smtp(#[from] lettre::transport::smtp::Error),
 }
 
 impl Mailer {
-    /// From the `[mail]` section. No connection is made before there is a letter.
+    /// Reads the `[mail]` section. The first letter opens the first connection.
     pub fn new(mail: &config::Mail, site_domain: &str) -> anyhow::Result<Self> {
         let Some(url) = &mail.url else { return Ok(Self(None)) };
         let from = mail.from.clone().unwrap_or_else(|| format!("{BRAND} <no-reply@{site_domain}>"));
         let from = from.parse().with_context(|| format!("mail.from: `{from}` is not an address"))?;
         let transport = transport(url).context("mail.url")?;
-        Ok(Self(Some(Arc::new(Smtp { transport, from, turns: Semaphore::new(AT_ONCE) }))))
+        Ok(Self(Some(Arc::new(Smtp { transport, from, sends: Semaphore::new(CONCURRENT_SENDS) }))))
     }
 
-    /// Sends a letter; whether a server took it.
-    pub async fn send(&self, to: &domain::EmailAddress, letter: Letter) -> bool {
+    /// Sends a letter, and returns whether a mail server took it. Failures are logged here.
+    pub async fn send(&self, to: &domain::EmailAddress, letter: &(impl Compose + Sync)) -> bool {
         let Some(smtp) = &self.0 else { return false };
-        let sent = tokio::time::timeout(SEND_WITHIN, smtp.send(to.as_str(), letter)).await;
-        match sent.unwrap_or(Err(SendError::Timeout)) {
+        let sent = async { smtp.send(to.as_str(), letter.compose()?).await };
+        match tokio::time::timeout(SEND_TIMEOUT, sent).await.unwrap_or(Err(SendError::Timeout)) {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!("a letter was not sent: {error}");
@@ -91,10 +102,10 @@ impl Mailer {
 
 impl Smtp {
     async fn send(&self, to: &str, letter: Letter) -> Result<(), SendError> {
-        let Ok(_turn) = self.turns.acquire().await else { return Err(SendError::Timeout) };
-        // An address and nothing else: a name beside it could be anybody's.
+        let Ok(_permit) = self.sends.acquire().await else { return Err(SendError::Timeout) };
+        // The address alone: a display name beside it could be chosen by anybody.
         let to = Mailbox::new(None, to.parse::<Address>()?);
-        // RFC 3834: nobody's absence note answers this.
+        // RFC 3834: automatic replies do not answer this.
         let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
         let message = Message::builder()
             .from(self.from.clone())
@@ -108,8 +119,8 @@ impl Smtp {
     }
 }
 
-/// The header that is read first. What looks like an encoded word (RFC 2047) would be decoded by who reads it, into
-/// anything, line breaks included: then the whole is encoded here.
+/// The `Subject` header. Mail programs decode what looks like an encoded word (RFC 2047) into anything, line breaks
+/// included, so text that contains one is encoded as a whole.
 fn subject(text: String) -> HeaderValue {
     let name = || HeaderName::new_from_ascii_str("Subject");
     if !text.contains("=?") {
@@ -126,12 +137,12 @@ fn subject(text: String) -> HeaderValue {
     HeaderValue::dangerous_new_pre_encoded(name(), text, encoded.join("\r\n "))
 }
 
-/// `smtp://user:password@host:port` or `smtps://…`. A password never travels in clear, unless to this machine itself;
-/// `?tls=none`, `opportunistic` or `required` says otherwise.
+/// Reads `smtp://user:password@host:port` or `smtps://…`. A password is sent over TLS only, except to this machine;
+/// `?tls=none`, `opportunistic` or `required` overrides that.
 fn transport(url: &Url) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     let host = url.host().context("it names no host")?;
     let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-    let is_here = match &host {
+    let is_loopback = match &host {
         Host::Domain(domain) => *domain == "localhost" || domain.ends_with(".localhost"),
         Host::Ipv4(address) => address.is_loopback(),
         Host::Ipv6(address) => address.is_loopback(),
@@ -150,7 +161,7 @@ fn transport(url: &Url) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
         ("smtp", Some("required")) => (Tls::Required(parameters()?), 587),
         ("smtp", Some("opportunistic")) => (Tls::Opportunistic(parameters()?), 587),
         ("smtp", Some("none")) => (Tls::None, 587),
-        ("smtp", None) if is_here => (Tls::None, 25),
+        ("smtp", None) if is_loopback => (Tls::None, 25),
         ("smtp", None) if credentials.is_some() => (Tls::Required(parameters()?), 587),
         ("smtp", None) => (Tls::Opportunistic(parameters()?), 25),
         _ => anyhow::bail!(
@@ -160,7 +171,7 @@ fn transport(url: &Url) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(name)
         .port(url.port().unwrap_or(port))
         .tls(tls)
-        .timeout(Some(SEND_WITHIN));
+        .timeout(Some(SEND_TIMEOUT));
     if let Some(credentials) = credentials {
         builder = builder.credentials(credentials);
     }

@@ -1,5 +1,6 @@
 //! The password form: its page, and what it sends.
 
+use askama::Template;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQuery};
 use http_body::Body;
@@ -19,6 +20,17 @@ pub(super) enum Note {
     Wrong,
 }
 
+/// The page that asks for the password.
+#[derive(Template)]
+#[template(path = "gate/password.html")]
+struct PasswordPage<'a> {
+    status: StatusCode,
+    title: &'a str,
+    text: &'a str,
+    return_to: &'a str,
+    is_wrong: bool,
+}
+
 /// What the form sent.
 pub(super) struct Submitted {
     pub(super) password: String,
@@ -28,20 +40,14 @@ pub(super) struct Submitted {
 
 /// The page with the form. `return_to` is a checked path of this site.
 pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<SiteBody> {
-    let wrong = match note {
-        Note::None => "",
-        Note::Wrong => "<p class=\"wrong\" id=\"wrong\" role=\"alert\">That is not the password.</p>",
+    let page = PasswordPage {
+        status,
+        title: "This site is protected",
+        text: "Enter its password to see it.",
+        return_to,
+        is_wrong: note == Note::Wrong,
     };
-    let described = if note == Note::Wrong { " aria-describedby=\"wrong\" aria-invalid=\"true\"" } else { "" };
-    let form = format!(
-        "<form method=\"post\" action=\"{FORM_PATH}\">\
-         <input type=\"hidden\" name=\"return\" value=\"{return_to}\">\
-         <label for=\"password\">Password</label>\
-         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" \
-         required autofocus{described}>{wrong}<button>Open the site</button></form>",
-        return_to = escaped(return_to),
-    );
-    pages::page(status, "This site is protected", "Enter its password to see it.", &form)
+    pages::render(status, &page)
 }
 
 /// `path` when it leads to this site, else its front page. Browsers read a backslash as a slash, so neither may follow
@@ -69,12 +75,11 @@ impl Submitted {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "Not a form",
                 "The password is sent as a form.",
-                "",
             )));
         }
         let Ok(body) = Limited::new(body, GATE_FORM_BYTES).collect().await else {
             let text = "A password is shorter than that.";
-            return Err(Box::new(pages::page(StatusCode::PAYLOAD_TOO_LARGE, "Too large", text, "")));
+            return Err(Box::new(pages::page(StatusCode::PAYLOAD_TOO_LARGE, "Too large", text)));
         };
         let mut submitted = Self { password: String::new(), return_to: "/".to_owned() };
         for (name, value) in url::form_urlencoded::parse(&body.to_bytes()) {
@@ -86,22 +91,6 @@ impl Submitted {
         }
         Ok(submitted)
     }
-}
-
-/// Text inside an HTML attribute.
-pub(super) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            other => html.push(other),
-        }
-    }
-    html
 }
 
 #[cfg(test)]
@@ -132,8 +121,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn text_cannot_leave_its_attribute() {
-        assert_eq!(escaped("/?a=\"><script>&'"), "/?a=&quot;&gt;&lt;script&gt;&amp;&#39;");
+    #[tokio::test]
+    async fn text_cannot_leave_its_attribute() {
+        let response = page(StatusCode::UNAUTHORIZED, "/?a=\"><script>&'", Note::None);
+        let html = response.into_body().collect().await.unwrap().to_bytes();
+        let html = std::str::from_utf8(&html).unwrap();
+        assert!(html.contains("name=\"return\" value=\"/?a=&#34;&#62;&#60;script&#62;&#38;&#39;\">"), "{html}");
     }
 }

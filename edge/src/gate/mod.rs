@@ -228,7 +228,7 @@ fn to_https(head: &Parts, visit: &Visit) -> Response<SiteBody> {
 
 /// 401 for scripts whose password is wrong.
 fn challenge() -> Response<SiteBody> {
-    challenging(pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password.", ""))
+    challenging(pages::page(StatusCode::UNAUTHORIZED, "Password needed", "This site asks for a password."))
 }
 
 /// Tells scripts of `Basic`. Not browsers that navigate: they would show their own dialogue instead of the form.
@@ -238,6 +238,6 @@ fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
 
 fn too_many(seconds: u64) -> Response<SiteBody> {
     let text = "That were too many passwords in a short time. Wait a minute, then try again.";
-    let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text, "");
+    let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text);
     pages::with(page, RETRY_AFTER, seconds.into())
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use askama::Template;
 use async_trait::async_trait;
 use db::gate_tickets::Ticket;
 use domain::{
@@ -26,7 +27,7 @@ use url::{Url, form_urlencoded};
 
 use super::{
     cookie::{sent, set_cookie},
-    form::{checked_return, escaped},
+    form::checked_return,
     member::{Badge, Badges},
     navigates, see_other,
 };
@@ -47,6 +48,16 @@ pub trait Members: Send + Sync {
     async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RouteError>;
     /// Takes a ticket out: whoever asks first has it.
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError>;
+}
+
+/// The page for a ticket that is no good here, with the way back to the site.
+#[derive(Template)]
+#[template(path = "gate/closed.html")]
+struct ClosedPage<'a> {
+    status: StatusCode,
+    title: &'a str,
+    text: &'a str,
+    return_to: &'a str,
 }
 
 /// The gate.
@@ -159,11 +170,12 @@ fn without_referrer(answer: Response<SiteBody>) -> Response<SiteBody> {
 fn no_way_in(head: &Parts) -> Response<SiteBody> {
     let text = "This way in was used already, is too old, or was meant for another browser. Nothing is wrong with you: \
                 open the site once more. If you come back here, see whether your browser keeps cookies for this site.";
-    let link = format!("<p class=\"next\"><a href=\"{}\">Open the site</a></p>", escaped(&return_of(head)));
-    without_referrer(pages::page(StatusCode::FORBIDDEN, "This way in is closed", text, &link))
+    let return_to = &return_of(head);
+    let page = ClosedPage { status: StatusCode::FORBIDDEN, title: "This way in is closed", text, return_to };
+    without_referrer(pages::render(page.status, &page))
 }
 
 fn members_only() -> Response<SiteBody> {
     let text = "Only members of the organization behind this site may see it. Open it in a browser to sign in.";
-    pages::page(StatusCode::UNAUTHORIZED, "Members only", text, "")
+    pages::page(StatusCode::UNAUTHORIZED, "Members only", text)
 }

@@ -1,7 +1,9 @@
-//! Our own pages: small, in one style, with nothing loaded from elsewhere.
+//! The edge's own pages and answers without a body. The words of a page stand here or in `edge/templates`; the layout and
+//! the stylesheet, which admin's pages share, in `common/templates`. A page loads nothing.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
+use askama::Template;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{
@@ -15,32 +17,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::SiteBody;
 
-/// Who may keep a page of ours: nobody.
+/// Pages of ours are stored nowhere: they change with what they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// When to try again after a failure of ours, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1c1e26;--soft:#5c6070;--ground:#f7f7f9;--card:#fff;--line:#dcdee6;--accent:#2f5bea;--wrong:#b3261e}\
-@media(prefers-color-scheme:dark){:root{--ink:#e9eaf0;--soft:#a2a7b8;--ground:#14151a;--card:#1d1f27;--line:#343744;--accent:#8aa6ff;--wrong:#ff8a80}}\
-*{box-sizing:border-box}\
-body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1.5rem;background:var(--ground);color:var(--ink);font:1rem/1.55 system-ui,sans-serif}\
-main{width:100%;max-width:26rem;padding:2rem;background:var(--card);border:1px solid var(--line);border-radius:.9rem}\
-h1{margin:0 0 .5rem;font-size:1.35rem;line-height:1.25}\
-p{margin:0;color:var(--soft)}\
-.code{margin:0 0 .75rem;font-size:.85rem;letter-spacing:.06em}\
-form{margin-top:1.25rem;display:grid;gap:.5rem}\
-label{font-weight:600}\
-input,button{font:inherit;padding:.6rem .75rem;border-radius:.5rem;border:1px solid var(--line)}\
-input{width:100%;background:transparent;color:inherit}\
-button{margin-top:.5rem;border-color:transparent;background:var(--accent);color:var(--card);font-weight:600;cursor:pointer}\
-:focus-visible{outline:3px solid var(--accent);outline-offset:2px}\
-a{color:var(--accent);font-weight:600}\
-.next{margin-top:1.25rem}\
-.wrong{margin-top:.75rem;color:var(--wrong)}";
+/// The stylesheet as the layout inlines it.
+const STYLE: &str = include_str!("../../../common/templates/style.css").trim_ascii_end();
 
-/// Only our own style and, for the password form, the form.
+/// Allows the inlined stylesheet and forms to the site itself, and nothing else.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -49,22 +35,80 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// A page of ours. `more` is HTML that follows the text.
-pub(crate) fn page(status: StatusCode, title: &str, text: &str, more: &str) -> Response<SiteBody> {
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"robots\" content=\"noindex\"><title>{title}</title><style>{STYLE}</style></head>\
-         <body><main><p class=\"code\">{code}</p><h1>{title}</h1><p>{text}</p>{more}</main></body></html>\n",
-        code = status.as_u16(),
-    );
+/// A page that says one thing. Parts of `text` between backticks are code.
+#[derive(Template)]
+#[template(path = "notice.html")]
+struct Notice<'a> {
+    status: StatusCode,
+    title: &'a str,
+    text: &'a str,
+}
+
+/// A notice whose words never change: it is rendered when it is first needed.
+struct FixedNotice {
+    notice: Notice<'static>,
+    html: OnceLock<Bytes>,
+}
+
+impl FixedNotice {
+    const fn new(status: StatusCode, title: &'static str, text: &'static str) -> Self {
+        Self { notice: Notice { status, title, text }, html: OnceLock::new() }
+    }
+
+    fn response(&self) -> Response<SiteBody> {
+        respond(self.notice.status, self.html.get_or_init(|| html_of(&self.notice)).clone())
+    }
+}
+
+static UNKNOWN_HOST: FixedNotice = FixedNotice::new(
+    StatusCode::NOT_FOUND,
+    "No site here",
+    "Nothing is published at this address. Check its spelling.",
+);
+static UNATTACHED_DOMAIN: FixedNotice = FixedNotice::new(
+    StatusCode::NOT_FOUND,
+    "No site here",
+    "Nothing is published at this address. If the domain is yours, `svc domains add` attaches it to a project.",
+);
+static PAGE_NOT_FOUND: FixedNotice =
+    FixedNotice::new(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.");
+static NOTHING_DEPLOYED: FixedNotice = FixedNotice::new(
+    StatusCode::NOT_FOUND,
+    "Nothing here yet",
+    "This site was created, and nothing has been published to it so far.",
+);
+static SHARE_ENDED: FixedNotice =
+    FixedNotice::new(StatusCode::NOT_FOUND, "This share has ended", "It has expired, or its owner has deleted it.");
+
+/// A page of ours that says one thing. Parts of `text` between backticks are code.
+pub(crate) fn page(status: StatusCode, title: &str, text: &str) -> Response<SiteBody> {
+    render(status, &Notice { status, title, text })
+}
+
+/// A page of ours from a template of its own.
+pub(crate) fn render(status: StatusCode, template: &impl Template) -> Response<SiteBody> {
+    respond(status, html_of(template))
+}
+
+fn html_of(template: &impl Template) -> Bytes {
+    // A template fails only when one of its values cannot be written as text, and all of ours can.
+    template.render().map_or_else(
+        |error| {
+            tracing::error!(%error, "a page could not be rendered");
+            Bytes::new()
+        },
+        Bytes::from,
+    )
+}
+
+fn respond(status: StatusCode, html: Bytes) -> Response<SiteBody> {
     let mut response = plain(status);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CONTENT_LENGTH, html.len().into());
     headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    *response.body_mut() = Bytes::from(html).into();
+    *response.body_mut() = html.into();
     response
 }
 
@@ -87,19 +131,17 @@ pub fn seen_by(method: &Method, mut response: Response<SiteBody>) -> Response<Si
 
 /// 404: nothing is hosted under this name.
 pub fn unknown_host() -> Response<SiteBody> {
-    page(StatusCode::NOT_FOUND, "No site here", "Nothing is published at this address. Check its spelling.", "")
+    UNKNOWN_HOST.response()
 }
 
 /// 404: a hostname of somebody's leads here, and no project has it.
 pub fn unattached_domain() -> Response<SiteBody> {
-    let text = "Nothing is published at this address. If the domain is yours, <code>svc domains add</code> attaches it \
-                to a project.";
-    page(StatusCode::NOT_FOUND, "No site here", text, "")
+    UNATTACHED_DOMAIN.response()
 }
 
 /// 404: the site has no such page, and no 404.html of its own.
 pub fn not_found() -> Response<SiteBody> {
-    page(StatusCode::NOT_FOUND, "Page not found", "This site has no page at this address.", "")
+    PAGE_NOT_FOUND.response()
 }
 
 /// 404, without a page: for what a page loads, and for programs.
@@ -114,42 +156,41 @@ pub(crate) fn no_such_file() -> Response<SiteBody> {
 
 /// 404: the project exists, and nothing was deployed to it yet.
 pub fn nothing_deployed() -> Response<SiteBody> {
-    let text = "This site was created, and nothing has been published to it so far.";
-    page(StatusCode::NOT_FOUND, "Nothing here yet", text, "")
+    NOTHING_DEPLOYED.response()
 }
 
 /// 404: the share has expired or was deleted.
 pub fn gone() -> Response<SiteBody> {
-    page(StatusCode::NOT_FOUND, "This share has ended", "It has expired, or its owner has deleted it.", "")
+    SHARE_ENDED.response()
 }
 
 /// 451: the operator has taken the site down.
 pub fn suspended() -> Response<SiteBody> {
     let status = StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS;
-    page(status, "This site is suspended", "The operator of this service has taken it down.", "")
+    page(status, "This site is suspended", "The operator of this service has taken it down.")
 }
 
 /// 400: the request cannot be understood.
 pub fn bad_request() -> Response<SiteBody> {
-    page(StatusCode::BAD_REQUEST, "Bad request", "The address or the request is malformed.", "")
+    page(StatusCode::BAD_REQUEST, "Bad request", "The address or the request is malformed.")
 }
 
 /// 414: the path is absurdly long.
 pub fn too_long() -> Response<SiteBody> {
-    page(StatusCode::URI_TOO_LONG, "Address too long", "No page has an address of this length.", "")
+    page(StatusCode::URI_TOO_LONG, "Address too long", "No page has an address of this length.")
 }
 
 /// 405: sites are read, not written.
 pub fn method_not_allowed() -> Response<SiteBody> {
     let mut response =
-        page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.", "");
+        page(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", "Pages can only be read: with GET or HEAD.");
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }
 
 /// 412: the file is not the one that the request is about.
 pub(crate) fn precondition_failed() -> Response<SiteBody> {
-    page(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The file has changed since it was last read.", "")
+    page(StatusCode::PRECONDITION_FAILED, "Precondition failed", "The file has changed since it was last read.")
 }
 
 /// 416: the file, of `len` bytes, ends before the part asked for.
@@ -163,7 +204,7 @@ pub(crate) fn range_not_satisfiable(len: u64) -> Response<SiteBody> {
 
 /// 421: this connection was made for another application; on a fresh one the request will do.
 pub fn misdirected() -> Response<SiteBody> {
-    page(StatusCode::MISDIRECTED_REQUEST, "Misdirected request", "Reload the page to connect again.", "")
+    page(StatusCode::MISDIRECTED_REQUEST, "Misdirected request", "Reload the page to connect again.")
 }
 
 /// 502: the part behind the edge failed.
@@ -178,7 +219,7 @@ pub fn unavailable() -> Response<SiteBody> {
 
 fn failure(status: StatusCode) -> Response<SiteBody> {
     let text = "The site could not be read just now. Nothing is lost; try again in a moment.";
-    with(page(status, "Briefly unavailable", text, ""), RETRY_AFTER, RETRY_SECONDS)
+    with(page(status, "Briefly unavailable", text), RETRY_AFTER, RETRY_SECONDS)
 }
 
 /// A redirect. The location is a value that was checked.
@@ -190,4 +231,36 @@ pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Response<Si
 pub(crate) fn with(mut response: Response<SiteBody>, name: HeaderName, value: HeaderValue) -> Response<SiteBody> {
     response.headers_mut().insert(name, value);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    async fn text(response: Response<SiteBody>) -> String {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_policy_allows_the_style_that_the_page_has() {
+        let response = not_found();
+        let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+        let length = response.headers()[CONTENT_LENGTH].to_str().unwrap().to_owned();
+        let html = text(response).await;
+        let (_, rest) = html.split_once("<style>").unwrap();
+        let (style, _) = rest.split_once("</style>").unwrap();
+        let hash = STANDARD.encode(Sha256::digest(style));
+        assert!(policy.contains(&format!("style-src 'sha256-{hash}'")), "{policy}");
+        assert_eq!(length, html.len().to_string());
+    }
+
+    #[tokio::test]
+    async fn words_between_backticks_are_code_and_nothing_else_is_markup() {
+        let html = text(page(StatusCode::NOT_FOUND, "<b>", "one `<two>` & three")).await;
+        assert!(html.contains("one <code>&#60;two&#62;</code> &#38; three"), "{html}");
+        assert!(html.contains("<h1>&#60;b&#62;</h1>") && html.contains("<title>&#60;b&#62;</title>"), "{html}");
+    }
 }

@@ -1,8 +1,7 @@
 //! The device-flow login: the client starts it and polls, the person answers elsewhere.
 //!
-//! [`start`] and [`poll`] are the client's endpoints; [`page`] is where the person answers for the local kind.
+//! [`start`] and [`poll`] are the client's endpoints; [`crate::pages::device`] is where the person answers for the local kind.
 
-pub mod page;
 mod poll;
 mod start;
 

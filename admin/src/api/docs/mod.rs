@@ -1,36 +1,30 @@
-//! What the API says of itself: `/openapi.json`, `/docs` and `/`.
+//! What the API says of itself to programs: `/openapi.json` and `/`.
 //!
-//! [`document`] completes what the handlers' attributes say, with [`operation`] and [`headers`]; [`render`] makes the
-//! readable page of it.
+//! [`document`] completes what the handlers' attributes say, with [`operation`] and [`headers`]. The page that people read is
+//! [`crate::pages::docs`].
 
 pub mod document;
 mod headers;
 mod operation;
-mod render;
-
-use std::sync::Arc;
 
 use axum::{
     Extension,
     extract::State,
-    http::{HeaderName, StatusCode, header},
-    response::Response,
+    http::{HeaderName, header},
 };
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::{app::App, extract::Json, pages::page};
+use crate::{app::App, extract::Json};
 
-/// The API's description, made once at the start.
-pub struct Docs {
-    json: Bytes,
-    page: String,
-}
+/// The OpenAPI document, as JSON.
+#[derive(Clone)]
+pub struct OpenApiJson(Bytes);
 
-impl Docs {
-    /// From the completed document.
+impl OpenApiJson {
+    /// Writes the completed document, once for all requests.
     pub fn new(document: &Value) -> Self {
-        Self { json: document.to_string().into(), page: render::body(document) }
+        Self(document.to_string().into())
     }
 }
 
@@ -41,17 +35,8 @@ impl Docs {
         (status = 200, description = "The OpenAPI 3.1 document", content_type = "application/json", body = Object),
     ),
 )]
-pub async fn openapi(Extension(docs): Extension<Arc<Docs>>) -> ([(HeaderName, &'static str); 1], Bytes) {
-    ([(header::CONTENT_TYPE, "application/json")], docs.json.clone())
-}
-
-/// Describes this API as a page to read.
-#[utoipa::path(
-    get, path = "/docs", tag = "Documentation", security(()),
-    responses((status = 200, description = "The page", content_type = "text/html", body = String)),
-)]
-pub async fn docs(Extension(docs): Extension<Arc<Docs>>) -> Response {
-    page(StatusCode::OK, "The svc API", &docs.page)
+pub async fn openapi(Extension(document): Extension<OpenApiJson>) -> ([(HeaderName, &'static str); 1], Bytes) {
+    ([(header::CONTENT_TYPE, "application/json")], document.0)
 }
 
 /// Names the service and links to its documentation.

@@ -127,7 +127,7 @@ async fn send(app: &App, org: &Locked<Admin>, invite: &invites::Invite, url: &st
         sender: invite.invited_by.as_deref().unwrap_or_default(),
         url,
     };
-    app.mailer.send(&invite.email, invitation.letter()).await
+    app.mailer.send(&invite.email, &invitation).await
 }
 
 fn view(invite: invites::Invite) -> Invite {

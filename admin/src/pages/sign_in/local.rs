@@ -1,5 +1,6 @@
-//! The local kind: a login of the person's choice and the operator's secret.
+//! Signing in with a code host of the local kind: a login of the person's choice and the operator's secret.
 
+use askama::Template;
 use axum::{
     Extension,
     body::Body,
@@ -10,7 +11,7 @@ use axum::{
 use config::CodeHostKind;
 use serde::Deserialize;
 
-use super::{form_targets, reason, signed_in};
+use super::{begin_session, gated_origin};
 use crate::{
     app::App,
     auth::{
@@ -18,14 +19,15 @@ use crate::{
         session,
     },
     codehost::{self, SignedIn, local},
-    console::{OwnPath, Problem, paths},
+    console::{OwnPath, paths},
     error::ApiError,
     extract::read_body,
+    html,
     middleware::client::ClientAddress,
-    pages::{self, escape},
+    pages::PageError,
 };
 
-/// The page's form. Not `Debug`: it holds a secret.
+/// The fields of the form. Not `Debug`: it holds a secret.
 #[derive(Deserialize)]
 struct Form {
     #[serde(default)]
@@ -36,17 +38,28 @@ struct Form {
     return_to: String,
 }
 
-/// What the form sends.
-pub(in crate::console) async fn answer(
+/// The page with the form.
+#[derive(Template)]
+#[template(path = "sign_in/local.html")]
+struct SignInPage<'a> {
+    return_to: &'a str,
+    /// The host of the site that the person wants to see.
+    gated_host: Option<String>,
+    login: &'a str,
+    error: Option<&'a str>,
+}
+
+/// Signs the person in, or shows the form again with the reason why not.
+pub(in crate::pages) async fn submit(
     State(app): State<App>,
     Extension(ClientAddress(client)): Extension<ClientAddress>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, PageError> {
     if app.config.code_host.kind != CodeHostKind::Local {
         return Err(ApiError::not_found("page").into());
     }
-    // Else another site could sign a visitor in as somebody else, and read what they then leave here.
+    // Otherwise another site could sign a visitor in as somebody else, and read what they then publish here.
     if !session::is_consoles_own(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
@@ -57,7 +70,7 @@ pub(in crate::console) async fn answer(
     };
     let back = OwnPath::parse(&filled.return_to);
     let refused = |status, reason: &str| Ok(form(&app, status, &back, &filled.login, Some(reason)));
-    // Before the secret, so that a slip of the pen does not cost a guess.
+    // Checked before the secret, so that a typing mistake does not count as a guess.
     let identity = match local::identity(&filled.login) {
         Ok(identity) => identity,
         Err(invalid) => return refused(StatusCode::BAD_REQUEST, &format!("{invalid}.")),
@@ -73,32 +86,13 @@ pub(in crate::console) async fn answer(
     let mut tx = app.db.begin().await?;
     let person = SignedIn { identity, grant: None };
     let user = codehost::admit(&mut tx, &app.master_key, person, app.clock.now()).await?;
-    let answer = signed_in(&app, &mut tx, &user, &headers, &back).await?;
+    let answer = begin_session(&app, &mut tx, &user, &headers, &back).await?;
     tx.commit().await?;
     Ok(answer)
 }
 
-/// The page with the form.
+/// The sign-in page with `login` filled in, and with what was wrong with the last attempt.
 pub(super) fn form(app: &App, status: StatusCode, back: &OwnPath, login: &str, error: Option<&str>) -> Response {
-    let error = error.map(|e| format!("<p class=\"error\" role=\"alert\">{}</p>", escape(e))).unwrap_or_default();
-    let body = format!(
-        r#"<form method="post" action="{action}" class="narrow card">
-<h1>Sign in</h1>
-{reason}
-{error}
-<input type="hidden" name="return_to" value="{back}">
-<label for="login">Login name</label>
-<input id="login" name="login" value="{login}" maxlength="39" autocomplete="username" autocapitalize="none"
-  spellcheck="false" required autofocus>
-<label for="secret">Operator's secret</label>
-<input id="secret" name="secret" type="password" autocomplete="current-password" required>
-<p class="hint">Printed where svc was started, and in its <code>up.json</code>.</p>
-<button>Sign in</button>
-</form>"#,
-        action = paths::SIGN_IN,
-        reason = reason(back),
-        back = escape(back.as_str()),
-        login = escape(login),
-    );
-    pages::page_with_forms_to(form_targets(app, back).as_deref(), status, "Sign in", &body)
+    let page = SignInPage { return_to: back.as_str(), gated_host: back.gated_host(), login, error };
+    html::page_with_forms_to(gated_origin(app, back).as_deref(), status, &page)
 }

@@ -1,9 +1,10 @@
-//! `/device`: where a person answers a device flow of the local kind. Plain HTML, no script.
+//! `/device`: where a person answers a device flow of the local kind.
 //!
-//! The operator's secret is in the form, so that nobody can be tricked into answering by a link or another site.
+//! The form asks for the operator's secret, so that no link and no other site can make somebody answer.
 
 use std::net::IpAddr;
 
+use askama::Template;
 use axum::{Extension, body::Body, extract::State, http::StatusCode, response::Response};
 use config::CodeHostKind;
 use db::{device_grants, users};
@@ -16,8 +17,8 @@ use crate::{
     codehost::local,
     error::ApiError,
     extract::{Query, read_body},
+    html,
     middleware::client::ClientAddress,
-    pages::{escape, page},
 };
 
 /// The query of the link in `verification_uri_complete`.
@@ -29,7 +30,7 @@ pub struct Prefilled {
     user_code: String,
 }
 
-/// The page's form. It holds a secret, so it is not `Debug`.
+/// The fields of the form. They hold a secret, so it is not `Debug`.
 #[derive(Deserialize, ToSchema)]
 pub struct Form {
     /// The code that the client shows.
@@ -44,6 +45,24 @@ pub struct Form {
     /// The answer: `approve` or `deny`.
     #[serde(default)]
     decision: String,
+}
+
+/// The page with the form.
+#[derive(Template)]
+#[template(path = "device/form.html")]
+struct DevicePage<'a> {
+    user_code: &'a str,
+    login: &'a str,
+    error: Option<&'a str>,
+}
+
+/// The page after an answer that counted.
+#[derive(Template)]
+#[template(path = "device/answered.html")]
+struct AnsweredPage<'a> {
+    title: &'a str,
+    /// The login that was approved; none when the person denied.
+    login: Option<&'a str>,
 }
 
 /// Shows the page on which a person answers a device flow.
@@ -88,50 +107,49 @@ pub async fn answer(
         Err(_) => return Ok(form(StatusCode::BAD_REQUEST, "", "", Some("The form did not arrive whole."))),
     };
     Ok(match decide(&app, client, &filled).await? {
-        Decided::Approved(login) => {
-            done("You are signed in", &format!("Signed in as <strong>{}</strong>.", escape(&login)))
-        }
-        Decided::Denied => done("Sign-in denied", "The client that showed the code gets no access."),
-        Decided::Refused(status, reason) => form(status, &filled.user_code, &filled.login, Some(&reason)),
+        Decision::Approved(login) => answered("You are signed in", Some(&login)),
+        Decision::Denied => answered("Sign-in denied", None),
+        Decision::Refused(status, reason) => form(status, &filled.user_code, &filled.login, Some(&reason)),
     })
 }
 
-enum Decided {
+/// The outcome of a form that was sent.
+enum Decision {
     Approved(String),
     Denied,
     Refused(StatusCode, String),
 }
 
-impl Decided {
+impl Decision {
     fn invalid(reason: impl Into<String>) -> Self {
         Self::Refused(StatusCode::BAD_REQUEST, reason.into())
     }
 }
 
-async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decided, ApiError> {
-    // Before the secret, so that a slip of the pen does not cost a guess.
+async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decision, ApiError> {
+    // Checked before the secret, so that a typing mistake does not count as a guess.
     let Some(user_code) = local::read_user_code(&filled.user_code) else {
-        return Ok(Decided::invalid("The code is eight letters, like BCDF-GHJK; please check it."));
+        return Ok(Decision::invalid("The code is eight letters, like BCDF-GHJK; please check it."));
     };
-    let approving = match filled.decision.as_str() {
+    let is_approval = match filled.decision.as_str() {
         "approve" => true,
         "deny" => false,
-        _ => return Ok(Decided::invalid("Please choose one of the two buttons.")),
+        _ => return Ok(Decision::invalid("Please choose one of the two buttons.")),
     };
     let identity = match local::identity(&filled.login) {
-        Ok(identity) if approving => Some(identity),
-        Err(invalid) if approving => return Ok(Decided::invalid(format!("{invalid}."))),
+        Ok(identity) if is_approval => Some(identity),
+        Err(invalid) if is_approval => return Ok(Decision::invalid(format!("{invalid}."))),
         _ => None,
     };
 
     match operator::guess(app, client, &filled.secret).await {
         Guess::Right => {}
         Guess::Wrong => {
-            return Ok(Decided::Refused(StatusCode::FORBIDDEN, "The operator's secret is wrong.".to_owned()));
+            return Ok(Decision::Refused(StatusCode::FORBIDDEN, "The operator's secret is wrong.".to_owned()));
         }
         Guess::TooMany => {
             let reason = "Too many wrong secrets from your address; please try again in ten minutes.";
-            return Ok(Decided::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
+            return Ok(Decision::Refused(StatusCode::TOO_MANY_REQUESTS, reason.to_owned()));
         }
     }
 
@@ -142,10 +160,10 @@ async fn decide(app: &App, client: IpAddr, filled: &Form) -> Result<Decided, Api
         None => None,
     };
     if !device_grants::answer(&mut tx, &user_code, user.as_ref(), now).await? {
-        return Ok(Decided::invalid("Nobody waits under this code: it has expired or was answered already."));
+        return Ok(Decision::invalid("Nobody waits under this code: it has expired or was answered already."));
     }
     tx.commit().await?;
-    Ok(user.map_or(Decided::Denied, |user| Decided::Approved(user.vcs_login)))
+    Ok(user.map_or(Decision::Denied, |user| Decision::Approved(user.vcs_login)))
 }
 
 fn require_local(app: &App) -> Result<(), ApiError> {
@@ -155,33 +173,10 @@ fn require_local(app: &App) -> Result<(), ApiError> {
     }
 }
 
-fn done(title: &str, sentence: &str) -> Response {
-    let body =
-        format!("<div class=\"narrow\"><h1>{}</h1><p>{sentence} You can close this page.</p></div>", escape(title));
-    page(StatusCode::OK, title, &body)
+fn answered(title: &str, login: Option<&str>) -> Response {
+    html::page(StatusCode::OK, &AnsweredPage { title, login })
 }
 
 fn form(status: StatusCode, user_code: &str, login: &str, error: Option<&str>) -> Response {
-    let error = error.map(|e| format!("<p class=\"error\" role=\"alert\">{}</p>", escape(e))).unwrap_or_default();
-    let body = format!(
-        r#"<form method="post" action="/device" class="narrow">
-<h1>Sign a device in</h1>
-<p>A program on one of your machines shows a code and waits. Approve only a code that you asked for yourself.</p>
-{error}
-<label for="user_code">Code</label>
-<input class="code" id="user_code" name="user_code" value="{user_code}" placeholder="XXXX-XXXX" maxlength="20"
-  autocomplete="off" autocapitalize="characters" spellcheck="false" required>
-<label for="login">Login name</label>
-<input id="login" name="login" value="{login}" maxlength="39" autocomplete="username" autocapitalize="none"
-  spellcheck="false">
-<label for="secret">Operator's secret</label>
-<input id="secret" name="secret" type="password" autocomplete="current-password" required>
-<p class="hint">Printed where svc was started, and in its <code>up.json</code>.</p>
-<button name="decision" value="approve">Approve</button>
-<button name="decision" value="deny" class="quiet">Deny</button>
-</form>"#,
-        user_code = escape(user_code),
-        login = escape(login),
-    );
-    page(status, "Sign a device in", &body)
+    html::page(status, &DevicePage { user_code, login, error })
 }

@@ -1,4 +1,4 @@
-//! Ending sessions: this browser's, another of the person's, or all of them at once.
+//! Ending sessions: this browser's, another one of the person's, or all of them.
 
 use axum::{
     body::Body,
@@ -9,7 +9,7 @@ use axum::{
 use db::sessions;
 use serde::Deserialize;
 
-use super::{OwnPath, Problem, sign_in};
+use super::{PageError, sign_in};
 use crate::{
     app::App,
     auth::{
@@ -17,58 +17,64 @@ use crate::{
         cookies::{self, SESSION},
         session,
     },
+    console::OwnPath,
     extract::read_body,
-    pages,
+    html,
 };
 
+/// The fields of all three forms; each form sends those that it needs.
 #[derive(Default, Deserialize)]
 struct Form {
-    /// The session to end.
+    /// The id of the session to end.
     #[serde(default)]
     session: String,
-    /// Set when the person wants to come back here as somebody else.
+    /// The page to return to; set when the person wants to sign in as somebody else.
     return_to: Option<String>,
 }
 
-/// Ends this browser's session. Works without one as well: who is signed out is signed out.
-pub(super) async fn here(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+/// Ends this browser's session. Without a session the answer is the same.
+pub(super) async fn this_browser(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, PageError> {
     if !session::is_consoles_own(&app, &Method::POST, &headers) {
         return Ok(session::foreign_form());
     }
-    let form = read(body).await?;
+    let form = read_form(body).await?;
     if let Some(secret) = cookies::secret(&headers, SESSION) {
         sessions::end_by_secret(&app.db, &secret.hash()).await?;
     }
     let next = match form.return_to {
-        Some(back) => format!("{}{}", app.console.origin(), sign_in::again(&OwnPath::parse(&back), true)),
+        Some(back) => format!("{}{}", app.console.origin(), sign_in::sign_in_path(&OwnPath::parse(&back), true)),
         None => app.console.url(&OwnPath::home()),
     };
-    Ok(leaving(&next))
+    Ok(signed_out(&next))
 }
 
 /// Ends all of the person's sessions, and their visits to gated sites.
-pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Result<Response, Problem> {
+pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Result<Response, PageError> {
     let mut tx = app.db.begin().await?;
     let change = sessions::end_all(&mut tx, &person.user.id, app.clock.now()).await?;
     tx.commit().await?;
     app.edges.apply(change).await;
-    Ok(leaving(&app.console.url(&OwnPath::home())))
+    Ok(signed_out(&app.console.url(&OwnPath::home())))
 }
 
 /// Ends one of the person's sessions.
-pub(super) async fn elsewhere(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, Problem> {
-    if let Ok(id) = read(body).await?.session.parse() {
+pub(super) async fn one_session(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, PageError> {
+    if let Ok(id) = read_form(body).await?.session.parse() {
         sessions::end(&app.db, &person.user.id, &id).await?;
     }
-    Ok(pages::see_other(&app.console.url(&OwnPath::home())))
+    Ok(html::see_other(&app.console.url(&OwnPath::home())))
 }
 
-async fn read(body: Body) -> Result<Form, Problem> {
+async fn read_form(body: Body) -> Result<Form, PageError> {
     Ok(serde_urlencoded::from_bytes(&read_body(body).await?).unwrap_or_default())
 }
 
-fn leaving(location: &str) -> Response {
-    let mut answer = pages::see_other(location);
+fn signed_out(location: &str) -> Response {
+    let mut answer = html::see_other(location);
     answer.headers_mut().append(header::SET_COOKIE, cookies::clear(SESSION));
     answer
 }

@@ -1,0 +1,308 @@
+//! `/docs`: the OpenAPI document as a page, with every operation and schema.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{Extension, http::StatusCode, response::Response};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::html;
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+/// The tags that come first, in this order.
+const FIRST_TAGS: [&str; 4] = ["Health and identity", "Device-flow login", "Tokens", "Projects"];
+
+/// The page, rendered once at the start.
+pub struct ReferencePage(Bytes);
+
+impl ReferencePage {
+    /// Renders the completed OpenAPI document.
+    pub fn new(document: &Value) -> askama::Result<Self> {
+        Reference::read(document).render().map(|html| Self(html.into()))
+    }
+}
+
+/// The OpenAPI document as a page for people.
+#[utoipa::path(
+    get, path = "/docs", tag = "Documentation", security(()),
+    responses((status = 200, description = "A page", content_type = "text/html", body = String)),
+)]
+pub async fn show(Extension(page): Extension<Arc<ReferencePage>>) -> Response {
+    html::rendered(StatusCode::OK, page.0.clone())
+}
+
+/// What the page shows of the document.
+#[derive(Template)]
+#[template(path = "docs.html")]
+struct Reference<'d> {
+    title: &'d str,
+    paragraphs: Vec<&'d str>,
+    sections: Vec<Section<'d>>,
+    schemas: Vec<Schema<'d>>,
+}
+
+/// The operations of one tag.
+struct Section<'d> {
+    tag: &'d str,
+    operations: Vec<Operation<'d>>,
+}
+
+struct Operation<'d> {
+    method: String,
+    path: &'d str,
+    is_public: bool,
+    summary: &'d str,
+    /// The description, when it says more than the summary.
+    description: Option<&'d str>,
+    parameters: Vec<Parameter<'d>>,
+    bodies: Vec<Body<'d>>,
+    responses: Vec<Answer<'d>>,
+}
+
+struct Parameter<'d> {
+    name: &'d str,
+    /// Where it stands in the request: `path`, `query` or `header`.
+    place: &'d str,
+    meaning: &'d str,
+}
+
+struct Body<'d> {
+    media_type: &'d str,
+    kind: Vec<Word<'d>>,
+}
+
+struct Answer<'d> {
+    status: &'d str,
+    meaning: &'d str,
+    kind: Vec<Word<'d>>,
+}
+
+struct Schema<'d> {
+    name: &'d str,
+    description: Option<&'d str>,
+    parts: Vec<Part<'d>>,
+}
+
+/// A schema, or one of those that a schema combines.
+struct Part<'d> {
+    kind: Vec<Word<'d>>,
+    fields: Vec<Field<'d>>,
+}
+
+struct Field<'d> {
+    name: &'d str,
+    kind: Vec<Word<'d>>,
+    meaning: &'d str,
+}
+
+/// A piece of a type in words, such as "list of", `Project`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word<'d> {
+    /// The name of a schema.
+    Schema(&'d str),
+    /// A value that is taken literally.
+    Value(&'d str),
+    Text(&'d str),
+}
+
+impl<'d> Reference<'d> {
+    fn read(document: &'d Value) -> Self {
+        let operations = operations(document);
+        let mut tags: Vec<&str> = Vec::new();
+        for tag in FIRST_TAGS.into_iter().chain(operations.iter().map(|(tag, _)| *tag)) {
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        let mut sections: Vec<Section<'d>> =
+            tags.into_iter().map(|tag| Section { tag, operations: Vec::new() }).collect();
+        for (tag, operation) in operations {
+            if let Some(section) = sections.iter_mut().find(|section| section.tag == tag) {
+                section.operations.push(operation);
+            }
+        }
+        sections.retain(|section| !section.operations.is_empty());
+        Self {
+            title: text(&document["info"]["title"]),
+            paragraphs: text(&document["info"]["description"]).split("\n\n").collect(),
+            sections,
+            schemas: entries(&document["components"]["schemas"])
+                .map(|(name, schema)| Schema::read(name, schema))
+                .collect(),
+        }
+    }
+}
+
+/// Every operation with its tag, in the document's order.
+fn operations(document: &Value) -> Vec<(&str, Operation<'_>)> {
+    let mut all = Vec::new();
+    for (path, item) in entries(&document["paths"]) {
+        for method in METHODS {
+            if let Some(described) = item.get(method) {
+                let tag = described["tags"][0].as_str().unwrap_or("Other");
+                all.push((tag, Operation::read(document, method, path, described)));
+            }
+        }
+    }
+    all
+}
+
+impl<'d> Operation<'d> {
+    fn read(document: &'d Value, method: &str, path: &'d str, described: &'d Value) -> Self {
+        let summary = text(&described["summary"]);
+        let description = text(&described["description"]);
+        let parameters = described["parameters"].as_array().into_iter().flatten().map(|parameter| Parameter {
+            name: text(&parameter["name"]),
+            place: text(&parameter["in"]),
+            meaning: text(&parameter["description"]),
+        });
+        let bodies = entries(&described["requestBody"]["content"])
+            .map(|(media_type, content)| Body { media_type, kind: type_of(&content["schema"]) });
+        let responses = entries(&described["responses"]).map(|(status, response)| {
+            let response = resolve(document, response);
+            let content = entries(&response["content"]).next();
+            Answer {
+                status,
+                meaning: text(&response["description"]),
+                kind: content.map(|(_, content)| type_of(&content["schema"])).unwrap_or_default(),
+            }
+        });
+        Self {
+            method: method.to_uppercase(),
+            path,
+            is_public: described.get("security").is_some(),
+            summary,
+            description: Some(description).filter(|text| !text.is_empty() && *text != summary),
+            parameters: parameters.collect(),
+            bodies: bodies.collect(),
+            responses: responses.collect(),
+        }
+    }
+}
+
+impl<'d> Schema<'d> {
+    fn read(name: &'d str, schema: &'d Value) -> Self {
+        let parts = schema["allOf"].as_array().map_or(std::slice::from_ref(schema), Vec::as_slice);
+        let parts = parts.iter().map(|part| Part {
+            kind: type_of(part),
+            fields: entries(&part["properties"])
+                .map(|(name, field)| Field { name, kind: type_of(field), meaning: text(&field["description"]) })
+                .collect(),
+        });
+        Self { name, description: schema["description"].as_str(), parts: parts.collect() }
+    }
+}
+
+/// The type that a schema describes, in a few words.
+fn type_of(schema: &Value) -> Vec<Word<'_>> {
+    if let Some(name) = schema["$ref"].as_str().and_then(|target| target.rsplit('/').next()) {
+        return vec![Word::Schema(name)];
+    }
+    for key in ["oneOf", "anyOf", "allOf"] {
+        if let Some(choices) = schema[key].as_array() {
+            return either(choices.iter().map(type_of));
+        }
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return either(values.iter().map(|value| vec![Word::Value(text(value))]));
+    }
+    match &schema["type"] {
+        Value::String(kind) if kind == "array" => {
+            let mut words = vec![Word::Text("list of ")];
+            words.extend(type_of(&schema["items"]));
+            words
+        }
+        Value::String(kind) => vec![Word::Text(kind)],
+        Value::Array(kinds) => either(kinds.iter().map(|kind| vec![Word::Text(text(kind))])),
+        _ => Vec::new(),
+    }
+}
+
+/// The choices, without those that say nothing, with "or" between them.
+fn either<'d>(choices: impl Iterator<Item = Vec<Word<'d>>>) -> Vec<Word<'d>> {
+    let mut words = Vec::new();
+    for choice in choices.filter(|choice| !choice.is_empty()) {
+        if !words.is_empty() {
+            words.push(Word::Text(" or "));
+        }
+        words.extend(choice);
+    }
+    words
+}
+
+fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
+    let target = value["$ref"].as_str().and_then(|target| target.strip_prefix('#'));
+    target.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
+}
+
+fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn types_are_said_in_words() {
+        let schema = json!({
+            "oneOf": [
+                { "type": "array", "items": { "$ref": "#/components/schemas/Project" } },
+                {},
+                { "enum": ["a", "b"] },
+                { "type": ["string", "null"] },
+            ]
+        });
+        let or = Word::Text(" or ");
+        let expected = [
+            Word::Text("list of "),
+            Word::Schema("Project"),
+            or,
+            Word::Value("a"),
+            or,
+            Word::Value("b"),
+            or,
+            Word::Text("string"),
+            or,
+            Word::Text("null"),
+        ];
+        assert_eq!(type_of(&schema), expected);
+    }
+
+    #[test]
+    fn the_document_is_escaped() {
+        let operation = json!({
+            "tags": ["<tag>"], "summary": "Gets `<x>`", "security": [{}],
+            "parameters": [{ "name": "<n>", "in": "query", "description": "a & b" }],
+            "responses": { "200": { "$ref": "#/components/responses/Fine" } },
+        });
+        let document = json!({
+            "info": { "title": "T", "description": "One\n\nTwo" },
+            "paths": { "/a/{b}": { "get": operation } },
+            "components": {
+                "responses": { "Fine": { "description": "fine", "content": { "text/plain": { "schema": { "type": "string" } } } } },
+                "schemas": { "Thing": { "properties": { "f": { "type": "boolean", "description": "`yes`" } } } },
+            },
+        });
+        let html = Reference::read(&document).render().unwrap();
+        for part in [
+            "<p>One</p>\n<p>Two</p>",
+            "<h2>&#60;tag&#62;</h2>",
+            "<span class=\"method\">GET</span> /a/{b}</h3>",
+            "<p>Gets <code>&#60;x&#62;</code> <em>No token needed.</em></p>",
+            "<tr><td><code>&#60;n&#62;</code></td><td>query</td><td>a &#38; b</td></tr>",
+            "<tr><td>200</td><td>fine</td><td>string</td></tr>",
+            "<h3 class=\"schema\" id=\"Thing\">Thing</h3>",
+            "<tr><td><code>f</code></td><td>boolean</td><td><code>yes</code></td></tr>",
+        ] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+    }
+}

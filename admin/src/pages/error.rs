@@ -1,0 +1,30 @@
+//! An error as a page.
+
+use axum::{
+    http::header,
+    response::{IntoResponse, Response},
+};
+
+use crate::{error::ApiError, html};
+
+/// An [`ApiError`] that a person sees as a page.
+#[derive(Debug)]
+pub struct PageError(ApiError);
+
+impl<E: Into<ApiError>> From<E> for PageError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let mut page = html::message(self.0.code().status(), "That did not work", self.0.message());
+        // The API's answer is made for what making it does: it writes the log line, and it says when to try again.
+        let answer = self.0.into_response();
+        if let Some(wait) = answer.headers().get(header::RETRY_AFTER) {
+            page.headers_mut().insert(header::RETRY_AFTER, wait.clone());
+        }
+        page
+    }
+}

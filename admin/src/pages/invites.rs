@@ -1,0 +1,102 @@
+//! `/invites/:token`: where an invite's link leads. Reading the page changes nothing, so that a mail program that opens
+//! links ahead of its reader does not use the invite up; joining takes a press of the button.
+
+use askama::Template;
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use domain::OrgName;
+use time::Date;
+
+use super::{PageError, with_article};
+use crate::{
+    api::invites::{join, preview},
+    app::App,
+    auth::WebUser,
+    console::{OwnPath, paths},
+    extract::Path,
+    html,
+    middleware::{
+        client::ClientAddress,
+        rate_limit::{self, Bucket},
+    },
+};
+
+/// The page of an invite: what it is for, and how to accept it.
+#[derive(Template)]
+#[template(path = "invites/invite.html")]
+struct InvitePage<'a> {
+    org: &'a OrgName,
+    /// The display name and the name, as far as they differ.
+    org_title: &'a str,
+    sender: Option<&'a str>,
+    role: &'a str,
+    until: Date,
+    token: &'a str,
+    /// The path of this page.
+    path: &'a str,
+    /// The login of the person who is signed in.
+    login: Option<&'a str>,
+    /// The address of the sign-in page, for everybody else.
+    sign_in: &'a str,
+}
+
+/// The page for somebody who has just joined.
+#[derive(Template)]
+#[template(path = "invites/joined.html")]
+struct JoinedPage<'a> {
+    org: &'a OrgName,
+    title: &'a str,
+    role: &'a str,
+}
+
+/// Shows the invite. Changes nothing.
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    Path(token): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, PageError> {
+    // Tokens cannot be guessed; each guess still costs a query.
+    app.rate_limits.count(Bucket::Public, &rate_limit::subject(client)).await.check()?;
+    let Some(invite) = preview(&app, &token).await? else { return Ok(invite_ended()) };
+    let person = WebUser::find(&app, &headers).await?;
+    let org = &invite.org;
+    let org_title = invite.display_name.as_ref().map_or_else(|| org.to_string(), |shown| format!("{shown} ({org})"));
+    let path = format!("{}/{token}", paths::INVITES);
+    let page = InvitePage {
+        org,
+        org_title: &org_title,
+        sender: invite.invited_by.as_deref(),
+        role: with_article(invite.role.into()),
+        until: invite.expires_at.as_datetime().date(),
+        token: &token,
+        path: &path,
+        login: person.as_ref().map(|person| &*person.user.vcs_login),
+        sign_in: &app.console.sign_in(&OwnPath::parse(&path)),
+    };
+    Ok(html::page(StatusCode::OK, &page))
+}
+
+/// Accepts the invite for the person who is signed in.
+pub(super) async fn accept(
+    State(app): State<App>,
+    person: WebUser,
+    Path(token): Path<String>,
+) -> Result<Response, PageError> {
+    if preview(&app, &token).await?.is_none() {
+        return Ok(invite_ended());
+    }
+    let (org, propagation) = join(&app, &person.into_caller(), &token).await?;
+    let title = org.display_name.as_ref().map_or_else(|| org.name.to_string(), ToString::to_string);
+    let page = JoinedPage { org: &org.name, title: &title, role: with_article(org.role) };
+    Ok((propagation, html::page(StatusCode::OK, &page)).into_response())
+}
+
+fn invite_ended() -> Response {
+    let sentence = "It was accepted or withdrawn, or its 14 days are over. Ask whoever sent it for a new one.";
+    html::message(StatusCode::NOT_FOUND, "This invite is over", sentence)
+}

@@ -1,0 +1,69 @@
+//! The pages that people see: the console's, the device flow's and the API's documentation, one file or folder each.
+//!
+//! Not here: what programs ask ([`crate::api`]); the headers, layout and stylesheet of every page ([`crate::html`]); the
+//! markup, which is in `admin/templates`. Start with [`router`], the console's routes; [`device`] and [`docs`] are served
+//! at the API's host and stand in [`crate::router`]'s index.
+//!
+//! The console's host also answers the API under `/api`, for pages that are signed in by cookie: browsers send the cookie
+//! to that host alone, so the API has to be there, and no other origin needs to be let in by CORS.
+
+pub mod device;
+pub mod docs;
+mod error;
+mod gate;
+mod home;
+mod invites;
+mod sign_in;
+mod sign_out;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderName, StatusCode, uri::PathAndQuery},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse as _, Redirect, Response},
+    routing::{get, post},
+};
+use domain::role::Role;
+
+pub use self::error::PageError;
+use crate::{app::App, console::paths, html};
+
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Every page of the console.
+pub fn router(app: &App) -> Router<App> {
+    Router::new()
+        .route(paths::HOME, get(home::show))
+        .route(paths::SIGN_IN, get(sign_in::show).post(sign_in::local::submit))
+        .route(paths::BEGIN, get(sign_in::code_host::begin))
+        .route(paths::CALLBACK, get(sign_in::code_host::finish))
+        .route(paths::SIGN_OUT, post(sign_out::this_browser))
+        .route(paths::SIGN_OUT_EVERYWHERE, post(sign_out::everywhere))
+        .route(paths::END_SESSION, post(sign_out::one_session))
+        .route(paths::GATE, get(gate::admit))
+        .route(&format!("{}/{{token}}", paths::INVITES), get(invites::show).post(invites::accept))
+        .fallback(async || html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address."))
+        .method_not_allowed_fallback(async || {
+            html::message(StatusCode::METHOD_NOT_ALLOWED, "Not like this", "This page cannot be used that way.")
+        })
+        .layer(from_fn_with_state(app.clone(), require_https))
+}
+
+/// Middleware: redirects requests that reached the edge without TLS, because these pages take secrets and set cookies.
+async fn require_https(State(app): State<App>, request: Request, next: Next) -> Response {
+    if request.headers().get(X_FORWARDED_PROTO).is_none_or(|proto| proto != "http") {
+        return next.run(request).await;
+    }
+    let path = request.uri().path_and_query().map(PathAndQuery::as_str).filter(|path| path.starts_with('/'));
+    Redirect::permanent(&format!("{}{}", app.console.origin(), path.unwrap_or(paths::HOME))).into_response()
+}
+
+/// The role as the end of a sentence that begins with "you are".
+fn with_article(role: Role) -> &'static str {
+    match role {
+        Role::Member => "a member",
+        Role::Admin => "an admin",
+        Role::Owner => "an owner",
+    }
+}

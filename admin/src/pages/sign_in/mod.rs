@@ -1,0 +1,86 @@
+//! `/sign-in`: at the code host ([`code_host`]), or with the operator's secret ([`local`]).
+//!
+//! Either ends in a new session in the browser in which the person has proved who they are, and leads back to the page of
+//! the console that they came from.
+
+pub(super) mod code_host;
+pub(super) mod local;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::Response,
+};
+use config::CodeHostKind;
+use db::users::User;
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use super::PageError;
+use crate::{
+    app::App,
+    auth::{WebUser, session},
+    console::{OwnPath, paths, with_back},
+    extract::Query,
+    html,
+};
+
+/// The query of links to the sign-in page.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SignInQuery {
+    /// The page to go to afterwards.
+    #[serde(default)]
+    return_to: String,
+    /// Present when the person wants to sign in with another account than the session or the code host has.
+    switch: Option<String>,
+}
+
+/// Shows the sign-in page, or leads on when the person is signed in.
+pub(super) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Query(query): Query<SignInQuery>,
+) -> Result<Response, PageError> {
+    let back = OwnPath::parse(&query.return_to);
+    if query.switch.is_none() && WebUser::find(&app, &headers).await?.is_some() {
+        return Ok(html::see_other(&app.console.url(&back)));
+    }
+    Ok(match app.config.code_host.kind {
+        CodeHostKind::Local => local::form(&app, StatusCode::OK, &back, "", None),
+        CodeHostKind::Github if app.config.code_host.client_secret.is_empty() => html::message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Not set up yet",
+            "Signing in here needs `code_host.client_secret`, which the operator has not set. Until then \
+             `svc login` signs you in.",
+        ),
+        CodeHostKind::Github => code_host::offer(&app, &back, query.switch.is_some()),
+    })
+}
+
+/// Begins a session for `user` in this browser, and answers with the redirect to `back`.
+async fn begin_session(
+    app: &App,
+    conn: &mut PgConnection,
+    user: &User,
+    headers: &HeaderMap,
+    back: &OwnPath,
+) -> Result<Response, PageError> {
+    let cookie = session::begin(conn, app, user, headers).await?;
+    let mut answer = html::see_other(&app.console.url(back));
+    answer.headers_mut().append(header::SET_COOKIE, cookie);
+    Ok(answer)
+}
+
+/// The site's origin, when the sign-in form leads through a site's gate in the end: browsers apply the page's policy to
+/// the redirects after a form as well.
+fn gated_origin(app: &App, back: &OwnPath) -> Option<String> {
+    let host = back.gated_host()?;
+    let is_name = host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+    is_name.then(|| app.console.site_origin(&host))
+}
+
+/// The path of the sign-in page, which leads to `back` afterwards; with `switch`, for another account.
+pub(super) fn sign_in_path(back: &OwnPath, switch: bool) -> String {
+    let path = with_back(paths::SIGN_IN, back);
+    if switch { format!("{path}&switch=1") } else { path }
+}
