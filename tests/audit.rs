@@ -5,19 +5,19 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::world::{
     Actor, Site, World,
-    answer::{id, keys, timestamp},
+    answer::{assert_keys, parse_id, parse_timestamp},
 };
 
 /// The entries, oldest first.
 async fn entries(actor: &Actor, path: &str) -> Vec<Value> {
     let log = actor.get(path).await.ok();
-    keys(&log, "entries next_cursor");
+    assert_keys(&log, "entries next_cursor");
     let mut entries = log["entries"].as_array().unwrap().clone();
     for entry in &entries {
-        keys(entry, "id created_at action actor org project detail");
-        keys(&entry["actor"], "kind name token");
-        id(&entry["id"], "aud_");
-        timestamp(&entry["created_at"]);
+        assert_keys(entry, "id created_at action actor org project detail");
+        assert_keys(&entry["actor"], "kind name token");
+        parse_id(&entry["id"], "aud_");
+        parse_timestamp(&entry["created_at"]);
         assert!(entry["detail"].is_object(), "{entry}");
     }
     assert!(entries.is_sorted_by(|newer, older| newer["id"].as_str() > older["id"].as_str()), "{entries:#?}");
@@ -104,7 +104,7 @@ async fn an_entry_outlives_whom_and_what_it_is_about() {
     assert_eq!((told[0].0, &told[0].1["name"]), ("project.create", &json!("org-member")));
     assert_eq!((told[1].0, &told[1].1["kind"]), ("deployment.upload", &json!("deploy_token")));
     assert_eq!(told[1].1["name"], "ci");
-    id(&told[1].1["token"], "tok_");
+    parse_id(&told[1].1["token"], "tok_");
     assert_eq!((told[2].0, &told[2].1["name"]), ("project.delete", &json!("org-owner")));
 
     // A later project of the same name has a log of its own.

@@ -1,4 +1,4 @@
-//! `CONTRIBUTING.md` shows the code as it is.
+//! The code that `CONTRIBUTING.md` quotes is the code as it is.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::{
     stubs::codehost::{CLIENT_ID, CodeHost, DEVICE_CODE, Step},
     world::{
         Actor, OPERATOR_SECRET, World,
-        answer::{Answer, keys, secret},
+        answer::{Answer, assert_keys, parse_secret},
         form::Form,
     },
 };
@@ -47,7 +47,7 @@ async fn local_flow_ends_in_a_cli_token_that_is_given_once() {
 
     let mut device = start(&client).await;
     device.as_object_mut().unwrap().remove("verification_uri_complete");
-    keys(&device, "device_code user_code verification_uri expires_in interval");
+    assert_keys(&device, "device_code user_code verification_uri expires_in interval");
     assert!(device["expires_in"].as_u64().unwrap() >= 60);
     assert!(device["interval"].as_u64().unwrap() >= 1);
     poll(&client, &device).await.assert_error(400, "authorization_pending");
@@ -55,8 +55,8 @@ async fn local_flow_ends_in_a_cli_token_that_is_given_once() {
     answer_on_page(&world, &device, "ada", OPERATOR_SECRET, "approve").await.assert_status(200);
     let_interval_pass(&world).await;
     let authorized = poll(&client, &device).await.ok();
-    keys(&authorized, "token");
-    let me = client.with_token(&secret(&authorized["token"])).get("/me").await.ok();
+    assert_keys(&authorized, "token");
+    let me = client.with_token(&parse_secret(&authorized["token"])).get("/me").await.ok();
     assert_eq!(me["vcs_login"], "ada");
     assert_eq!(me["token_kind"], "cli");
 
@@ -79,7 +79,7 @@ async fn local_page_wants_the_operators_secret() {
     let client = world.nobody();
     let device = start(&client).await;
     let refused = answer_on_page(&world, &device, "ada", "a guess", "approve").await;
-    assert!(refused.status.is_client_error(), "{}", refused.status);
+    assert_eq!(refused.status, 403, "{}", refused.text());
     poll(&client, &device).await.assert_error(400, "authorization_pending");
 }
 
@@ -103,7 +103,7 @@ async fn an_expired_code_stays_expired() {
     poll(&client, &device).await.assert_error(400, "expired_token");
     // Approving it now must not revive it.
     let late = answer_on_page_directly(&world, &device).await;
-    assert!(late.status.is_client_error(), "{}", late.status);
+    assert_eq!(late.status, 400, "{}", late.text());
     let_interval_pass(&world).await;
     poll(&client, &device).await.assert_error(400, "expired_token");
 }
@@ -209,7 +209,7 @@ async fn github_flow_passes_every_state_on() {
     poll(&client, &device).await.assert_error(502, "code_host_error");
     let_interval_pass(&world).await;
     host.set(Step::Approved);
-    let token = secret(&poll(&client, &device).await.ok()["token"]);
+    let token = parse_secret(&poll(&client, &device).await.ok()["token"]);
     let me = client.with_token(&token).get("/me").await.ok();
     assert_eq!(me["vcs_id"], "583231");
     assert_eq!(me["vcs_login"], "octocat");
@@ -240,7 +240,7 @@ async fn github_account_is_known_again_after_it_was_renamed() {
     for (login, email) in [("ada", None), ("ada-lovelace", Some("ada@lovelace.example"))] {
         host.sign_in(42, login, email);
         let device = start(&client).await;
-        let token = secret(&poll(&client, &device).await.ok()["token"]);
+        let token = parse_secret(&poll(&client, &device).await.ok()["token"]);
         accounts.push(client.with_token(&token).get("/me").await.ok());
     }
     assert_eq!(accounts[0]["id"], accounts[1]["id"]);

@@ -54,5 +54,5 @@ mod tokens;
 mod transfer;
 mod world;
 
-/// How long the platform may take over what it does in the background. Bounds a hang; asserts no speed.
+/// The time after which a test gives up waiting for work in the background. It bounds a hang and asserts no speed.
 const BACKGROUND: std::time::Duration = std::time::Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The master key is exchanged for another one while the programs run.
+//! Rotation of the master key while the programs run.
 
 use std::{
     path::{Path, PathBuf},

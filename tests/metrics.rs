@@ -1,4 +1,4 @@
-//! Metrics: on listeners of their own, of both programs; they count, and say nothing of people.
+//! Metrics of both programs, on listeners of their own: they hold counts, and nothing about people.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Deployments do not break tabs that are open: a fingerprinted asset outlives the deployment that brought it.
+//! Open tabs: a fingerprinted asset is served after the deployment that brought it was replaced.
 
 use serde_json::json;
 

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::world::{
     Site, World,
-    answer::{id, keys, timestamp},
+    answer::{assert_keys, parse_id, parse_timestamp},
 };
 
 fn assert_project(project: &Value) {
-    keys(project, "id name org url active_deployment_id expires_at created_at");
-    id(&project["id"], "prj_");
-    timestamp(&project["created_at"]);
+    assert_keys(project, "id name org url active_deployment_id expires_at created_at");
+    parse_id(&project["id"], "prj_");
+    parse_timestamp(&project["created_at"]);
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_new_project_has_an_address_and_nothing_on_it() {
     assert_eq!(project["expires_at"], Value::Null);
 
     let detail = ada.project("engine").await;
-    keys(&detail, "id name org url active_deployment_id expires_at created_at deployments domains access repo");
+    assert_keys(&detail, "id name org url active_deployment_id expires_at created_at deployments domains access repo");
     assert_eq!(detail["id"], project["id"]);
     assert_eq!(detail["deployments"], json!([]));
     assert_eq!(detail["domains"], json!([]));
@@ -127,7 +127,7 @@ async fn projects_are_listed_newest_first_and_paged() {
     ada.share(&Site::page("shared"), 1).await;
 
     let list = ada.get("/projects").await.ok();
-    keys(&list, "projects next_cursor");
+    assert_keys(&list, "projects next_cursor");
     let names = |list: &Value| -> Vec<String> {
         list["projects"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
     };

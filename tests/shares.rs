@@ -8,7 +8,7 @@ use crate::{
     BACKGROUND,
     world::{
         Actor, Site, World,
-        answer::{id, keys, timestamp},
+        answer::{assert_keys, parse_id, parse_timestamp},
         eventually,
         site::gzip,
     },
@@ -22,7 +22,7 @@ fn now() -> i64 {
 
 async fn shares(actor: &Actor) -> Vec<Value> {
     let list = actor.get("/shares").await.ok();
-    keys(&list, "shares next_cursor");
+    assert_keys(&list, "shares next_cursor");
     list["shares"].as_array().unwrap().clone()
 }
 
@@ -32,9 +32,9 @@ async fn a_share_is_live_at_three_words_when_it_is_answered() {
     let ada = world.user("ada").await;
     let before = now();
     let share = ada.share(&Site::page("look"), 3).await;
-    keys(&share.body, "deployment_id url expires_at");
-    id(&share.body["deployment_id"], "dep_");
-    let expires_at = timestamp(&share.body["expires_at"]);
+    assert_keys(&share.body, "deployment_id url expires_at");
+    parse_id(&share.body["deployment_id"], "dep_");
+    let expires_at = parse_timestamp(&share.body["expires_at"]);
     assert!((before + 3 * DAY - 1..=now() + 3 * DAY + 1).contains(&expires_at));
 
     let host = share.url.strip_prefix("https://").unwrap();
@@ -47,7 +47,7 @@ async fn a_share_is_live_at_three_words_when_it_is_answered() {
     assert!(answer.header("x-robots-tag").contains("noindex"));
 
     let entry = &shares(&ada).await[0];
-    keys(entry, "name url project expires_at created_at files bytes protected");
+    assert_keys(entry, "name url project expires_at created_at files bytes protected");
     assert_eq!(entry["name"], words);
     assert_eq!(entry["url"], share.url);
     assert_eq!(entry["expires_at"], share.body["expires_at"]);
@@ -77,7 +77,7 @@ async fn ttl_is_1_to_30_days() {
     assert_eq!(shares(&ada).await.len(), 0);
     for (query, days) in [("", 7), ("?ttl=1", 1), ("?ttl=30", 30)] {
         let body = ada.post(&format!("/shares{query}")).upload(tarball.clone()).await.created();
-        let left = timestamp(&body["expires_at"]) - now();
+        let left = parse_timestamp(&body["expires_at"]) - now();
         assert!((left - days * DAY).abs() < 60, "{query}: {left}");
     }
 }

@@ -1,4 +1,4 @@
-//! SIGTERM: the edge ends, and nobody's request is lost.
+//! SIGTERM: the edge ends, and every request that it has begun is answered.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

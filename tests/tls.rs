@@ -1,4 +1,4 @@
-//! TLS as clients of all kinds meet it.
+//! TLS at the edge, for clients of all kinds.
 
 use std::{sync::Arc, time::Duration};
 

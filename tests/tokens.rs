@@ -4,22 +4,22 @@ use serde_json::{Value, json};
 
 use crate::world::{
     World,
-    answer::{id, keys, secret, timestamp},
+    answer::{assert_keys, parse_id, parse_secret, parse_timestamp},
 };
 
 fn assert_record(record: &Value) {
-    keys(record, "id kind label created_at revoked_at");
-    id(&record["id"], "tok_");
-    timestamp(&record["created_at"]);
+    assert_keys(record, "id kind label created_at revoked_at");
+    parse_id(&record["id"], "tok_");
+    parse_timestamp(&record["created_at"]);
 }
 
 #[tokio::test]
 async fn me_is_the_account_behind_the_token() {
     let world = World::start().await;
     let me = world.user("ada").await.get("/me").await.ok();
-    keys(&me, "id vcs_id vcs_login email token_kind org created_at");
-    id(&me["id"], "usr_");
-    timestamp(&me["created_at"]);
+    assert_keys(&me, "id vcs_id vcs_login email token_kind org created_at");
+    parse_id(&me["id"], "usr_");
+    parse_timestamp(&me["created_at"]);
     assert_eq!(me["vcs_login"], "ada");
     assert_eq!(me["token_kind"], "cli");
     assert_eq!(me["org"], Value::Null);
@@ -30,7 +30,7 @@ async fn a_created_token_works_until_it_is_revoked() {
     let world = World::start().await;
     let ada = world.user("ada").await;
     let mut created = ada.post("/tokens").json(&json!({ "kind": "cli", "label": "laptop" })).await.created();
-    let token = secret(&created.as_object_mut().unwrap().remove("token").unwrap());
+    let token = parse_secret(&created.as_object_mut().unwrap().remove("token").unwrap());
     assert_record(&created);
     assert_eq!(created["kind"], "cli");
     assert_eq!(created["label"], "laptop");
@@ -45,7 +45,7 @@ async fn a_created_token_works_until_it_is_revoked() {
 
     let tokens = ada.get("/tokens").await.ok();
     let revoked = tokens["tokens"].as_array().unwrap().iter().find(|token| token["id"] == created["id"]).unwrap();
-    timestamp(&revoked["revoked_at"]);
+    parse_timestamp(&revoked["revoked_at"]);
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn tokens_are_listed_newest_first_without_secrets() {
     }
     world.user("eve").await.post("/tokens").json(&json!({ "kind": "cli", "label": "eve's" })).await.created();
     let list = ada.get("/tokens").await.ok();
-    keys(&list, "tokens next_cursor");
+    assert_keys(&list, "tokens next_cursor");
     assert_eq!(list["next_cursor"], Value::Null);
     let tokens = list["tokens"].as_array().unwrap();
     tokens.iter().for_each(assert_record);
@@ -123,7 +123,7 @@ async fn a_token_is_revoked_by_its_owner_alone() {
     for unknown in ["tok_00000000000000000000", "nonsense", "prj_00000000000000000000", "%00", "tok_%20"] {
         ada.delete(&format!("/tokens/{unknown}")).await.assert_error(404, "not_found");
     }
-    ada.with_token(&secret(&created["token"])).get("/me").await.ok();
+    ada.with_token(&parse_secret(&created["token"])).get("/me").await.ok();
 }
 
 #[tokio::test]

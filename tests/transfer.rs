@@ -4,7 +4,7 @@ use futures_util::future::join;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::world::{Actor, Site, World, answer::Answer, answer::keys};
+use crate::world::{Actor, Site, World, answer::Answer, answer::assert_keys};
 
 async fn transfer(actor: &Actor, org: impl Into<Value>) -> Answer {
     actor.post("/projects/engine/transfer").json(&json!({ "org": org.into() })).await
@@ -27,7 +27,7 @@ async fn a_project_moves_into_an_org_and_back() {
     let moved = transfer(&staff.member, "acme").await;
     assert!(!moved.header("x-svc-propagation").is_empty());
     let moved = moved.ok();
-    keys(&moved, "id name org url active_deployment_id expires_at created_at");
+    assert_keys(&moved, "id name org url active_deployment_id expires_at created_at");
     assert_eq!((&moved["name"], &moved["org"]), (&json!("engine"), &json!("acme")));
     assert_eq!(moved["active_deployment_id"], site.id);
     assert_eq!(names(&staff.admin, "?org=acme").await, ["engine"]);
@@ -115,11 +115,17 @@ async fn a_site_for_members_never_becomes_public_by_a_move() {
 async fn who_was_let_in_before_a_move_is_asked_again() {
     let world = World::start().await;
     let staff = world.staffed_org("acme").await;
-    staff.owner.create_project("engine").await;
-    let version = "SELECT access_version FROM projects WHERE name = 'engine'";
-    let before = world.sql_number(version).await;
+    let site = staff.owner.publish("engine", &Site::page("let in")).await;
+    staff.owner.put("/projects/engine/password").json(&json!({ "password": "hunter22" })).await.ok();
+    let visitor = world.person();
+    let form = visitor.visit(&site.url).await;
+    assert_eq!(form.answer.status, 401);
+    visitor.fill(&form, &[("password", "hunter22")]).await.assert_says("let in");
+    visitor.visit(&site.url).await.assert_says("let in");
     transfer(&staff.owner, "acme").await.ok();
-    assert!(world.sql_number(version).await > before);
+    let form = visitor.visit(&site.url).await;
+    assert_eq!(form.answer.status, 401, "the cookie still opens the gate");
+    visitor.fill(&form, &[("password", "hunter22")]).await.assert_says("let in");
 }
 
 #[tokio::test]

@@ -15,10 +15,10 @@ use crate::{
     world::{Actor, World},
 };
 
-/// Operation, who may, the status for those who may, the body.
+/// A row: the operation, who may call it, the status that they get, and the body that is sent.
 struct Row(&'static str, Rule, u16, Body);
 
-/// Who may.
+/// Who may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// Everybody, and it makes no difference who asks.
@@ -35,7 +35,7 @@ enum Rule {
     Org(Level),
 }
 
-/// The least that is needed.
+/// The lowest role that may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// A deploy token of the org will do.
@@ -45,7 +45,7 @@ enum Level {
     Owner,
 }
 
-/// What is sent.
+/// The body of a request.
 #[derive(Debug, Clone, Copy)]
 enum Body {
     Empty,
@@ -56,7 +56,7 @@ enum Body {
     Png,
 }
 
-/// Who asks.
+/// Who calls an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Nobody,
@@ -214,7 +214,7 @@ async fn every_change_of_an_org_or_a_project_is_recorded() {
     assert!(silent.is_empty(), "these change something, and the audit log knows nothing of it: {silent:#?}");
 }
 
-/// The cast.
+/// All actors.
 struct Cast {
     revoked: Actor,
     ai_key: Actor,

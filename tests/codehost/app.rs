@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::scene::{Scene, link, repo_archive};
 use crate::{
+    BACKGROUND,
     stubs::codehost::{
         app::TOKEN_PREFIX,
         hub::Fault,
@@ -70,10 +71,13 @@ async fn many_who_want_a_token_ask_once() {
     // Linking has asked for one already; tokens live in memory.
     scene.world.restart_admin_later().await;
     let before = scene.host.app_tokens();
-    scene.host.create_tokens_slowly(Duration::from_secs(1));
+    scene.host.hold_tokens(true);
     let sha = scene.host.commit(70, "main", repo_archive("a", &[("index.html", "everywhere")]));
     let push = Webhook::push((70, "acme/site"), "refs/heads/main", NOTHING, &sha, 7);
     assert_eq!(scene.deliver(&push).await.ok()["deploys"], 6);
+    let at_work = "SELECT count(*) FROM repo_deploys WHERE leased_until IS NOT NULL";
+    eventually(BACKGROUND, "several are at work", async || scene.world.sql_number(at_work).await > 1).await;
+    scene.host.hold_tokens(false);
     for number in 0..5 {
         scene.shows(&format!("site-{number}"), "everywhere").await;
     }
@@ -119,12 +123,12 @@ async fn what_the_installation_cannot_do_is_refused_at_once_with_what_to_do() {
     let (mut scene, mona) = linked().await;
     scene.push(&[("index.html", "good")]).await;
     scene.shows("site", "good").await;
-    let cases: [(&str, Break); 3] = [
-        ("suspended", |scene, broken| scene.host.suspend(7, broken)),
-        ("does not reach", |scene, broken| scene.host.hide_from_the_app(70, broken)),
-        ("contents", |scene, broken| scene.host.take_contents_away(broken)),
+    let cases: [(&str, u16, Break); 3] = [
+        ("suspended", 502, |scene, broken| scene.host.suspend(7, broken)),
+        ("does not reach", 404, |scene, broken| scene.host.hide_from_the_app(70, broken)),
+        ("contents", 404, |scene, broken| scene.host.take_contents_away(broken)),
     ];
-    for (words, set_broken) in cases {
+    for (words, status, set_broken) in cases {
         // Tokens live in memory.
         scene.world.restart_admin_later().await;
         set_broken(&scene, true);
@@ -134,7 +138,7 @@ async fn what_the_installation_cannot_do_is_refused_at_once_with_what_to_do() {
         assert!(failure.contains(words) && failure.contains("push again"), "{words}: {failure}");
         // Nor can it be linked.
         let answer = mona.post("/projects/site/repo").json(&link("acme/site")).await;
-        assert!([404, 502].contains(&answer.status.as_u16()), "{}", answer.text());
+        assert_eq!(answer.status, status, "{}", answer.text());
         assert!(answer.text().contains(words), "{words}: {}", answer.text());
         set_broken(&scene, false);
         mona.post("/projects/site/repo").json(&link("acme/site")).await.ok();

@@ -1,5 +1,5 @@
-//! What people show of their code host, and what is deployed from there: against a stub that speaks GitHub's documented
-//! REST wire format.
+//! The code host: what people share of it, and what is deployed from there. The stub speaks GitHub's documented REST wire
+//! format.
 
 mod app;
 mod cli;

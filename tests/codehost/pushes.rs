@@ -1,4 +1,4 @@
-//! What a push becomes.
+//! Deployments from pushes.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -140,7 +140,7 @@ async fn an_old_webhook_that_comes_late_changes_nothing() {
 #[tokio::test]
 async fn a_commit_that_is_overtaken_while_it_is_fetched_never_goes_live() {
     let (scene, mona) = linked().await;
-    scene.host.fail(Fault::Stalls(Duration::from_secs(1)));
+    scene.host.fail(Fault::Holds("/tarball/"));
     let slow = scene.push(&[("index.html", "slow")]).await;
     eventually(Duration::from_secs(15), "the archive is being fetched", async || scene.host.calls("/tarball/") > 0)
         .await;
@@ -252,7 +252,7 @@ async fn archives_are_fetched_from_the_code_host_only() {
 #[tokio::test]
 async fn an_unlinked_project_takes_no_push_that_is_under_way() {
     let (scene, mona) = linked().await;
-    scene.host.fail(Fault::Stalls(Duration::from_secs(1)));
+    scene.host.fail(Fault::Holds("/tarball/"));
     scene.push(&[("index.html", "too late")]).await;
     eventually(Duration::from_secs(15), "the archive is being fetched", async || scene.host.calls("/tarball/") > 0)
         .await;
@@ -266,7 +266,7 @@ async fn an_unlinked_project_takes_no_push_that_is_under_way() {
 #[tokio::test]
 async fn a_push_survives_the_death_of_the_program() {
     let (mut scene, _mona) = linked().await;
-    scene.host.fail(Fault::Stalls(Duration::from_secs(3)));
+    scene.host.fail(Fault::Holds(""));
     scene.push(&[("index.html", "survived")]).await;
     eventually(Duration::from_secs(15), "it is being worked on", async || {
         scene.world.sql_number("SELECT count(*) FROM repo_deploys WHERE leased_until IS NOT NULL").await == 1

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::scene::{Scene, link};
-use crate::{stubs::codehost::hub::Fault, world::answer::keys};
+use crate::{stubs::codehost::hub::Fault, world::answer::assert_keys};
 
 #[tokio::test]
 async fn a_project_is_linked_shown_and_unlinked() {
@@ -14,7 +14,7 @@ async fn a_project_is_linked_shown_and_unlinked() {
     assert_eq!(mona.project("site").await["repo"], Value::Null);
 
     let linked = mona.post("/projects/site/repo").json(&link("Acme/OTHER")).await.ok();
-    keys(&linked, "ok repo branch directory");
+    assert_keys(&linked, "ok repo branch directory");
     assert_eq!(linked, json!({ "ok": true, "repo": "acme/other", "branch": "main", "directory": "." }));
 
     let body =

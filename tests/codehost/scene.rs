@@ -12,7 +12,7 @@ use crate::{
     },
     world::{
         Actor, Builder, World,
-        answer::{Answer, secret},
+        answer::{Answer, parse_secret},
         eventually,
     },
 };
@@ -88,7 +88,7 @@ impl Scene {
         self.host.set(Step::Approved);
         let device = nobody.post("/auth/device").await.ok();
         let token = nobody.post("/auth/device/poll").json(&json!({ "device_code": device["device_code"] })).await.ok();
-        nobody.with_token(&secret(&token["token"]))
+        nobody.with_token(&parse_secret(&token["token"]))
     }
 
     /// An org of `owner`'s to which the others belong.

@@ -1,4 +1,4 @@
-//! What people granted: kept sealed, renewed in time, never shown.
+//! The tokens that people granted at the code host: stored sealed, renewed in time, never shown.
 
 use std::future::IntoFuture as _;
 

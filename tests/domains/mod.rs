@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{
     Actor, Builder, Site, World,
-    answer::{Answer, keys},
+    answer::{Answer, assert_keys},
 };
 
 async fn attach(actor: &Actor, project: &str, domain: &str) -> Answer {
@@ -330,7 +330,7 @@ async fn tls_is_ready_when_a_valid_certificate_covers_the_name() {
         ("early.example", false),
     ] {
         let attached = attach(&ada, "engine", domain).await.created();
-        keys(&attached, "domain tls_ready dns_target");
+        assert_keys(&attached, "domain tls_ready dns_target");
         assert_eq!(attached["tls_ready"], ready, "{domain}");
         assert_eq!(ada.project("engine").await["domains"][0], attached);
     }

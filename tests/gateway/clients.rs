@@ -3,7 +3,6 @@
 use std::{
     path::Path,
     process::{Output, Stdio},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -130,7 +129,7 @@ async fn real_clients_retry_only_when_they_should() {
     for client in clients() {
         let events = usual_events(4);
         let pieces = events.iter().take(3).map(|event| format!("{event}\n\n").into_bytes());
-        let cut = Script::stream(pieces, false).then(Act::Wait(Duration::from_millis(50))).then(Act::Close);
+        let cut = Script::stream(pieces, false).then(Act::Close);
         gateway.provider.next(cut);
         let output = run(client, &gateway.world, &gateway.key, &[("CASE", "half-way")]).await;
         let said: Value = serde_json::from_slice(&output.stdout).unwrap();

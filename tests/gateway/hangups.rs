@@ -1,17 +1,17 @@
 //! Clients that disconnect: the provider's answer is read to its end, and metered.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::Gateway;
 use crate::{
     BACKGROUND,
-    stubs::provider::{Act, Script},
-    world::eventually,
+    metrics::Page,
+    stubs::provider::Script,
+    world::{eventually, ports},
 };
 
-const PAUSE: Duration = Duration::from_millis(30);
+/// Events in a stream before it is held.
+const HEARD: usize = 20;
 
 /// Asks for a completion, and disconnects: from a stream after its first chunk, else once the provider was asked.
 async fn ask_and_disconnect(gateway: &Gateway, client: &reqwest::Client, stream: bool) {
@@ -32,23 +32,31 @@ async fn ask_and_disconnect(gateway: &Gateway, client: &reqwest::Client, stream:
 }
 
 #[tokio::test]
-async fn an_answer_is_read_to_its_end_after_its_client_disconnects() {
-    let gateway = Gateway::start().await;
-    // Each time another client, whose connection is closed with it.
+async fn an_answer_is_read_to_its_end_without_its_client() {
+    let metrics = ports::free();
+    let listen = format!("127.0.0.1:{metrics}");
+    let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
+    // A client of its own each time: its connection is closed with it.
     for (stream, http2) in [(true, true), (true, false), (false, true), (false, false)] {
         let finished = gateway.provider.finished();
         let script = if stream {
-            Script::usual_stream(40).slowly(PAUSE)
+            Script::usual_stream(40).held_after(HEARD)
         } else {
-            let completion = Script::completion();
-            Script([vec![Act::Wait(PAUSE * 20)], completion.cut(20).0].concat())
+            Script::completion().cut(20).held_after(0)
         };
         gateway.provider.next(script);
         let client = gateway.world.edge().another_browser(http2);
         ask_and_disconnect(&gateway, &client, stream).await;
         drop(client);
-        eventually(BACKGROUND, "the answer is read to its end", async || gateway.provider.finished() == finished + 1)
-            .await;
+        eventually(BACKGROUND, "the edge knows that the client has gone", async || {
+            (Page::of(metrics).await.sum("svc_gateway_drains") - 1.0).abs() < f64::EPSILON
+        })
+        .await;
+        gateway.provider.go_on();
+        eventually(BACKGROUND, "the provider is heard to its end", async || {
+            gateway.provider.finished() == finished + 1
+        })
+        .await;
     }
     assert_eq!(gateway.provider.left(), 0);
     // 40 words of each stream and 12 tokens of each completion are metered as if the client had stayed.
@@ -58,16 +66,23 @@ async fn an_answer_is_read_to_its_end_after_its_client_disconnects() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_back_the_provider() {
+async fn what_a_reader_does_not_read_is_not_taken_into_memory() {
+    // Far more than what fits between the provider and the client.
+    const WORDS: usize = 60_000;
     let gateway = Gateway::start().await;
-    // Much more than the buffers between the provider and the client hold.
-    gateway.provider.next(Script::usual_stream(60_000));
+    gateway.provider.next(Script::usual_stream(WORDS));
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    let client = gateway.world.edge().another_browser(false);
-    let request = client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": true })));
-    let answer = request.send().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(gateway.provider.finished(), 0, "the whole stream was taken into memory");
-    drop((answer, client));
-    eventually(BACKGROUND, "the rest is read", async || gateway.provider.finished() == 1).await;
+    let ask = || {
+        let client = gateway.world.edge().another_browser(false);
+        client.post(url.clone()).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": true }))).send()
+    };
+    let unread = ask().await.unwrap();
+    // While a stream as long is read from its beginning to its end, this one would have been read as well.
+    gateway.provider.next(Script::usual_stream(WORDS));
+    let read = ask().await.unwrap().text().await.unwrap();
+    assert!(read.trim_end().ends_with("[DONE]"));
+    eventually(BACKGROUND, "the other one is heard to its end", async || gateway.provider.finished() > 0).await;
+    assert_eq!(gateway.provider.finished(), 1, "the whole stream was taken into memory");
+    drop(unread);
+    eventually(BACKGROUND, "the rest is read", async || gateway.provider.finished() == 2).await;
 }

@@ -17,7 +17,7 @@ use crate::{
     stubs::provider::{KEY, Provider, SECRET},
     world::{
         Actor, Builder, World,
-        answer::{Answer, keys},
+        answer::{Answer, assert_keys},
         request::Request,
     },
 };
@@ -95,8 +95,8 @@ impl Answer {
     #[track_caller]
     fn assert_openai_error(self, status: u16, code: &str) -> Value {
         let mut body = self.assert_hides_provider().json(status);
-        keys(&body, "error");
-        keys(&body["error"], "message type param code");
+        assert_keys(&body, "error");
+        assert_keys(&body["error"], "message type param code");
         assert_eq!(body["error"]["code"], code, "{body}");
         assert!(!body["error"]["message"].as_str().unwrap().is_empty());
         assert!(body["error"]["type"].is_string(), "{body}");

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 use super::{Gateway, create_key, request};
 use crate::world::{
     World,
-    answer::{Answer, keys},
+    answer::{Answer, assert_keys},
 };
 
 #[tokio::test]
 async fn the_eight_models_are_listed_with_their_prices() {
     let gateway = Gateway::start().await;
     let list = gateway.get("/v1/models").await.ok();
-    keys(&list, "object data");
+    assert_keys(&list, "object data");
     assert_eq!(list["object"], "list");
     let models = list["data"].as_array().unwrap();
     let table: Vec<_> = models
         .iter()
         .map(|model| {
-            keys(model, "id object created owned_by pricing");
-            keys(&model["pricing"], "input output currency unit");
+            assert_keys(model, "id object created owned_by pricing");
+            assert_keys(&model["pricing"], "input output currency unit");
             assert_eq!((&model["object"], &model["pricing"]["currency"]), (&"model".into(), &"EUR".into()));
             assert_eq!(model["pricing"]["unit"], "cents_per_million_tokens");
             assert!(model["created"].is_u64());

@@ -1,6 +1,6 @@
 //! Prompts and completions are not logged or stored: not in a log, a metric, a Redis key, a database row or a file.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
@@ -57,9 +57,14 @@ async fn prompts_and_completions_leave_no_trace() {
         ask(&gateway, stream, false).await;
     }
     for stream in [true, false] {
-        let slow = if stream { Script::events(&whole) } else { Script::json(&completion(MARKER)).cut(50) };
-        gateway.provider.next(slow.slowly(Duration::from_millis(50)));
+        let script = if stream { Script::events(&whole) } else { Script::json(&completion(MARKER)).cut(50) };
+        gateway.provider.next(script.held_after(2));
         ask(&gateway, stream, true).await;
+        eventually(BACKGROUND, "the edge knows that the client has gone", async || {
+            (Page::of(edge_metrics).await.sum("svc_gateway_drains") - 1.0).abs() < f64::EPSILON
+        })
+        .await;
+        gateway.provider.go_on();
     }
     // Requests that are refused before a provider is asked.
     for body in

@@ -1,4 +1,4 @@
-//! Requests that are none.
+//! Requests that are not valid HTTP.
 
 use std::fmt::Write as _;
 

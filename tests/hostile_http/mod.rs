@@ -1,4 +1,4 @@
-//! Requests that nobody decent sends: each gets a 4xx or a closed connection, and the neighbours notice nothing.
+//! Malformed and hostile requests: each gets a 4xx or a closed connection, and other visitors notice nothing.
 
 mod broken;
 mod floods;

@@ -1,4 +1,4 @@
-//! Visitors who keep a connection and say nothing.
+//! Visitors who keep a connection and send nothing, or not a whole request.
 
 use std::time::Duration;
 

@@ -3,15 +3,14 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Mutex,
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-use super::*;
+use futures_util::future::join_all;
 
-/// Longer than any test waits: the edge is killed in the middle of it.
-const SLOW: Duration = Duration::from_secs(20);
+use super::*;
 
 fn spool(metered: &Metered) -> PathBuf {
     metered.world.folder().join("spool")
@@ -68,7 +67,7 @@ async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
 #[tokio::test]
 async fn a_stream_cut_by_its_edges_death_is_estimated_by_the_next_edge() {
     let mut metered = Metered::start().await;
-    let wanted = Completion::of(10, 20).at_most(300).streamed().taking(SLOW);
+    let wanted = Completion::of(10, 20).at_most(300).streamed().held();
     let under_way = begin(&metered, 0, &wanted).await;
     metered.world.edges[0].process.kill();
     assert!(!under_way.await.unwrap());
@@ -86,7 +85,7 @@ async fn admin_settles_for_a_lost_edge_and_a_later_journal_replaces_its_estimate
     // One completion has ended but is not in Postgres, and one is open.
     metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
-    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(300).taking(SLOW)).await;
+    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(300).held()).await;
     metered.world.stop_postgres().await;
     metered.ask(&Completion::of(2, 7).at_most(200)).await.assert_status(200);
     eventually(BACKGROUND, "Redis is told", async || open_in_redis(&metered, "\"completion\":7,").await == Some(1))
@@ -179,14 +178,14 @@ async fn postgres_away_for_a_while_loses_nothing() {
 #[tokio::test]
 async fn edge_redis_and_admin_are_killed_in_turn_under_load() {
     let metered = Metered::start_with(without_limits).await;
-    under_load(metered, async |world, kills| match kills % 3 {
+    under_load(metered, async |world, load, kills| match kills % 3 {
         0 => {
             world.edges[0].process.kill();
             world.restart_edge(0).await;
         }
         1 => {
             world.redis.kill();
-            pause().await;
+            load.is_refused().await;
             world.restart_redis();
         }
         _ => world.restart_admin_later().await,
@@ -199,13 +198,13 @@ async fn edge_redis_and_admin_are_killed_in_turn_under_load() {
 #[tokio::test]
 async fn a_persistent_redis_is_stopped_and_killed_under_load() {
     let metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
-    let metered = under_load(metered, async |world, kills| {
+    let metered = under_load(metered, async |world, load, kills| {
         if kills % 2 == 0 {
             assert!(world.redis.stop().success());
         } else {
             world.redis.kill();
         }
-        pause().await;
+        load.is_refused().await;
         world.restart_redis();
     })
     .await;
@@ -228,8 +227,8 @@ async fn reservations_restored_by_redis_are_released() {
     let mut metered = Metered::start_with(|builder| without_limits(builder).lasting_redis()).await;
     metered.ask(&Completion::of(1, 1)).await.assert_status(200);
     metered.rows_become(1, "NOT estimated").await;
-    // A copy of the log from the time when this completion was open.
-    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(4_000).taking(Duration::from_secs(2))).await;
+    // As the log was while this one was under way.
+    let under_way = begin(&metered, 0, &Completion::of(10, 20).at_most(4_000).held()).await;
     let (log, earlier) = (metered.world.redis_folder().join("appendonlydir"), metered.world.folder().join("earlier"));
     let copy = |from: &Path, to: &Path| {
         let _ = std::fs::remove_dir_all(to);
@@ -239,8 +238,13 @@ async fn reservations_restored_by_redis_are_released() {
             std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     };
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let admissions = |file: std::fs::DirEntry| {
+        String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).matches("HSETNX").count()
+    };
+    let logged = || std::fs::read_dir(&log).unwrap().map(|file| admissions(file.unwrap())).sum::<usize>();
+    eventually(BACKGROUND, "the log has both admissions", async || logged() == 2).await;
     copy(&log, &earlier);
+    metered.provider.release();
     assert!(under_way.await.unwrap());
     metered.rows_become(2, "NOT estimated").await;
     eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
@@ -263,58 +267,86 @@ fn without_limits(builder: Builder) -> Builder {
     builder.set("LIMITS__GATEWAY_PER_MIN", 1_000_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", UNLIMITED_TOKENS)
 }
 
-async fn pause() {
-    tokio::time::sleep(Duration::from_millis(700)).await;
+/// How far the requests of [`under_load`] have come.
+struct Load {
+    wanted: usize,
+    /// The number of the next request.
+    next: AtomicU64,
+    /// Numbers of the requests that were served.
+    served: Mutex<Vec<u64>>,
+    refused: AtomicU64,
 }
 
-/// Asks continuously while `disturb` is called repeatedly, with the number of the call. Then checks that everything that
-/// was served is counted once.
-async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, u32)) -> Metered {
-    const FIRST: u64 = 1_000;
-    let requests: usize = std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap());
-    let next = Arc::new(AtomicU64::new(0));
-    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let done = Arc::new(AtomicBool::new(false));
-    let askers: Vec<_> = (0..8)
-        .map(|_| {
-            let (asker, next, served) = (metered.asker(0), next.clone(), served.clone());
-            tokio::spawn(async move {
-                while served.lock().unwrap().len() < requests {
-                    // Each number is used once: a row's prompt tokens identify its completion.
-                    let number = FIRST + next.fetch_add(1, Ordering::SeqCst);
-                    let wanted = Completion {
-                        stream: number.is_multiple_of(2),
-                        takes: Duration::from_millis(number % 5 * 40),
-                        ..Completion::of(number, number % 90)
-                    };
-                    if asker.is_served(&wanted).await {
-                        served.lock().unwrap().push(number);
-                    } else {
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
-            })
-        })
-        .collect();
-    let finished = done.clone();
-    let load = async move {
-        for asker in askers {
-            asker.await.unwrap();
+impl Load {
+    fn served(&self) -> usize {
+        self.served.lock().unwrap().len()
+    }
+
+    fn is_done(&self) -> bool {
+        self.served() >= self.wanted
+    }
+
+    /// Asks once, for what nobody has asked before: prompt tokens say which completion a row is of.
+    async fn ask(&self, asker: &Asker) -> bool {
+        let number = self.next.fetch_add(1, Ordering::SeqCst);
+        let wanted = Completion {
+            stream: number.is_multiple_of(2),
+            takes: Duration::from_millis(number % 5 * 40),
+            ..Completion::of(number, number % 90)
+        };
+        let is_served = asker.is_served(&wanted).await;
+        if is_served {
+            self.served.lock().unwrap().push(number);
+        } else {
+            self.refused.fetch_add(1, Ordering::SeqCst);
         }
-        finished.store(true, Ordering::SeqCst);
+        is_served
+    }
+
+    /// Waits until some more were served.
+    async fn is_under_way(&self) {
+        let before = self.served();
+        let goes_on = async || self.is_done() || self.served() >= before + 30;
+        eventually(2 * BACKGROUND, "completions are served", goes_on).await;
+    }
+
+    /// Waits until some more were refused.
+    async fn is_refused(&self) {
+        let before = self.refused.load(Ordering::SeqCst);
+        let is_felt = async || self.is_done() || self.refused.load(Ordering::SeqCst) >= before + 30;
+        eventually(BACKGROUND, "completions are refused", is_felt).await;
+    }
+}
+
+/// Asks without a break while `disturb` is called again and again, with the number of the call; then all that was served
+/// is counted, once.
+async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, &Load, u32)) -> Metered {
+    const FIRST: u64 = 1_000;
+    let load = Load {
+        wanted: std::env::var("SVC_TEST_KILLED_REQUESTS").map_or(300, |text| text.parse().unwrap()),
+        next: AtomicU64::new(FIRST),
+        served: Mutex::default(),
+        refused: AtomicU64::new(0),
     };
+    let askers: Vec<_> = (0..8).map(|_| metered.asker(0)).collect();
+    let asking = join_all(askers.iter().map(async |asker| {
+        while !load.is_done() {
+            let is_served = async || load.is_done() || load.ask(asker).await;
+            eventually(2 * BACKGROUND, "an asker is served", is_served).await;
+        }
+    }));
     let killing = async {
         let mut kills = 0;
-        while !done.load(Ordering::SeqCst) {
-            pause().await;
-            disturb(&mut metered.world, kills).await;
+        while !load.is_done() {
+            load.is_under_way().await;
+            disturb(&mut metered.world, &load, kills).await;
             kills += 1;
         }
         assert!(kills >= 3, "only {kills} kills");
     };
-    tokio::join!(load, killing);
+    tokio::join!(asking, killing);
 
-    let served = served.lock().unwrap().clone();
+    let served = load.served.lock().unwrap().clone();
     let numbers = |served: &[u64]| served.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let exact =
         format!("NOT estimated AND completion_tokens = prompt_tokens % 90 AND prompt_tokens IN ({})", numbers(&served));
@@ -328,7 +360,7 @@ async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut Worl
         "prompt_tokens IN (SELECT prompt_tokens FROM ai_usage WHERE NOT estimated GROUP BY 1 HAVING count(*) > 1)";
     assert_eq!(metered.rows(twice).await, 0, "a completion was counted twice");
     let rows = u64::try_from(metered.rows("true").await).unwrap();
-    let (at_least, at_most) = (served.len() as u64, next.load(Ordering::SeqCst));
+    let (at_least, at_most) = (served.len() as u64, load.next.load(Ordering::SeqCst) - FIRST);
     assert!((at_least..=at_most).contains(&rows), "{rows} rows of {at_most} requests, {at_least} of them served");
     metered.assert_sums().await;
     metered

@@ -1,6 +1,6 @@
 //! Limits: shared by all keys and edges of an account, never overrun by concurrent requests, with an exact `Retry-After`.
 
-use std::time::Instant;
+use std::{cell::Cell, time::Instant};
 
 use futures_util::future::join_all;
 
@@ -53,8 +53,8 @@ async fn the_last_minutes_requests_survive_a_loss_of_redis() {
     for answer in asked {
         answer.assert_status(200);
     }
-    // Two are open, so that only their edges have them.
-    let slow = Completion::of(2, 1).taking(Duration::from_secs(12));
+    // Two are under way, so that only their edges know of them.
+    let slow = Completion::of(2, 1).held();
     let under_way: Vec<_> = [0, 1]
         .map(|edge| {
             let (asker, slow) = (metered.asker(edge), slow.clone());
@@ -81,9 +81,24 @@ async fn the_last_minutes_requests_survive_a_loss_of_redis() {
     // Another account has its own limit.
     let eve = metered.world.user("eve").await;
     metered.ask_at(0, &new_key(&eve).await, &Completion::of(1, 1)).await.assert_status(200);
+    metered.provider.release();
     for one in under_way {
         assert!(one.await.unwrap());
     }
+}
+
+/// Makes every admission of the last minute so much older, as Redis knows it.
+async fn age_the_minute(metered: &Metered, by: Duration) {
+    let script = "local aged = 0
+                  for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:minute')) do
+                    for i, at in ipairs(redis.call('LRANGE', key, 0, -1)) do
+                      redis.call('LSET', key, i - 1, string.format('%.0f', tonumber(at) - tonumber(ARGV[1])))
+                      aged = aged + 1
+                    end
+                  end
+                  return aged";
+    let aged = metered.world.redis_number("EVAL", &[script, "0", &by.as_millis().to_string()]).await;
+    assert!(aged > Some(0), "Redis knows of no admission");
 }
 
 #[tokio::test]
@@ -94,10 +109,33 @@ async fn retry_after_is_exact_for_the_minutes_limit() {
     metered.ask(&wanted).await.assert_status(200);
     let refused = metered.ask(&wanted).await.assert_status(429);
     let wait = Duration::from_secs(retry_after(&refused).try_into().unwrap());
-    tokio::time::sleep(wait.saturating_sub(Duration::from_secs(2))).await;
-    metered.ask(&wanted).await.assert_status(429);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Half a minute before it is free.
+    let left = Duration::from_secs(30);
+    age_the_minute(&metered, wait.checked_sub(left).unwrap()).await;
+    let refused = metered.ask(&wanted).await.assert_status(429);
+    let wait = Duration::from_secs(retry_after(&refused).try_into().unwrap());
+    assert!(wait <= left, "{wait:?}");
+    age_the_minute(&metered, wait).await;
     metered.ask(&wanted).await.assert_status(200);
+}
+
+/// Asks for held completions concurrently, and lets them end when each was admitted or refused.
+async fn ask_held(metered: &Metered, asks: impl Iterator<Item = impl Future<Output = Answer>>) -> Vec<Answer> {
+    let refused = Cell::new(0);
+    let asks: Vec<_> = asks
+        .map(async |ask| {
+            let answer = ask.await;
+            refused.set(refused.get() + usize::from(answer.status != 200));
+            answer
+        })
+        .collect();
+    let all = asks.len();
+    let release = async {
+        let is_decided = async || metered.provider.asked().len() + refused.get() == all;
+        eventually(BACKGROUND, "each is admitted or refused", is_decided).await;
+        metered.provider.release();
+    };
+    futures_util::future::join(join_all(asks), release).await.0
 }
 
 #[tokio::test]
@@ -107,9 +145,9 @@ async fn a_hundred_concurrent_requests_do_not_overrun_the_day() {
         builder.edges(2).set("LIMITS__GATEWAY_PER_MIN", 100_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", BUDGET)
     })
     .await;
-    // The provider answers after all of them were admitted or refused, and each uses its whole reservation for the answer.
-    let wanted = Completion::of(10, 100).taking(Duration::from_millis(700));
-    let answers = join_all((0..100).map(|n| metered.ask_at(n % 2, &metered.key, &wanted))).await;
+    // All of them use what they reserved for their answers, after all of them were admitted or refused.
+    let wanted = Completion::of(10, 100).held();
+    let answers = ask_held(&metered, (0..100).map(|n| metered.ask_at(n % 2, &metered.key, &wanted))).await;
     let served = answers.iter().filter(|answer| answer.status == 200).count() as u64;
     assert!(served * 110 <= BUDGET, "{served} were served: the day is overrun");
     assert!(served >= 20, "only {served} were served");
@@ -155,8 +193,8 @@ async fn concurrent_requests_do_not_overrun_the_months_credit() {
         "projects": 1, "domains": 1, "ready_apps": 0, "bandwidth_bytes": 1, "ai_credit_cents": 1,
     }}});
     let metered = Metered::start_with(|builder| builder.set("BILLING__PLANS", &plans)).await;
-    let wanted = Completion::of(100, 100).at_most(400).by("svc/mistral-large").taking(Duration::from_millis(500));
-    let answers = join_all((0..20).map(|_| metered.ask(&wanted))).await;
+    let wanted = Completion::of(100, 100).at_most(400).by("svc/mistral-large").held();
+    let answers = ask_held(&metered, (0..20).map(|_| metered.ask(&wanted))).await;
     let served = answers.iter().filter(|answer| answer.status == 200).count();
     // 400 tokens at 900 are 0.36 cents; the prompt is a little more.
     assert_eq!(served, 2);
@@ -190,7 +228,7 @@ async fn an_emptied_redis_is_rebuilt_from_postgres() {
 
     // An open completion counts too, although only its edge has it.
     let asker = metered.asker(1);
-    let slow = Completion::of(50, 50).at_most(200).taking(Duration::from_secs(8));
+    let slow = Completion::of(50, 50).at_most(200).held();
     let under_way = tokio::spawn(async move { asker.is_served(&slow).await });
     eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 2).await;
     metered.world.redis.kill();
@@ -203,6 +241,7 @@ async fn an_emptied_redis_is_rebuilt_from_postgres() {
     .await;
     let refused = metered.ask(&Completion::of(1, 1).at_most(250)).await;
     assert_eq!(refused.status, 429, "600 used, 200 under way, 250 wanted: {}", refused.text());
+    metered.provider.release();
     assert!(under_way.await.unwrap());
     metered.rows_become(2, "NOT estimated").await;
     eventually(BACKGROUND, "the rest is free", async || {

@@ -57,7 +57,7 @@ impl Metered {
     fn asker(&self, edge: usize) -> Asker {
         let edge = &self.world.edges[edge];
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.world.ca()).unwrap()).unwrap();
-        let http = client().tls_certs_only([ca]).timeout(Duration::from_secs(20)).build().unwrap();
+        let http = client().tls_certs_only([ca]).timeout(2 * BACKGROUND).build().unwrap();
         let url = edge.address("https://ai.svc.localhost/v1/chat/completions").to_string();
         Asker { http, url, key: self.key.clone() }
     }

@@ -9,13 +9,15 @@ use std::{
 use axum::{
     Json, Router,
     body::{Body, Bytes},
-    extract::State,
+    extract,
     response::{IntoResponse as _, Response},
     routing::post,
 };
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use tokio::task::AbortHandle;
+use tokio::{sync::watch, task::AbortHandle};
+
+use crate::stubs::latency;
 
 /// A completion that a test asks for, with the usage that the provider is to report.
 #[derive(Debug, Clone)]
@@ -27,23 +29,25 @@ pub struct Completion {
     pub stream: bool,
     /// The time that the provider takes.
     pub takes: Duration,
+    /// The provider does not end it before [`PromptedProvider::release`].
+    pub held: bool,
     pub max_tokens: u64,
     pub model: &'static str,
 }
 
 impl Completion {
-    /// A completion that uses these tokens, answered immediately and not streamed.
+    /// So many tokens, without delay and in one piece.
     pub fn of(prompt: u64, completion: u64) -> Self {
-        let (stream, takes, max_tokens) = (false, Duration::ZERO, 100);
-        Self { prompt, completion, stream, takes, max_tokens, model: "svc/gpt-oss-20b" }
+        let (stream, takes, held, max_tokens) = (false, Duration::ZERO, false, 100);
+        Self { prompt, completion, stream, takes, held, max_tokens, model: "svc/gpt-oss-20b" }
     }
 
     pub fn streamed(self) -> Self {
         Self { stream: true, ..self }
     }
 
-    pub fn taking(self, takes: Duration) -> Self {
-        Self { takes, ..self }
+    pub fn held(self) -> Self {
+        Self { held: true, ..self }
     }
 
     pub fn at_most(self, max_tokens: u64) -> Self {
@@ -55,7 +59,8 @@ impl Completion {
     }
 
     pub fn request(&self) -> Value {
-        let prompt = json!([self.prompt, self.completion, u64::try_from(self.takes.as_millis()).unwrap()]).to_string();
+        let takes = u64::try_from(self.takes.as_millis()).unwrap();
+        let prompt = json!([self.prompt, self.completion, takes, u64::from(self.held)]).to_string();
         json!({
             "model": self.model, "messages": [{ "role": "user", "content": prompt }],
             "max_tokens": self.max_tokens, "stream": self.stream,
@@ -67,23 +72,35 @@ impl Completion {
 pub struct PromptedProvider {
     /// The base URL of its API.
     pub url: String,
-    asked: Arc<Mutex<Vec<u64>>>,
+    state: State,
     server: AbortHandle,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    asked: Arc<Mutex<Vec<u64>>>,
+    /// Whether held completions may end.
+    released: watch::Sender<bool>,
 }
 
 impl PromptedProvider {
     pub async fn start() -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let routes = Router::new().route("/v1/chat/completions", post(complete)).with_state(asked.clone());
+        let state = State::default();
+        let routes = Router::new().route("/v1/chat/completions", post(complete)).with_state(state.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        Self { url, asked, server: server.abort_handle() }
+        Self { url, state, server: server.abort_handle() }
     }
 
     /// The prompt tokens of each request, in the order of arrival.
     pub fn asked(&self) -> Vec<u64> {
-        self.asked.lock().unwrap().clone()
+        self.state.asked.lock().unwrap().clone()
+    }
+
+    /// Lets held completions end, now and later.
+    pub fn release(&self) {
+        self.state.released.send_replace(true);
     }
 }
 
@@ -93,17 +110,20 @@ impl Drop for PromptedProvider {
     }
 }
 
-async fn complete(State(asked): State<Arc<Mutex<Vec<u64>>>>, Json(request): Json<Value>) -> Response {
-    let spec: [u64; 3] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
-    let [prompt, completion, takes] = spec;
-    asked.lock().unwrap().push(prompt);
+async fn complete(extract::State(state): extract::State<State>, Json(request): Json<Value>) -> Response {
+    let spec: [u64; 4] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
+    let [prompt, completion, takes, held] = spec;
+    state.asked.lock().unwrap().push(prompt);
     let takes = Duration::from_millis(takes);
+    let mut released = state.released.subscribe();
+    let ended = async move { released.wait_for(|released| *released || held == 0).await.map(drop).unwrap() };
     let usage = json!({
         "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
     });
     let base = |object: &str, choices: Value, usage: &Value| json!({"id": "c", "object": object, "created": 1, "model": "m", "choices": choices, "usage": usage});
     if request["stream"] != true {
-        tokio::time::sleep(takes).await;
+        latency(takes).await;
+        ended.await;
         let choice =
             json!([{ "index": 0, "message": { "role": "assistant", "content": "word" }, "finish_reason": "stop" }]);
         return Json(base("chat.completion", choice, &usage)).into_response();
@@ -115,10 +135,13 @@ async fn complete(State(asked): State<Arc<Mutex<Vec<u64>>>>, Json(request): Json
     frames.push(base(object, json!([]), &usage).to_string());
     frames.push("[DONE]".to_owned());
     let pause = takes / 7;
-    let body = stream::unfold(frames.into_iter(), move |mut frames| async move {
-        let frame = frames.next()?;
-        tokio::time::sleep(pause).await;
-        Some((Ok::<_, Infallible>(Bytes::from(format!("data: {frame}\n\n"))), frames))
-    });
+    let end = frames.split_off(4);
+    let piece = move |frame: String| async move {
+        latency(pause).await;
+        Ok::<_, Infallible>(Bytes::from(format!("data: {frame}\n\n")))
+    };
+    let words = stream::iter(frames).then(piece);
+    let end = stream::once(ended).flat_map(move |()| stream::iter(end.clone()).then(piece));
+    let body = words.chain(end);
     ([("content-type", "text/event-stream")], Body::from_stream(body)).into_response()
 }

@@ -1,7 +1,7 @@
 //! `GET /usage/ai`, and the command line's view of it.
 
 use super::*;
-use crate::world::answer::keys;
+use crate::world::answer::assert_keys;
 
 #[tokio::test]
 async fn usage_by_model_is_visible_within_seconds() {
@@ -31,7 +31,7 @@ async fn usage_by_model_is_visible_within_seconds() {
     // Another account sees only its own usage.
     assert_eq!(metered.world.user("eve").await.get("/usage/ai").await.ok(), empty);
     metered.world.nobody().get("/usage/ai").await.assert_error(401, "unauthorized");
-    keys(&expected["usage"][0], "model requests prompt_tokens completion_tokens");
+    assert_keys(&expected["usage"][0], "model requests prompt_tokens completion_tokens");
 
     // The row of a completion.
     metered.rows_become(3, "NOT estimated AND account_id LIKE 'usr_%' AND token_id LIKE 'tok_%'").await;
@@ -53,9 +53,9 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
     let models = shell.text(&["ai", "models"]).await;
     assert_eq!(models.lines().count(), 9, "{models}");
     assert!(models.contains("svc/mistral-large") && models.contains("9.00 EUR"), "{models}");
-    let chat = shell.text(&["ai", "chat", "[40,60,0]"]).await;
+    let chat = shell.text(&["ai", "chat", "[40,60,0,0]"]).await;
     assert_eq!(chat, "word word word word word \n");
-    let chat = shell.json(&["ai", "chat", "--model", "svc/qwen3-32b", "--max-tokens", "7", "[40,60,0]"]).await;
+    let chat = shell.json(&["ai", "chat", "--model", "svc/qwen3-32b", "--max-tokens", "7", "[40,60,0,0]"]).await;
     assert_eq!(chat["usage"], json!({ "prompt_tokens": 40, "completion_tokens": 60 }));
     // The command line has created one key, and uses it again.
     let tokens = metered.ada.get("/tokens").await.ok();

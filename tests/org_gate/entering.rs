@@ -1,4 +1,4 @@
-//! Who gets in, and what the others are told.
+//! Entering a gated site: members get in, and others are told why they do not.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! How a visit ends, and what is left of it while Postgres is away.
+//! The end of a membership, and of a visit while Postgres is away.
 
 use std::time::Duration;
 

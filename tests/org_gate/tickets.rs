@@ -1,4 +1,4 @@
-//! What leads from the console to the site, and nowhere else.
+//! Tickets: each leads one browser from the console to one site, once.
 
 use futures_util::future::join_all;
 use reqwest::Method;

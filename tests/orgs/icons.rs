@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, answer::keys};
+use crate::world::{World, answer::assert_keys};
 
 /// The beginning of a PNG, and as much after it as is asked for.
 pub fn png(width: u32, height: u32) -> Vec<u8> {
@@ -40,7 +40,7 @@ async fn an_icon_is_what_its_bytes_are() {
         // Whatever the sender calls it.
         let put = org.owner.put("/orgs/acme/icon").header("content-type", "text/html").body(image.clone());
         let stored = put.await.ok();
-        keys(&stored, "ok icon_url");
+        assert_keys(&stored, "ok icon_url");
         let url = stored["icon_url"].as_str().unwrap();
         assert!(url.starts_with("/orgs/acme/icon?v="), "{url}");
         assert!(versions.insert(url.to_owned()));

@@ -3,8 +3,9 @@
 use domain::role::Role;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::world::{Actor, World, answer::keys, org::Org, request::Request};
+use crate::world::{Actor, World, answer::assert_keys, org::Org, request::Request};
 
 fn set_role(actor: &Actor, org: &Org, login: &str, role: &str) -> Request {
     actor.put(&org.path(&format!("/members/{login}"))).json(&json!({ "role": role }))
@@ -22,7 +23,7 @@ async fn owners_change_roles() {
         let answer = set_role(&org.owner, &org, "member", role).await;
         assert!(!answer.header("x-svc-propagation").is_empty());
         let member = answer.ok();
-        keys(&member, "login role joined");
+        assert_keys(&member, "login role joined");
         assert_eq!((&member["login"], &member["role"]), (&json!("member"), &json!(role)));
         assert!(org.roles().await.contains(&("member".to_owned(), role.to_owned())));
     }
@@ -135,16 +136,20 @@ async fn one_owner_cannot_leave_while_the_other_steps_down() {
 async fn the_database_holds_the_rule_for_every_other_way() {
     let world = World::start().await;
     let (org, _) = world.org_with(Role::Owner).await;
-    // Two transactions at once, each of which leaves the other's owner: one must fail.
-    let leave = |login: &str| {
-        format!(
-            "BEGIN; DELETE FROM org_members m USING users u WHERE u.id = m.user_id AND u.vcs_login = '{login}'; \
-             SELECT pg_sleep(0.3); COMMIT"
-        )
-    };
-    let (one, two) = (leave("owner"), leave("co-owner"));
-    let outcomes = join_all([world.try_sql(&one), world.try_sql(&two)]).await;
-    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_err()).count(), 1, "{outcomes:?}");
+    // Two transactions, each of which has removed an owner before the other commits: one must fail.
+    let mut transactions = Vec::new();
+    for login in ["owner", "co-owner"] {
+        let mut connection = PgConnection::connect(world.database.as_str()).await.unwrap();
+        let leave = format!(
+            "BEGIN; DELETE FROM org_members m USING users u WHERE u.id = m.user_id AND u.vcs_login = '{login}'"
+        );
+        sqlx::raw_sql(AssertSqlSafe(leave)).execute(&mut connection).await.unwrap();
+        transactions.push(connection);
+    }
+    let commits = transactions.iter_mut().map(|transaction| sqlx::raw_sql("COMMIT").execute(transaction));
+    let refused: Vec<String> =
+        join_all(commits).await.into_iter().filter_map(Result::err).map(|e| e.to_string()).collect();
+    assert!(matches!(&refused[..], [error] if error.contains("without an owner")), "{refused:?}");
     assert_eq!(world.sql_number("SELECT count(*) FROM org_members WHERE role = 'owner'").await, 1);
     drop(org);
 }

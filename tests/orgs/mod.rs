@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{
     World,
-    answer::{keys, timestamp},
+    answer::{assert_keys, parse_timestamp},
 };
 
 #[tokio::test]
@@ -19,21 +19,21 @@ async fn who_makes_an_org_owns_it() {
     let ada = world.user("ada").await;
     let body = json!({ "name": "acme", "display_name": "  Acme & Söhne " });
     let org = ada.post("/orgs").json(&body).await.created();
-    keys(&org, "name display_name icon_url role created_at");
+    assert_keys(&org, "name display_name icon_url role created_at");
     assert_eq!(org["name"], "acme");
     assert_eq!(org["display_name"], "Acme & Söhne");
     assert_eq!(org["icon_url"], Value::Null);
     assert_eq!(org["role"], "owner");
-    timestamp(&org["created_at"]);
+    parse_timestamp(&org["created_at"]);
 
     let detail = ada.get("/orgs/acme").await.ok();
-    keys(&detail, "name display_name icon_url role created_at members projects");
+    assert_keys(&detail, "name display_name icon_url role created_at members projects");
     assert_eq!(detail["projects"], 0);
     let members = detail["members"].as_array().unwrap();
     assert_eq!(members.len(), 1);
-    keys(&members[0], "login role joined");
+    assert_keys(&members[0], "login role joined");
     assert_eq!((&members[0]["login"], &members[0]["role"]), (&json!("ada"), &json!("owner")));
-    timestamp(&members[0]["joined"]);
+    parse_timestamp(&members[0]["joined"]);
 
     ada.post("/projects").json(&json!({ "name": "engine", "org": "acme" })).await.created();
     assert_eq!(ada.get("/orgs/acme").await.ok()["projects"], 1);
@@ -132,12 +132,12 @@ async fn your_orgs_are_listed_newest_first_and_paged() {
     eve.create_org("private").await;
     theirs.admit(&ada, Role::Admin).await;
     let list = ada.get("/orgs").await.ok();
-    keys(&list, "orgs next_cursor");
+    assert_keys(&list, "orgs next_cursor");
     let pairs = |list: &Value| -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let orgs = list["orgs"].as_array().unwrap();
         for org in orgs {
-            keys(org, "name display_name icon_url role created_at");
+            assert_keys(org, "name display_name icon_url role created_at");
         }
         orgs.iter().map(|org| (text(&org["name"]), text(&org["role"]))).collect()
     };
@@ -165,7 +165,7 @@ async fn an_org_is_renamed_in_sentences_only() {
     let (org, admin) = world.org_with(Role::Admin).await;
     let rename = |body: Value| admin.request(reqwest::Method::PATCH, "/orgs/acme").json(&body);
     let renamed = rename(json!({ "display_name": " Acme " })).await.ok();
-    keys(&renamed, "name display_name icon_url role created_at");
+    assert_keys(&renamed, "name display_name icon_url role created_at");
     assert_eq!((&renamed["name"], &renamed["display_name"]), (&json!("acme"), &json!("Acme")));
     assert_eq!(renamed["role"], "admin");
     assert_eq!(org.detail().await["display_name"], "Acme");

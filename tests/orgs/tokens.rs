@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::world::{
     Site, World,
-    answer::{id, keys, secret, timestamp},
+    answer::{assert_keys, parse_id, parse_secret, parse_timestamp},
 };
 
 fn assert_record(record: &Value) {
-    keys(record, "id kind label created_at revoked_at created_by");
-    id(&record["id"], "tok_");
-    timestamp(&record["created_at"]);
+    assert_keys(record, "id kind label created_at revoked_at created_by");
+    parse_id(&record["id"], "tok_");
+    parse_timestamp(&record["created_at"]);
     assert_eq!(record["revoked_at"], Value::Null);
 }
 
@@ -23,14 +23,14 @@ async fn an_org_makes_lists_and_revokes_its_tokens() {
     for (kind, label) in [("deploy", json!("ci")), ("ai", json!(null)), ("deploy", json!("  "))] {
         let body = json!({ "kind": kind, "label": label });
         let mut created = admin.post("/orgs/acme/tokens").json(&body).await.created();
-        let token = secret(&created.as_object_mut().unwrap().remove("token").unwrap());
+        let token = parse_secret(&created.as_object_mut().unwrap().remove("token").unwrap());
         assert_record(&created);
         assert_eq!(created["kind"], kind);
         assert_eq!(created["created_by"], "admin");
         made.push((created, token));
     }
     let list = org.owner.get("/orgs/acme/tokens").await.ok();
-    keys(&list, "tokens next_cursor");
+    assert_keys(&list, "tokens next_cursor");
     let records: Vec<_> = made.iter().rev().map(|(record, _)| record.clone()).collect();
     assert_eq!(list["tokens"], Value::from(records));
     assert!(!list.to_string().contains(&made[0].1));

@@ -1,4 +1,4 @@
-//! What may be kept, for how long, and whether it still holds.
+//! Caching headers and conditional requests.
 
 use super::{both_versions, docs, world_with};
 use crate::world::{Site, World};

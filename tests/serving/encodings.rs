@@ -1,4 +1,4 @@
-//! Compressed forms.
+//! Content encodings.
 
 use super::world_with;
 use crate::world::{Site, answer::Answer, site::noise};

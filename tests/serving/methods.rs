@@ -1,4 +1,4 @@
-//! GET and HEAD, and nothing else.
+//! Methods: sites answer GET and HEAD only.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From a path to a file: clean URLs, 404 pages, single-page sites.
+//! Which file a path leads to: clean URLs, 404 pages, single-page sites.
 
 use super::{both_versions, docs, world_with};
 use crate::world::Site;

@@ -1,5 +1,5 @@
-//! GitHub's REST wire format, as documented, for the device flow, the web flow ([`web`]) and the signed-in user. What the person does, and how
-//! the network behaves, is set with [`CodeHost::set`].
+//! GitHub's REST wire format, as documented, for the device flow, the web flow ([`web`]) and the signed-in user. What
+//! the person does, and how the network behaves, is set with [`CodeHost::set`].
 //!
 //! As strict as the original: answers are form-encoded unless JSON is accepted, and the API wants a `User-Agent`.
 
@@ -25,7 +25,7 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::AbortHandle};
+use tokio::{net::TcpListener, sync::watch, task::AbortHandle};
 
 /// The application's id that the stub knows.
 pub const CLIENT_ID: &str = "Iv1.0123456789abcdef";
@@ -63,6 +63,10 @@ struct Shared {
     granted: Mutex<HashMap<String, Option<web::Granted>>>,
     hub: Mutex<hub::Hub>,
     app: Mutex<app::AppState>,
+    /// Notified when a test sets another fault.
+    changes: watch::Sender<()>,
+    /// Whether requests for new tokens of the app are left unanswered.
+    tokens_held: watch::Sender<bool>,
     url: String,
 }
 
@@ -87,6 +91,8 @@ impl CodeHost {
             granted: Mutex::default(),
             hub: Mutex::default(),
             app: Mutex::default(),
+            changes: watch::Sender::new(()),
+            tokens_held: watch::Sender::new(false),
             url: url.clone(),
         });
         let router = Router::new()

@@ -1,5 +1,5 @@
-//! A model provider that says what it is told to, however wrong: raw bytes over raw connections. It keeps what it was
-//! asked, and how far it came with its answers.
+//! A model provider that sends the bytes a test tells it to, however wrong. It records the requests that it was sent, and
+//! how far it came with its answers.
 
 use std::{
     collections::VecDeque,
@@ -15,9 +15,11 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::Notify,
     task::AbortHandle,
-    time::sleep,
 };
+
+use super::latency;
 
 /// What the gateway shows there.
 pub const KEY: &str = "key-of-the-provider-0123456789";
@@ -27,15 +29,17 @@ pub const SECRET: &str = "words-of-the-provider";
 /// One thing that a provider does.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// Sends these bytes.
+    /// Send these bytes.
     Send(Vec<u8>),
-    /// Does nothing for so long.
+    /// Do nothing for this long: the provider is slow.
     Wait(Duration),
-    /// Does nothing until the other side has closed.
+    /// Do nothing until the test calls [`Provider::go_on`], once for each hold.
+    Hold,
+    /// Do nothing until the other side has closed.
     Hang,
-    /// Closes.
+    /// Close the connection.
     Close,
-    /// Closes so that the other side sees a reset.
+    /// Close the connection so that the other side sees a reset.
     Reset,
 }
 
@@ -61,6 +65,7 @@ struct Shared {
     connections: AtomicUsize,
     finished: AtomicUsize,
     left: AtomicUsize,
+    go_on: Notify,
 }
 
 /// A provider on a port of this machine; it ends with the value.
@@ -90,6 +95,11 @@ impl Provider {
     /// What it does when it is asked next, and for the times after that when called again.
     pub fn next(&self, script: Script) {
         self.shared.next.lock().unwrap().push_back(script);
+    }
+
+    /// Ends the [`Act::Hold`] at which it is, or the next one. Two calls before a hold end one.
+    pub fn go_on(&self) {
+        self.shared.go_on.notify_one();
     }
 
     /// What it was asked so far.
@@ -183,22 +193,31 @@ impl Script {
         Self::events(&usual_events(words))
     }
 
-    /// With this done after everything else.
+    /// Adds an act at the end.
     pub fn then(mut self, act: Act) -> Self {
         self.0.push(act);
         self
     }
 
-    /// With a pause before everything but the first.
+    /// Adds a pause before every act but the first.
     pub fn slowly(self, pause: Duration) -> Self {
-        let mut acts = Vec::new();
-        for act in self.0 {
-            if !acts.is_empty() {
-                acts.push(Act::Wait(pause));
-            }
-            acts.push(act);
-        }
-        Self(acts)
+        self.each_after(&Act::Wait(pause))
+    }
+
+    /// Adds a hold before every act but the first.
+    pub fn step_by_step(self) -> Self {
+        self.each_after(&Act::Hold)
+    }
+
+    fn each_after(self, before: &Act) -> Self {
+        let acts = self.0.into_iter().flat_map(|act| [before.clone(), act]);
+        Self(acts.skip(1).collect())
+    }
+
+    /// Adds a hold after this many acts.
+    pub fn held_after(mut self, acts: usize) -> Self {
+        self.0.insert(acts, Act::Hold);
+        self
     }
 
     /// The same bytes, cut into pieces of this size that arrive one by one.
@@ -311,7 +330,8 @@ async fn play(stream: &mut TcpStream, script: Script, shared: &Shared) -> bool {
                     return false;
                 }
             }
-            Act::Wait(time) => sleep(time).await,
+            Act::Wait(time) => latency(time).await,
+            Act::Hold => shared.go_on.notified().await,
             Act::Hang => {
                 let mut byte = [0];
                 let _ = stream.read(&mut byte).await;

@@ -1,10 +1,10 @@
-//! Someone who speaks to the API.
+//! A caller of the API.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 use super::{
-    answer::{Answer, id},
+    answer::{Answer, parse_id},
     request::Request,
     site::Site,
 };
@@ -14,16 +14,16 @@ use super::{
 pub struct Actor {
     pub(super) client: Client,
     pub(super) base: String,
-    /// What it shows as `Authorization: Bearer`.
+    /// The token that is sent as `Authorization: Bearer`.
     pub token: Option<String>,
 }
 
-/// What an upload answered.
+/// The answer to a successful upload.
 #[derive(Debug, Clone)]
 pub struct Uploaded {
     pub id: String,
     pub url: String,
-    /// `X-Svc-Propagation`.
+    /// The header `X-Svc-Propagation`.
     pub propagation: String,
     pub body: Value,
 }
@@ -80,7 +80,7 @@ impl Actor {
         self.deploy(project, site).await
     }
 
-    /// Shares `site` for so many days.
+    /// Shares `site` for `ttl_days` days.
     pub async fn share(&self, site: &Site, ttl_days: u32) -> Uploaded {
         Uploaded::from(self.post(&format!("/shares?ttl={ttl_days}")).upload(site.tarball()).await)
     }
@@ -102,7 +102,7 @@ impl From<Answer> for Uploaded {
         let propagation = answer.find_header("x-svc-propagation").unwrap_or_default().to_owned();
         let body = answer.created();
         let url = body["url"].as_str().unwrap().to_owned();
-        Self { id: id(&body["deployment_id"], "dep_"), url, propagation, body }
+        Self { id: parse_id(&body["deployment_id"], "dep_"), url, propagation, body }
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use reqwest::{StatusCode, Version, header::HeaderMap};
 use serde_json::Value;
 
-/// A whole answer. `what` names the request in messages.
+/// An answer that was read to its end. `what` names the request in messages.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub what: String,
@@ -27,25 +27,25 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header that must be there.
+    /// The value of a header; panics when the answer has none of that name.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         self.find_header(name).unwrap_or_else(|| panic!("{}: no {name} in {:?}", self.what, self.headers))
     }
 
-    /// A header that may be there.
+    /// The value of a header, if the answer has one of that name.
     pub fn find_header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The status is this.
+    /// Asserts the status.
     #[track_caller]
     pub fn assert_status(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
         self
     }
 
-    /// A success with a JSON body: the body.
+    /// Asserts the status and that the body is JSON. Returns the body.
     #[track_caller]
     pub fn json(self, status: u16) -> Value {
         let answer = self.assert_status(status);
@@ -54,32 +54,32 @@ impl Answer {
         serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("{}: {e}: {}", answer.what, answer.text()))
     }
 
-    /// 200 with a JSON body: the body.
+    /// Asserts a 200 with a JSON body. Returns the body.
     #[track_caller]
     pub fn ok(self) -> Value {
         self.json(200)
     }
 
-    /// 201 with a JSON body: the body.
+    /// Asserts a 201 with a JSON body. Returns the body.
     #[track_caller]
     pub fn created(self) -> Value {
         self.json(201)
     }
 
-    /// The error envelope, whole and nothing beside it, with this status and code. Gives the message.
+    /// Asserts the status, and an error envelope with this code and nothing beside it. Returns the message.
     #[track_caller]
     pub fn assert_error(self, status: u16, code: &str) -> String {
         let what = self.what.clone();
         let body = self.json(status);
-        keys(&body, "error");
-        keys(&body["error"], "code message");
+        assert_keys(&body, "error");
+        assert_keys(&body["error"], "code message");
         assert_eq!(body["error"]["code"], code, "{what}: {body}");
         let message = body["error"]["message"].as_str().unwrap().to_owned();
         assert!(!message.is_empty(), "{what}: an error without a sentence");
         message
     }
 
-    /// The site's own answer: this status and exactly this body.
+    /// Asserts the status and the whole body.
     #[track_caller]
     pub fn assert_body(self, status: u16, body: impl AsRef<[u8]>) -> Self {
         let answer = self.assert_status(status);
@@ -88,7 +88,7 @@ impl Answer {
         answer
     }
 
-    /// A redirect to `location`.
+    /// Asserts a redirect to `location`.
     #[track_caller]
     pub fn assert_redirect(self, status: u16, location: &str) -> Self {
         let answer = self.assert_status(status);
@@ -102,9 +102,9 @@ impl Answer {
     }
 }
 
-/// `value` is an object with exactly these keys.
+/// Asserts that `value` is an object with exactly these keys, which are separated by spaces.
 #[track_caller]
-pub fn keys(value: &Value, wanted: &str) {
+pub fn assert_keys(value: &Value, wanted: &str) {
     let mut wanted: Vec<_> = wanted.split_whitespace().collect();
     wanted.sort_unstable();
     let mut found: Vec<_> = value.as_object().unwrap_or_else(|| panic!("not an object: {value}")).keys().collect();
@@ -112,9 +112,9 @@ pub fn keys(value: &Value, wanted: &str) {
     assert_eq!(found, wanted, "{value}");
 }
 
-/// `value` is an id of this kind.
+/// The id in `value`; panics unless it is a public id with this prefix.
 #[track_caller]
-pub fn id(value: &Value, prefix: &str) -> String {
+pub fn parse_id(value: &Value, prefix: &str) -> String {
     let text = value.as_str().unwrap_or_else(|| panic!("not an id: {value}"));
     let body = text.strip_prefix(prefix).unwrap_or_else(|| panic!("{text} does not begin with {prefix}"));
     assert_eq!(body.len(), 20, "{text}");
@@ -122,18 +122,18 @@ pub fn id(value: &Value, prefix: &str) -> String {
     text.to_owned()
 }
 
-/// `value` is a time in UTC as RFC 3339 writes it, with `Z`: in seconds since 1970.
+/// The time in `value`, in seconds since 1970; panics unless it is RFC 3339 in UTC, with `Z`.
 #[track_caller]
-pub fn timestamp(value: &Value) -> i64 {
+pub fn parse_timestamp(value: &Value) -> i64 {
     let text = value.as_str().unwrap_or_else(|| panic!("not a timestamp: {value}"));
     assert!(text.ends_with('Z'), "{text} is not in UTC");
     let format = &time::format_description::well_known::Rfc3339;
     time::OffsetDateTime::parse(text, format).unwrap_or_else(|e| panic!("{text}: {e}")).unix_timestamp()
 }
 
-/// `value` is a secret of ours.
+/// The token in `value`; panics unless it has the form of the platform's own tokens.
 #[track_caller]
-pub fn secret(value: &Value) -> String {
+pub fn parse_secret(value: &Value) -> String {
     let text = value.as_str().unwrap_or_else(|| panic!("not a secret: {value}"));
     let tail = text.strip_prefix("svc_").unwrap_or_else(|| panic!("{text}"));
     assert_eq!(tail.len(), 43);

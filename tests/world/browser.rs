@@ -1,5 +1,5 @@
-//! A real browser: headless Chromium, driven through chromedriver. For what only a browser does: keeping cookies by its
-//! own rules, holding forms and redirects to a page's policy, saying where a request comes from.
+//! Headless Chromium, driven through chromedriver, for what only a browser does: it keeps cookies by its own rules, holds
+//! forms and redirects to a page's policy, and says where a request comes from.
 //!
 //! It trusts the certificates that the edge presents, by their keys, and no others; no name leads out of this machine.
 
@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::{World, eventually, ports, process::Process, socket};
+use super::{World, eventually, ports, process::Process, socket, wait::holds_within};
 
 /// How long a page may take to show what a test waits for. Bounds a hang; asserts no speed.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A browser of its own, without a past.
+/// A browser with a new profile.
 pub struct Browser {
     client: Client,
-    /// Dies with the test; the browser ends with it, because the pipe between them does.
+    /// The driver is killed with the test. The browser then ends too, because the pipe between them closes.
     _driver: Process,
 }
 
@@ -125,17 +125,17 @@ fn header(bytes: &[u8]) -> (usize, usize) {
 }
 
 impl Browser {
-    /// Types an address.
+    /// Navigates to `url`.
     pub async fn open(&self, url: &str) {
         self.client.goto(url).await.unwrap_or_else(|e| panic!("{url}: {e}"));
     }
 
-    /// Where it is.
+    /// The address of the page.
     pub async fn url(&self) -> Url {
         self.client.current_url().await.unwrap()
     }
 
-    /// What a person reads on the page.
+    /// The visible text of the page.
     pub async fn text(&self) -> String {
         let text = self.client.execute("return document.body ? document.body.innerText : ''", Vec::new()).await;
         text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
@@ -143,15 +143,12 @@ impl Browser {
 
     /// Waits until the page says `text`.
     pub async fn sees(&self, text: &str) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let seen = self.text().await;
-            if seen.contains(text) {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "{} does not say {text:?}: {seen}", self.url().await);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let mut seen = String::new();
+        let says = holds_within(PATIENCE, async || {
+            seen = self.text().await;
+            seen.contains(text)
+        });
+        assert!(says.await, "{} does not say {text:?}: {seen}", self.url().await);
     }
 
     /// Waits until it is at `url`, and the page says `text`.
@@ -174,7 +171,7 @@ impl Browser {
         found.unwrap_or_else(|e| panic!("nothing says {label}: {e}")).click().await.unwrap();
     }
 
-    /// Runs a function body in the page and gives what its promise comes to.
+    /// Runs the body of an async function in the page. Returns its result.
     pub async fn run(&self, script: &str) -> Value {
         let script = format!(
             "const done = arguments[arguments.length - 1]; (async () => {{ {script} }})().then(done, e => done(String(e)))"
@@ -206,7 +203,7 @@ impl Browser {
         self.client.delete_cookie(name).await.unwrap();
     }
 
-    /// A picture of the page, for whoever works on it: `SVC_TEST_PICTURES` names the folder.
+    /// Saves a picture of the page in the folder that `SVC_TEST_PICTURES` names, if it is set.
     pub async fn picture(&self, name: &str) {
         if let Some(folder) = std::env::var_os("SVC_TEST_PICTURES") {
             let picture = self.client.screenshot().await.unwrap();
@@ -214,7 +211,7 @@ impl Browser {
         }
     }
 
-    /// Ends it in order. One that is dropped is killed.
+    /// Ends the session. A browser that is dropped is killed.
     pub async fn close(self) {
         self.client.close().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A bucket: s3s-fs, an S3 server that keeps every object as a file, with the failures that a remote store has.
+//! An S3 bucket, served by s3s-fs, which keeps every object as a file. It can be stopped, and told to fail.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ const NAME: &str = "packs";
 const ACCESS_KEY: &str = "access-key-of-the-tests";
 const SECRET_KEY: &str = "secret-key-of-the-tests";
 
-/// Which requests the bucket fails, by method and path.
+/// Decides by method and path whether the bucket fails a request.
 type Refusal = fn(method: &str, path: &str) -> bool;
 
 /// A bucket and its server, which has threads of its own: it serves whatever the test is waiting for.
@@ -31,7 +31,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// An empty bucket, served; its objects are files below `folder`.
+    /// Starts the server of an empty bucket whose objects are files below `folder`.
     pub fn start(folder: &Path) -> Self {
         fs::create_dir_all(folder.join(NAME)).unwrap();
         let mut bucket =
@@ -40,7 +40,7 @@ impl Bucket {
         bucket
     }
 
-    /// The configuration that leads here, as environment variables.
+    /// The configuration that points the programs at this bucket, as environment variables without `SVC__`.
     pub fn settings(&self) -> [(&'static str, String); 5] {
         [
             ("STORE__URL", format!("s3://{NAME}/a/prefix")),
@@ -51,14 +51,14 @@ impl Bucket {
         ]
     }
 
-    /// Takes the server away, with every connection.
+    /// Stops the server and closes all connections.
     pub fn stop(&mut self) {
         let server = self.server.take().unwrap();
         // A runtime may not be waited for within another.
         std::thread::spawn(|| server.shutdown_timeout(Duration::from_secs(10))).join().unwrap();
     }
 
-    /// Gives it back, with what it held.
+    /// Starts the server again with the objects that it had.
     pub fn restart(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut service = s3s::service::S3ServiceBuilder::new(FileSystem::new(&self.folder).unwrap());
@@ -69,12 +69,12 @@ impl Bucket {
         self.server = Some(runtime);
     }
 
-    /// From now on the server answers the requests that `refusal` finds with 500.
+    /// Answers with 500 all further requests for which `refusal` returns true.
     pub fn refuse(&self, refusal: Refusal) {
         *self.refusal.lock().unwrap() = Some(refusal);
     }
 
-    /// All is well again.
+    /// Ends [`Self::refuse`].
     pub fn refuse_nothing(&self) {
         *self.refusal.lock().unwrap() = None;
     }
@@ -93,7 +93,7 @@ impl Bucket {
         objects
     }
 
-    /// Makes every object as old as it would be after so long.
+    /// Moves the time of every object's last change back by `age`.
     pub fn age(&self, age: Duration) {
         for file in files_below(&self.folder.join(NAME)) {
             let written = fs::metadata(&file).unwrap().modified().unwrap();

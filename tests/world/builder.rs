@@ -1,6 +1,4 @@
-//! How a world comes to be: its programs, each with a configuration, and everything that they need.
-
-use std::sync::atomic::{AtomicU32, Ordering};
+//! Making a world: its programs, their configuration, and the servers that they need.
 
 use tempfile::TempDir;
 use url::Url;
@@ -13,9 +11,8 @@ use super::{
     template::Template,
 };
 
-static WORLDS: AtomicU32 = AtomicU32::new(0);
-
-/// How a world differs from the usual one.
+/// A world that is being configured. Without further calls it has one edge, a folder store and a Redis without
+/// persistence.
 pub struct Builder {
     edges: usize,
     bucket: bool,
@@ -25,48 +22,47 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// So many edges; one otherwise.
+    /// Sets the number of edges, which is one otherwise.
     pub fn edges(mut self, count: usize) -> Self {
         self.edges = count;
         self
     }
 
-    /// Deployments are kept in an S3 bucket instead of a folder.
+    /// Keeps deployments in an S3 bucket instead of a folder.
     pub fn bucket(mut self) -> Self {
         self.bucket = true;
         self
     }
 
-    /// Redis writes down what it is told, as `make up` has it, and knows it again after [`World::restart_redis`].
+    /// Gives Redis an append-only file, as `make up` does, so that its data survive [`World::restart_redis`].
     pub fn lasting_redis(mut self) -> Self {
         self.lasting_redis = true;
         self
     }
 
-    /// Redis is a cluster of three nodes.
+    /// Makes Redis a cluster of three nodes.
     pub fn redis_cluster(mut self) -> Self {
         self.redis_nodes = 3;
         self
     }
 
-    /// A configuration key, as its environment variable has it.
+    /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
         self
     }
 
-    /// A variable of the programs' environment that is none of ours.
+    /// Sets any other variable in the programs' environment.
     pub fn variable(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// The world, ready.
+    /// Starts everything. Returns when admin and every edge answer.
     pub async fn start(self) -> World {
         let template = Template::shared().await;
-        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
-        let (database_name, database) = template.database(number).await;
-        let folder = TempDir::with_prefix_in(format!("{number}-"), &template.folder).unwrap();
+        let (database_name, database) = template.database().await;
+        let folder = TempDir::with_prefix_in(format!("{}-", std::process::id()), &template.worlds).unwrap();
         std::fs::create_dir(folder.path().join("store")).unwrap();
 
         let (redis_port, admin_port) = (ports::free(), ports::free());
@@ -147,7 +143,7 @@ impl Builder {
 }
 
 impl World {
-    /// A world to be described.
+    /// A world to be configured.
     pub fn builder() -> Builder {
         Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, env: Vec::new() }
     }

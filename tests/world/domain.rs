@@ -1,4 +1,4 @@
-//! Custom domains: attached as their owners do it, certified as an operator does.
+//! Custom domains: attaching them as their owners do, and storing certificates for them as an operator does.
 
 use std::process::Output;
 
@@ -12,7 +12,7 @@ impl Actor {
         self.post(&format!("/projects/{project}/domains")).json(&json!({ "domain": domain })).await.assert_status(201)
     }
 
-    /// Detaches it.
+    /// Detaches a hostname from a project.
     pub async fn detach(&self, project: &str, domain: &str) -> Answer {
         self.delete(&format!("/projects/{project}/domains/{domain}")).await.assert_status(200)
     }
@@ -28,13 +28,13 @@ impl World {
         assert!(output.status.success(), "certs {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Runs `certs …` on this world.
+    /// Runs `certs` with these arguments and this world's configuration.
     pub async fn certs(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(program("certs"));
         command.args(arguments).envs(self.env.iter().cloned()).output().await.unwrap()
     }
 
-    /// A custom domain's address.
+    /// The URL of a custom domain's home page, without a path.
     pub fn domain_url(&self, domain: &str) -> String {
         format!("https://{domain}:{}", self.public_port())
     }

@@ -19,7 +19,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// `url` at this edge.
+    /// `url` with the port of this edge.
     pub fn address(&self, url: &str) -> Url {
         let mut url: Url = url.parse().unwrap_or_else(|e| panic!("{url}: {e}"));
         let port = if url.scheme() == "https" { self.https_port } else { self.http_port };
@@ -44,24 +44,24 @@ impl Edge {
         self.request(Method::POST, url)
     }
 
-    /// A client of its own, whose connections end with it.
+    /// A new client, whose connections are shared with no other and close when it is dropped.
     pub fn another_browser(&self, http2: bool) -> Client {
         let builder = client().tls_certs_only([self.ca.clone()]);
         let builder = if http2 { builder } else { builder.http1_only() };
         builder.build().unwrap()
     }
 
-    /// The same over HTTP/1.1.
+    /// A GET over HTTP/1.1.
     pub fn get_http1(&self, url: &str) -> Request {
         Request::new(&self.old_browser, Method::GET, self.address(url).as_str())
     }
 
-    /// A browser that keeps cookies, and belongs to one person.
+    /// A new client that keeps cookies.
     pub fn person(&self) -> Client {
         client().tls_certs_only([self.ca.clone()]).cookie_store(true).build().unwrap()
     }
 
-    /// A navigation, as a browser makes one.
+    /// A GET with the `Accept` that browsers send when they navigate.
     pub fn navigate(&self, url: &str) -> Request {
         self.get(url).header("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
     }

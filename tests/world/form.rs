@@ -1,4 +1,4 @@
-//! The forms of a page, read as a person without JavaScript would use them.
+//! The forms of a page, as they are sent without JavaScript.
 
 /// A form: where it goes, and its fields in order.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! HTTP/2 frames, by hand.
+//! HTTP/2 frames as bytes, for connections without an HTTP/2 library.
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -35,7 +35,7 @@ class Handler(Mailbox):
         if refuses == "letter":
             return "554 5.7.1 This looks like spam"
         if refuses == "to answer":
-            await asyncio.sleep(3600)
+            await asyncio.Future()
         return await super().handle_DATA(server, session, envelope)
 
 

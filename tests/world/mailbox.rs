@@ -1,4 +1,4 @@
-//! A real SMTP server that keeps what it is sent, and reads it as a mail program would.
+//! An SMTP server (aiosmtpd) that keeps the letters it is sent, and Python's mail parser to read them.
 
 use std::{
     net::TcpStream,
@@ -23,21 +23,21 @@ print(json.dumps(letters))
 ";
 
 const SERVER: &str = include_str!("mail_server.py");
-/// What a strict server wants to hear.
+/// The name and password that a strict server accepts.
 pub const LOGIN: (&str, &str) = ("post@example.com", "päss: w/rd?");
 
-/// How a server is reached, and what it does.
+/// What a strict server demands and what it refuses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Strict {
-    /// `starttls`, which it insists on, or `implicit`; plain text when absent.
+    /// `starttls`, which is then required, or `implicit`; plain text when absent.
     pub tls: Option<&'static str>,
-    /// It wants [`LOGIN`].
+    /// Whether clients have to sign in with [`LOGIN`].
     pub login: bool,
-    /// What it refuses: `sender`, `recipient`, `recipient, for now`, `letter`, or `to answer`.
+    /// The step that fails: `sender`, `recipient`, `recipient, for now`, `letter`, or `to answer`.
     pub refuses: Option<&'static str>,
 }
 
-/// The server.
+/// A running SMTP server and the letters that it has accepted.
 pub struct Mailbox {
     pub port: u16,
     folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// A server on a port of its own, ready.
+    /// Starts a server that accepts every letter.
     pub async fn start(folder: &Path) -> Self {
         let (folder, port) = (folder.join("mail"), ports::free());
         let mut server = tools::python("aiosmtpd");
@@ -58,7 +58,7 @@ impl Mailbox {
         Self { port, folder, _server: server }
     }
 
-    /// One that is as strict as servers of the world. Its certificate is for 127.0.0.1, by an authority of its own.
+    /// Starts a server with the demands of servers on the internet. Its self-signed certificate is for 127.0.0.1.
     pub async fn strict(folder: &Path, how: Strict) -> Self {
         let (mail, port) = (folder.join("mail"), ports::free());
         let (certificate, key) = (folder.join("mail.pem"), folder.join("mail.key"));
@@ -79,17 +79,17 @@ impl Mailbox {
         Self { port, folder: mail, _server: server }
     }
 
-    /// The certificate of a strict server in `folder`, as who trusts it has it.
+    /// The file with the certificate of a strict server that was started with `folder`.
     pub fn certificate(folder: &Path) -> PathBuf {
         folder.join("mail.pem")
     }
 
-    /// `mail.url`.
+    /// The value for `mail.url` that leads to a server without TLS and login.
     pub fn url(&self) -> String {
         format!("smtp://127.0.0.1:{}", self.port)
     }
 
-    /// Everything that was sent.
+    /// All letters that the server has accepted.
     pub async fn letters(&self) -> Vec<Value> {
         let files = std::fs::read_dir(self.folder.join("new")).into_iter().flatten();
         let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
@@ -99,7 +99,7 @@ impl Mailbox {
     }
 }
 
-/// The values of a letter's header.
+/// All values of one header of a letter.
 pub fn header<'l>(letter: &'l Value, name: &str) -> Vec<&'l str> {
     let headers = letter["headers"].as_array().unwrap().iter();
     let named = headers.filter(|pair| pair[0].as_str().unwrap().eq_ignore_ascii_case(name));

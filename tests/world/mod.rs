@@ -1,7 +1,8 @@
-//! A world of its own for a test: a real Postgres database, a real Redis, a real admin and real edges, with their own
-//! folder store, certificate and master key. It ends with the test.
+//! The [`World`] of a test: a Postgres database, a Redis, an admin and edges of its own, all of them the real programs,
+//! with a folder store, a certificate and a master key. It ends with the test.
 //!
-//! Start with [`World::start`]. How many worlds there are at once is up to `--test-threads`: one a core by default.
+//! Start with [`World::start`]. The test runner decides how many worlds there are at the same time: by default one for
+//! each core.
 
 pub mod actor;
 pub mod answer;
@@ -24,6 +25,7 @@ pub mod site;
 pub mod socket;
 mod template;
 pub mod tools;
+mod wait;
 
 use std::{
     path::{Path, PathBuf},
@@ -36,14 +38,14 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
-pub use self::{actor::Actor, bucket::Bucket, builder::Builder, edge::Edge, site::Site};
+pub use self::{actor::Actor, bucket::Bucket, builder::Builder, edge::Edge, site::Site, wait::eventually};
 use self::{
     process::{Process, program},
     redis_server::RedisKind,
     template::Template,
 };
 
-/// What the local code host's sign-in page asks for.
+/// The secret that the local code host's sign-in page asks for.
 pub const OPERATOR_SECRET: &str = "operator-secret-of-the-tests";
 /// How long a program may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -74,13 +76,13 @@ impl World {
         Self::builder().start().await
     }
 
-    /// Someone without a token, at the API.
+    /// A caller of the API without a token.
     pub fn nobody(&self) -> Actor {
         let base = format!("http://api.svc.localhost:{}", self.admin_port);
         Actor { client: self.client.clone(), base, token: None }
     }
 
-    /// A person with a `cli` token of theirs.
+    /// A person, with a `cli` token of their own. The account is made when it does not exist yet.
     pub async fn user(&self, login: &str) -> Actor {
         let mut command = tokio::process::Command::new(program("admin"));
         command.args(["issue-token", "--login", login]).envs(self.env.iter().cloned());
@@ -90,7 +92,7 @@ impl World {
         self.nobody().with_token(token.trim())
     }
 
-    /// The key file that worlds share.
+    /// The master key file that all worlds share, unless one is configured with another.
     pub async fn master_key() -> &'static Path {
         &Template::shared().await.master_key
     }
@@ -115,7 +117,7 @@ impl World {
         &self.template.ca
     }
 
-    /// A folder of this world's own.
+    /// The folder of this world, removed with it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -125,37 +127,37 @@ impl World {
         self.bucket.as_ref().unwrap()
     }
 
-    /// The same, to take it away.
+    /// The bucket of a world that has one, to be stopped and restarted.
     pub fn bucket_mut(&mut self) -> &mut Bucket {
         self.bucket.as_mut().unwrap()
     }
 
-    /// Every file of the store, sorted.
+    /// Paths of all files in the folder store, sorted.
     pub fn stored_files(&self) -> Vec<PathBuf> {
         let mut files = bucket::files_below(&self.folder.path().join("store"));
         files.sort();
         files
     }
 
-    /// Runs SQL behind the program's back: what time, an operator or a later part would have done.
+    /// Runs SQL on the world's database without the programs' knowledge, to stand for passing time or an operator.
     pub async fn sql(&self, sql: &str) {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    /// The same, where the database may refuse it: what it says then.
+    /// Runs SQL on the world's database. Returns the database's message when it refuses.
     pub async fn try_sql(&self, sql: &str) -> Result<(), String> {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.map(drop).map_err(|e| e.to_string())
     }
 
-    /// The number a query gives.
+    /// The number that a query returns.
     pub async fn sql_number(&self, sql: &str) -> i64 {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
     }
 
-    /// The text a query gives.
+    /// The text that a query returns.
     pub async fn sql_text(&self, sql: &str) -> String {
         let mut connection = PgConnection::connect(self.database.as_str()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
@@ -171,7 +173,7 @@ impl World {
         .await;
     }
 
-    /// Gives it back.
+    /// Ends [`Self::stop_postgres`].
     pub async fn start_postgres(&self) {
         self.server_sql(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.database_name)).await;
     }
@@ -199,7 +201,7 @@ impl World {
         }
     }
 
-    /// Starts admin again after a crash a day ago: every background job is due.
+    /// Kills admin and starts it as if a day had passed, so that every background job is due.
     pub async fn restart_admin_later(&mut self) {
         self.admin.kill();
         self.sql("UPDATE job_leases SET last_run_at = last_run_at - interval '1 day'").await;
@@ -207,14 +209,14 @@ impl World {
         self.wait_until_ready().await;
     }
 
-    /// Starts an edge again that was killed, at the same ports.
+    /// Starts an edge that was killed or stopped, at its former ports.
     pub async fn restart_edge(&mut self, index: usize) {
         let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);
         self.edges[index] = self.start_edge(http_port, https_port);
         self.wait_until_ready().await;
     }
 
-    /// Until admin answers, and answers through every edge.
+    /// Waits until admin answers, directly and through every edge.
     pub async fn wait_until_ready(&mut self) {
         let api = self.nobody();
         eventually(READY_WITHIN, "admin is ready", async || {
@@ -228,22 +230,6 @@ impl World {
             })
             .await;
         }
-    }
-}
-
-/// Waits for what happens by itself in the background; `within` bounds a hang, it asserts no speed.
-#[track_caller]
-pub fn eventually(within: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
-    let what = what.to_owned();
-    let caller = std::panic::Location::caller();
-    async move {
-        let waiting = async {
-            while !holds().await {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let held = tokio::time::timeout(within, waiting).await.is_ok();
-        assert!(held, "{caller}: not within {within:?}: {what}");
     }
 }
 

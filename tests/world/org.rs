@@ -1,4 +1,4 @@
-//! An organization and the people in it, made through the API as anybody would.
+//! An organization and the people in it, made through the API.
 
 use domain::role::Role;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{Actor, World};
 #[derive(Clone)]
 pub struct Org {
     pub name: String,
-    /// Who made it.
+    /// The person who made the organization.
     pub owner: Actor,
 }
 
@@ -19,7 +19,7 @@ impl World {
         self.user("owner").await.create_org("acme").await
     }
 
-    /// The same, and somebody in it who has this role; they are called after it.
+    /// An org called `acme`, and somebody in it who has this role and is called after it.
     pub async fn org_with(&self, role: Role) -> (Org, Actor) {
         let org = self.acme().await;
         let member = match role {
@@ -88,13 +88,13 @@ impl Org {
         members.map(|member| (text(&member["login"]), text(&member["role"]))).collect()
     }
 
-    /// Invites somebody: the creation answer.
+    /// Invites somebody. Returns the answer's body.
     pub async fn invite(&self, role: &str) -> Value {
         let invite = json!({ "email": "somebody@example.com", "role": role });
         self.owner.post(&self.path("/invites")).json(&invite).await.created()
     }
 
-    /// Makes `actor` a member.
+    /// Makes `actor` a member, by an invite that they accept.
     pub async fn admit(&self, actor: &Actor, role: Role) {
         let invited = if role == Role::Admin { "admin" } else { "member" };
         let invite = self.invite(invited).await;
@@ -105,18 +105,18 @@ impl Org {
         }
     }
 
-    /// A token that the org owns: its creation answer.
+    /// Creates a token that the org owns. Returns the answer's body.
     pub async fn create_token(&self, kind: &str) -> Value {
         self.owner.post(&self.path("/tokens")).json(&json!({ "kind": kind, "label": "ci" })).await.created()
     }
 
-    /// Whoever holds such a token.
+    /// A caller with a new token that the org owns.
     pub async fn robot(&self, kind: &str) -> Actor {
         self.owner.with_token(self.create_token(kind).await["token"].as_str().unwrap())
     }
 }
 
-/// The secret end of an invite's link.
+/// The secret at the end of an invite's link.
 pub fn token_of(invite: &Value) -> String {
     invite["invite_url"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
 }

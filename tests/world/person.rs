@@ -1,4 +1,4 @@
-//! Somebody with a browser and no JavaScript: keeps cookies, follows redirects, fills forms in.
+//! A person whose browser runs no JavaScript: it keeps cookies, follows redirects and sends forms.
 
 use reqwest::{Client, Method, header::HeaderMap};
 use url::Url;
@@ -68,7 +68,7 @@ impl Person {
         self.fill_nth(page, 0, entries).await
     }
 
-    /// The same with another form of the page.
+    /// Fills the form with this index in and sends it, wherever that leads.
     pub async fn fill_nth(&self, page: &Page, index: usize, entries: &[(&str, &str)]) -> Page {
         self.press(page, index, entries, "").await
     }
@@ -107,14 +107,14 @@ impl Person {
 }
 
 impl Page {
-    /// The page says this.
+    /// Asserts that the page contains `text`.
     #[track_caller]
     pub fn assert_says(&self, text: &str) -> &Self {
         assert!(self.answer.text().contains(text), "{} does not say {text:?}: {}", self.url, self.answer.text());
         self
     }
 
-    /// The visit ended here, with this status.
+    /// Asserts that the visit ended at `url` with this status.
     #[track_caller]
     pub fn assert_at(&self, status: u16, url: &str) -> &Self {
         assert_eq!((self.answer.status.as_u16(), self.url.as_str()), (status, url), "{}", self.answer.text());

@@ -1,24 +1,45 @@
-//! Ports nobody else takes: below the range the kernel hands out, a block for each test process.
+//! Ports that no other test takes: below the range that the kernel hands out, in blocks, each reserved for one process.
 
 use std::{
+    fs::{File, create_dir_all},
     net::{Ipv4Addr, TcpListener},
-    sync::atomic::{AtomicU16, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 const FIRST: u16 = 10_000;
-const BLOCK: u16 = 500;
-const BLOCKS: u32 = 44;
+const BLOCK: u16 = 200;
+const BLOCKS: u16 = 110;
 
+/// The block of this process: its first port, and the file whose lock reserves it for as long as the process lives.
+static RESERVED: LazyLock<(u16, File)> = LazyLock::new(reserve_block);
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
 /// A free port that this process has not given out lately.
 pub fn free() -> u16 {
-    let block = u16::try_from(std::process::id() % BLOCKS).unwrap();
+    let first = RESERVED.0;
     for _ in 0..BLOCK {
-        let port = FIRST + block * BLOCK + NEXT.fetch_add(1, Ordering::Relaxed) % BLOCK;
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % BLOCK;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
     }
-    panic!("no free port among {BLOCK} from {}", FIRST + block * BLOCK);
+    panic!("no free port among {BLOCK} from {first}");
+}
+
+/// The first block that no other process of the machine holds.
+fn reserve_block() -> (u16, File) {
+    let folder = std::env::temp_dir().join("svc-test-ports");
+    create_dir_all(&folder).unwrap();
+    for block in 0..BLOCKS {
+        let open = File::options().create(true).write(true).truncate(false).open(folder.join(block.to_string()));
+        if let Ok(file) = open
+            && file.try_lock().is_ok()
+        {
+            return (FIRST + block * BLOCK, file);
+        }
+    }
+    panic!("{BLOCKS} test processes run already, or their locks in {} cannot be opened", folder.display());
 }

@@ -1,4 +1,4 @@
-//! A child process whose output is kept, and which never outlives its test.
+//! A child process whose output is kept, and which ends with its test.
 
 use std::{
     fs::File,
@@ -32,29 +32,29 @@ impl Process {
         Self { name: name.to_owned(), child, log }
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL, as a crash would have it.
+    /// Kills the program with SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// SIGTERM, and how it ended.
+    /// Stops the program with SIGTERM. Returns its exit status.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         Command::new("kill").arg(self.pid().to_string()).status().unwrap();
         self.child.wait().unwrap()
     }
 
-    /// Everything it has printed.
+    /// Everything that the program has printed.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The end of what it printed, under its name.
+    /// The last 60 lines that the program printed, under its name.
     pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<_> = log.lines().collect();
@@ -76,7 +76,7 @@ impl Drop for Process {
     }
 }
 
-/// Where cargo put the programs under test: beside this test's own executable.
+/// The path of a program under test. Cargo puts them beside this test's own executable.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().and_then(Path::parent).unwrap().join(name);
@@ -84,7 +84,7 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Runs a tool to its end and gives what it printed on standard output.
+/// Runs a tool, which must succeed. Returns its standard output.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
     assert!(

@@ -1,14 +1,13 @@
-//! The world's Redis: one that forgets, one that remembers, or a cluster.
+//! The world's Redis: without persistence, with an append-only file, or a cluster.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use super::{READY_WITHIN, World, eventually, ports, process::Process};
 
-/// What a Redis remembers.
+/// Whether a Redis has persistence, or is a node of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RedisKind {
     /// Empty after each start.
@@ -61,14 +60,14 @@ pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
 }
 
 impl World {
-    /// The number a Redis command gives; none while Redis is away.
+    /// The number that a Redis command returns; none while Redis is away.
     pub async fn redis_number(&self, name: &str, arguments: &[&str]) -> Option<i64> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.ok()?;
         redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
     }
 
-    /// A Redis command.
+    /// Runs a Redis command without arguments.
     pub async fn redis_command(&self, name: &str) {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -80,15 +79,24 @@ impl World {
         self.redis = start_redis(self.redis_port, self.folder.path(), self.redis_kind);
     }
 
-    /// Kills a node of a Redis that is a cluster, and starts it again, empty. The first is [`Self::redis`].
-    pub async fn restart_redis_node(&mut self, index: usize, after: Duration) {
+    /// Kills a node of a Redis that is a cluster, and starts it again, empty, when the others have given it up. The
+    /// first node is [`Self::redis`].
+    pub async fn restart_redis_node(&mut self, index: usize) {
         let (port, process) = &mut self.redis_nodes[index - 1];
         process.kill();
-        tokio::time::sleep(after).await;
+        let first = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
+        let mut first = first.get_multiplexed_async_connection().await.unwrap();
+        let dead = format!("127.0.0.1:{port}@");
+        eventually(READY_WITHIN, "the other nodes have given it up", async || {
+            let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut first).await.unwrap();
+            let flags = nodes.lines().find(|node| node.contains(&dead)).and_then(|node| node.split(' ').nth(2));
+            flags.is_some_and(|flags| flags.split(',').any(|flag| flag == "fail"))
+        })
+        .await;
         *process = start_redis(*port, self.folder.path(), self.redis_kind);
     }
 
-    /// What Redis saves is here.
+    /// The folder in which Redis keeps its files.
     pub fn redis_folder(&self) -> PathBuf {
         self.folder.path().join(format!("redis-{}", self.redis_port))
     }

@@ -1,4 +1,4 @@
-//! A request on its way: built by chaining, sent by `.await`.
+//! A request that is built by chaining and sent by `.await`.
 
 use std::{future::IntoFuture, net::SocketAddr, pin::Pin, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Sites to publish: a few files, as the tarball that is uploaded.
+//! Sites to publish: a few files, and the tarball that is uploaded.
 
 use std::io::Write as _;
 
@@ -9,28 +9,28 @@ use flate2::{Compression, write::GzEncoder};
 pub struct Site(Vec<(String, Vec<u8>)>);
 
 impl Site {
-    /// Without files.
+    /// A site without files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One page that says `text`.
+    /// A site with one page that says `text`.
     pub fn page(text: &str) -> Self {
         Self::new().file("index.html", text)
     }
 
-    /// With this file too.
+    /// Adds a file.
     pub fn file(mut self, path: &str, body: impl AsRef<[u8]>) -> Self {
         self.0.push((path.to_owned(), body.as_ref().to_vec()));
         self
     }
 
-    /// As a gzipped tarball.
+    /// The site as a gzipped tarball.
     pub fn tarball(&self) -> Vec<u8> {
         self.tarball_at(Compression::fast())
     }
 
-    /// The same, as large as its files: gzip that does not compress.
+    /// The site as a gzipped tarball that is not compressed, and so as large as its files.
     pub fn stored_tarball(&self) -> Vec<u8> {
         self.tarball_at(Compression::none())
     }
@@ -58,7 +58,7 @@ fn gzip_at(bytes: &[u8], level: Compression) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// So many bytes that do not compress.
+/// `len` random bytes, which do not compress.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rand::RngExt::fill(&mut rand::rng(), bytes.as_mut_slice());

@@ -1,4 +1,4 @@
-//! Bare connections, for what no decent client would send.
+//! Bare connections, for bytes that no HTTP client would send.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,11 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Longer than any of the server's own timeouts: it is the server that must end the connection.
+/// The time after which a test fails because the server did not close the connection: longer than the server's own
+/// timeouts.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// TLS as a client wants it, trusting the world's CA alone.
+/// The configuration of a TLS client that trusts the world's CA alone.
 pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(ca).unwrap() {

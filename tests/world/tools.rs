@@ -1,4 +1,4 @@
-//! What tests use from `PyPI` and npm, as `.ci/tools` has installed it: in `target/tools`, or where `SVC_TEST_TOOLS` says.
+//! Programs from `PyPI` and npm, installed by `.ci/tools` in `target/tools`, or in the folder that `SVC_TEST_TOOLS` names.
 
 use std::{ffi::OsStr, path::PathBuf};
 

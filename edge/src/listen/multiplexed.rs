@@ -233,13 +233,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_visitor_who_takes_nothing_is_felt() {
-        let (near, far) = tokio::io::duplex(10);
-        let output = Gathered(Arc::new(Mutex::new(Gathering { inner: far, held: Vec::new(), written: 0, sent: true })));
-        let mut stream = output;
-        let more = vec![0; limits::GATHERED_BYTES + 1];
-        let write = tokio::io::AsyncWriteExt::write_all(&mut stream, &more);
-        assert!(futures_util::FutureExt::now_or_never(write).is_none(), "no more than one gathering is held");
-        drop(near);
+    async fn a_visitor_who_takes_nothing_holds_one_gathering() {
+        use futures_util::FutureExt as _;
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+        const PIPE: usize = 10;
+        let (mut near, far) = tokio::io::duplex(PIPE);
+        let mut stream =
+            Gathered(Arc::new(Mutex::new(Gathering { inner: far, held: Vec::new(), written: 0, sent: true })));
+        let mut accepted = 0;
+        while let Some(written) = stream.write(&[0; 1_000]).now_or_never() {
+            accepted += written.unwrap();
+            assert!(accepted <= 2 * limits::GATHERED_BYTES, "a visitor who takes nothing is written to without end");
+        }
+        assert_eq!(accepted, limits::GATHERED_BYTES);
+        assert!(lock(&stream.0).held.capacity() <= limits::GATHERED_BYTES);
+        // Nothing is lost of what was accepted, and there is room again.
+        let more = async {
+            stream.write_all(&[1]).await.unwrap();
+            stream.shutdown().await.unwrap();
+        };
+        let mut taken = Vec::new();
+        let (read, ()) = tokio::join!(near.read_to_end(&mut taken), more);
+        assert_eq!((read.unwrap(), taken.last()), (limits::GATHERED_BYTES + 1, Some(&1)));
     }
 }

@@ -1,4 +1,4 @@
-//! Where gzip and tar begin and end.
+//! The beginning and the end of gzip members and tar archives.
 
 use super::{
     Case, Tarball, good, invalid,

@@ -1,4 +1,4 @@
-//! What entries are.
+//! Kinds of entries: links, devices, folders.
 
 use super::{Case, Tarball, good, invalid, tarball::Header};
 

@@ -15,11 +15,11 @@ pub use tarball::Tarball;
 /// One upload.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What it is, in `snake_case`; unique.
+    /// The unique name of the case, in `snake_case`.
     pub name: String,
     /// The upload's body.
     pub bytes: Vec<u8>,
-    /// What must come of it.
+    /// The answer that the upload must get.
     pub expect: Expect,
 }
 
@@ -54,7 +54,7 @@ impl Expect {
     }
 }
 
-/// All of them.
+/// All cases.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     names::add(&mut cases);

@@ -1,4 +1,4 @@
-//! What entries are called.
+//! Names of entries.
 
 use super::{Case, Tarball, good, invalid, tarball::Header};
 

@@ -1,4 +1,4 @@
-//! How large entries are, and how large they say they are.
+//! Sizes of entries, announced and actual.
 
 use super::{
     Case, Expect, Tarball, good, invalid,

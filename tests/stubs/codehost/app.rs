@@ -51,8 +51,6 @@ pub struct AppState {
     revoked: bool,
     /// So many calls with a new token are refused yet: not every server knows it.
     lag: u32,
-    /// How long creating a token takes.
-    slow: Duration,
     /// How long tokens work; an hour when zero.
     lifetime: Duration,
     /// Whatever a person may read, the app is not told.
@@ -99,8 +97,9 @@ impl CodeHost {
         self.app(|app| app.lag = calls);
     }
 
-    pub fn create_tokens_slowly(&self, by: Duration) {
-        self.app(|app| app.slow = by);
+    /// Requests for new tokens are not answered while this is set.
+    pub fn hold_tokens(&self, held: bool) {
+        self.shared.tokens_held.send_replace(held);
     }
 
     pub fn token_lifetime(&self, lifetime: Duration) {
@@ -178,8 +177,7 @@ pub(super) async fn create_token(
     Json(body): Json<Value>,
 ) -> Response {
     let now = shared.now();
-    let slow = shared.app.lock().unwrap().slow;
-    tokio::time::sleep(slow).await;
+    shared.tokens_held.subscribe().wait_for(|held| !held).await.unwrap();
     let mut response = answer(&shared, id, &headers, &body, now);
     let date = now.format(&time::format_description::well_known::Rfc2822).unwrap().replace("+0000", "GMT");
     response.headers_mut().insert(header::DATE, date.parse().unwrap());

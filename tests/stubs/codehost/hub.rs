@@ -1,6 +1,6 @@
-//! What there is at the code host: installations, repositories, commits and tokens, and how tests change it.
+//! The code host's installations, repositories, commits and tokens, and the calls by which tests change them.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use axum::http::{HeaderMap, header};
 use serde_json::{Value, json};
@@ -13,18 +13,18 @@ use super::{
 /// What the repositories' part of the code host does from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// Works.
+    /// Everything works.
     #[default]
     None,
-    /// Answers with this status, and no more.
+    /// Every answer has this status and a page as its body.
     Status(u16),
-    /// Answers 403 and says for how many seconds it wants to be left alone.
+    /// Every answer is 403 with this `Retry-After`, in seconds.
     RateLimited(u32),
-    /// Answers 200 with what is not JSON.
+    /// Every answer is 200 with a body that is not JSON.
     Garbage,
-    /// Does not answer for so long.
-    Stalls(Duration),
-    /// Archives lie there.
+    /// Requests whose path contains this text get no answer until another fault is set.
+    Holds(&'static str),
+    /// Archives are said to be at this address.
     ArchivesAt(String),
     /// Archives break off in the middle.
     ArchivesBreakOff,
@@ -57,7 +57,7 @@ pub(super) struct Hub {
     pub(super) fault: Fault,
     /// Of the whole list, how many there are on a page; as many as are asked for when 0.
     pub(super) page_size: usize,
-    /// Whose token is which.
+    /// Logins by their tokens.
     tokens: HashMap<String, String>,
     refresh_tokens: HashMap<String, String>,
     /// Tokens of the app, and what each reads.
@@ -117,7 +117,7 @@ impl Hub {
         token
     }
 
-    /// Who asks.
+    /// The caller that a request's token belongs to.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         if let Some(login) = self.login(headers) {
             return Some(Caller::Person(login));
@@ -161,12 +161,13 @@ pub(super) enum Caller {
 }
 
 impl CodeHost {
-    /// The repositories' part misbehaves so from now on.
+    /// Makes the repositories' part of the code host misbehave from now on.
     pub fn fail(&self, fault: Fault) {
         self.hub(|hub| hub.fault = fault);
+        self.shared.changes.send_replace(());
     }
 
-    /// Lists come in pages of so many.
+    /// Sets the number of entries on a page of a list.
     pub fn page_size(&self, size: usize) {
         self.hub(|hub| hub.page_size = size);
     }

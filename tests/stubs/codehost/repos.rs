@@ -36,6 +36,7 @@ pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
 }
 
 async fn misbehave(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut changes = shared.changes.subscribe();
     let fault = {
         let mut hub = shared.hub.lock().unwrap();
         hub.calls.push(request.uri().path().to_owned());
@@ -50,8 +51,8 @@ async fn misbehave(State(shared): State<Arc<Shared>>, request: Request, next: Ne
             return (StatusCode::FORBIDDEN, [("retry-after", seconds.to_string())], body).into_response();
         }
         Fault::Garbage => return (StatusCode::OK, "<html>captive portal</html>").into_response(),
-        Fault::Stalls(time) => tokio::time::sleep(time).await,
-        Fault::None | Fault::ArchivesAt(_) | Fault::ArchivesBreakOff => {}
+        Fault::Holds(part) if request.uri().path().contains(part) => changes.changed().await.unwrap(),
+        Fault::None | Fault::Holds(_) | Fault::ArchivesAt(_) | Fault::ArchivesBreakOff => {}
     }
     next.run(request).await
 }
