@@ -37,7 +37,8 @@ pub async fn import(
         not_before: chain.not_before,
         not_after: chain.not_after,
     };
-    let mut conn = db.acquire().await?;
-    certificates::store(&mut conn, master_key, &certificate, now).await?;
+    let mut tx = db.begin().await?;
+    certificates::store(&mut tx, master_key, &certificate, now).await?;
+    tx.commit().await?;
     Ok(Imported::Now)
 }

@@ -128,7 +128,6 @@ pub async fn renew(
         }
     }
     let leaf = ca.issue(names, now)?;
-    let mut conn = db.acquire().await?;
     let certificate = NewCertificate {
         names,
         chain_pem: &leaf.chain_pem,
@@ -136,7 +135,9 @@ pub async fn renew(
         not_before: leaf.not_before,
         not_after: leaf.not_after,
     };
-    certificates::store(&mut conn, master_key, &certificate, now).await?;
+    let mut tx = db.begin().await?;
+    certificates::store(&mut tx, master_key, &certificate, now).await?;
+    tx.commit().await?;
     Ok(Outcome::Issued)
 }
 

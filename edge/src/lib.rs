@@ -1,16 +1,35 @@
-//! The edge: TLS, hosts, the memory of routes, sites, gates, and the way to admin.
+//! The edge: TLS, hosts, the memory of what changes, sites, gates, the AI gateway, and the way to admin.
 //!
 //! [`listen`] accepts connections and speaks TLS; [`front`] reads a request's host and chooses who answers: [`sites`],
-//! or [`platform`], which hands on to admin. [`route`] remembers which site a host is. A warm request touches memory
-//! only: no query, no lock that another request holds across a wait.
+//! [`gateway`], or [`platform`], which hands on to admin. [`memory`] remembers which site a host is. A warm request
+//! touches memory only: no query, no lock that another request holds across a wait.
+//!
+//! The rooms, from the top; none imports one that stands above it (a test in `rooms.rs` reads the sources):
+//!
+//! ```text
+//! listen
+//! front
+//! platform
+//! gateway
+//! spool
+//! sites
+//! gate
+//! memory
+//! http
+//! metrics
+//! limits
+//! ```
 
 pub mod front;
 pub mod gate;
 pub mod gateway;
+pub mod http;
 mod limits;
 pub mod listen;
+pub mod memory;
 pub mod metrics;
 pub mod platform;
-pub mod route;
+#[cfg(test)]
+mod rooms;
 pub mod sites;
 pub mod spool;

@@ -14,10 +14,10 @@ use domain::Clock;
 use edge::{
     front::Front,
     gate::Gatekeeper,
-    gateway::{Gateway, keys::Keys, meter::Meter},
-    listen::{Listeners, Sockets, Stop},
+    gateway::{Gateway, meter::Meter},
+    listen::{Listeners, Sockets, Stop, Tls},
+    memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
-    route::{Memory, Postgres, Routes, follow::Follower},
     sites::Sites,
 };
 use live::Redis;
@@ -98,10 +98,12 @@ fn listeners(
     let store = PackStore::open(&config.store)?;
 
     let edge = edge_id();
-    let memory = Arc::new(Memory::default());
-    let keys = Keys::new(memory.marks(), near.clone(), db.clone(), &config.billing.plans);
-    let routes = Arc::new(Routes::new(memory.clone(), Postgres { near, primary: db.clone() }, clock.clone()));
-    let gatekeeper = Gatekeeper::new(&master_key, routes.clone(), &config.site.console_url, clock.clone());
+    let marks = Arc::<Marks>::default();
+    let source = Postgres { near: near.clone(), primary: db.clone() };
+    let keys = Keys::new(marks.clone(), near, db.clone(), &config.billing.plans);
+    let members = Arc::new(OrgMembers::new(marks.clone(), source.clone()));
+    let routes = Arc::new(Routes::new(marks.clone(), source, clock.clone()));
+    let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
     let sites = Sites::new(Arc::new(store), routes.clone(), gatekeeper, clock.clone());
     let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
     let health = platform.health_watch();
@@ -109,10 +111,10 @@ fn listeners(
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let gateway = Arc::new(Gateway::new(&config.gateway, &models, Arc::new(keys), meter, clock.clone())?);
     let front = Arc::new(Front::new(config, routes, sites, platform, gateway.clone()).context("edge.trusted_proxies")?);
-    let follower = Follower::new(memory, db.clone(), redis, clock.clone());
+    let follower = Follower::new(marks.clone(), db.clone(), redis, clock.clone());
 
-    let tls = (db, master_key, clock);
-    let mut listeners = Listeners::new(sockets, front, tls, &config.site.site_domain, threads, stop)?;
+    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain)?;
+    let mut listeners = Listeners::new(sockets, front, tls, threads, stop);
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {

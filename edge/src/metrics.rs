@@ -15,7 +15,7 @@ static SITES: LazyLock<[Counter; 6]> = LazyLock::new(|| {
 static BODIES: LazyLock<[Counter; 2]> =
     LazyLock::new(|| ["miss", "hit"].map(|found| counter!("svc_sites_bodies_total", "cache" => found)));
 
-/// Says what everything means. Once, when the exporter has begun.
+/// Describes every metric to the exporter. Called once, when the exporter has begun.
 pub fn describe() {
     describe_counter!("svc_sites_requests_total", "Requests to sites and unknown hosts, by class of status.");
     describe_counter!(
@@ -46,13 +46,13 @@ pub fn describe() {
     describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
-/// A site, or a page of ours in its place, was answered.
+/// Counts an answer of a site, or of a page of ours in its place.
 pub(crate) fn site(status: StatusCode) {
     let class = usize::from(status.as_u16() / 100);
     SITES.get(class).unwrap_or(&SITES[0]).increment(1);
 }
 
-/// A small body was looked for in memory.
+/// Counts a look for a small body in memory.
 pub(crate) fn body(found: bool) {
     BODIES[usize::from(found)].increment(1);
 }
@@ -88,7 +88,7 @@ pub(crate) fn upstream_failed(provider: &str, why: impl Into<metrics::SharedStri
         .increment(1);
 }
 
-/// How many of something there are now.
+/// Sets a gauge to how many of something there are now.
 pub(crate) fn level(name: &'static str, count: usize) {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     gauge!(name).set(count as f64);

@@ -4,8 +4,8 @@ use domain::month::Month;
 use serde::{Deserialize, Serialize};
 
 /// The month that is asked for.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct UsageQuery {
     /// The month as `YYYY-MM`, in UTC; the current one when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, pattern = "^[0-9]{4}-(0[1-9]|1[0-2])$", example = "2026-11"))]

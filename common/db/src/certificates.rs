@@ -1,6 +1,7 @@
 //! Certificates: the chain in the clear, the private key sealed with the master key.
 
-use domain::{CertificateId, Timestamp};
+use super::route_changes;
+use domain::{CertificateId, Subject, Timestamp};
 use secrets::{MasterKey, Purpose, master_key::Unopenable};
 use sqlx::{PgConnection, PgPool};
 
@@ -45,7 +46,8 @@ impl Certificate {
     }
 }
 
-/// Seals the key and stores the certificate; drops those that have expired.
+/// Seals the key and stores the certificate, drops those that have expired, and records the change, which edges learn of
+/// within seconds. Call it in a transaction, and last.
 pub async fn store(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -67,7 +69,8 @@ pub async fn store(
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now.as_datetime()).execute(conn).await?;
+    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now.as_datetime()).execute(&mut *conn).await?;
+    route_changes::record_names(conn, Subject::Certificate(id), certificate.names.to_vec(), now).await?;
     Ok(())
 }
 
@@ -110,16 +113,6 @@ pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<V
         after.map(|last| last.not_after.as_datetime()),
         after.map(|last| last.id.as_str()),
         limit,
-    )
-    .fetch_all(pool)
-    .await
-}
-
-/// The names that certificates stored after `since` cover.
-pub async fn names_stored_since(pool: &PgPool, since: Timestamp) -> Result<Vec<String>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"SELECT DISTINCT unnest(names) AS "name!" FROM certificates WHERE created_at > $1"#,
-        since.as_datetime()
     )
     .fetch_all(pool)
     .await

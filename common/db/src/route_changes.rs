@@ -18,8 +18,17 @@ pub async fn record(
     hosts: &[HostKey],
     now: Timestamp,
 ) -> Result<RouteChange, sqlx::Error> {
-    let subject = subject.into();
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
+    record_names(conn, subject.into(), hosts, now).await
+}
+
+/// Does what [`record`] does of a subject whose hosts are names: those that a certificate covers.
+pub(super) async fn record_names(
+    conn: &mut PgConnection,
+    subject: Subject,
+    hosts: Vec<String>,
+    now: Timestamp,
+) -> Result<RouteChange, sqlx::Error> {
     let seq = sqlx::query_scalar!(
         "WITH next AS (UPDATE route_counter SET last_seq = last_seq + 1 RETURNING last_seq)
          INSERT INTO route_changes (seq, subject, hosts, created_at)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{gateway, sites::SiteBody};
+use crate::{gateway, http::SiteBody};
 
 /// The body of any answer. An enum and no box: this is on every request's way.
 pub enum Body {
@@ -33,7 +33,7 @@ impl HttpBody for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
-            Self::Site(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Site(body) => Pin::new(body).poll_frame(cx),
             Self::Handed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Gateway(body) => Pin::new(body).poll_frame(cx),
         }

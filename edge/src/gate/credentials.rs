@@ -47,7 +47,7 @@ impl Verified {
         self.known.contains_key(&self.digest(site, host, password))
     }
 
-    /// It is.
+    /// Remembers that this password is right for the site as it is protected now.
     pub(super) fn remember(&self, site: &Site, host: &str, password: &str) {
         self.known.insert(self.digest(site, host, password), ());
     }

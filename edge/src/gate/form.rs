@@ -6,10 +6,12 @@ use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE, uri::PathAndQu
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
 
-use super::{FORM_PATH, RESERVED};
 use crate::{
+    http::{
+        SiteBody, pages,
+        reserved::{self, FORM_PATH},
+    },
     limits::GATE_FORM_BYTES,
-    sites::{SiteBody, pages},
 };
 
 /// What the form's page says beside asking.
@@ -55,7 +57,7 @@ pub(super) fn page(status: StatusCode, return_to: &str, note: Note) -> Response<
 pub(super) fn checked_return(path: &str) -> &str {
     let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
     let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.parse::<PathAndQuery>().is_ok();
-    if is_local && is_plain && !path.starts_with(RESERVED) { path } else { "/" }
+    if is_local && is_plain && !path.starts_with(reserved::PREFIX) { path } else { "/" }
 }
 
 impl Submitted {

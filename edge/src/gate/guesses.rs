@@ -8,12 +8,10 @@ use std::{
 use domain::ProjectId;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock as _};
 
-use crate::limits::{GUESSERS, GUESSES_PER_MINUTE};
+use crate::limits::{GUESSERS, GUESSERS_FULL_WAIT_SECONDS, GUESSES_PER_MINUTE};
 
 /// Bits of an IPv6 address that name a customer; below them everybody has as many addresses as they like.
 const IPV6_CUSTOMER_BITS: u32 = 64;
-/// What a client that finds the memory full is told to wait, in seconds: by then others have been forgotten.
-const FULL_WAIT_SECONDS: u64 = 60;
 
 type Guesser = (ProjectId, IpAddr);
 
@@ -39,7 +37,7 @@ impl Guesses {
             // Those who have all their guesses again need no memory.
             self.limiter.retain_recent();
             if self.limiter.len() >= self.capacity {
-                return Err(FULL_WAIT_SECONDS);
+                return Err(GUESSERS_FULL_WAIT_SECONDS);
             }
         }
         self.limiter.check_key(&(project.clone(), customer(client))).map_err(|denied| {
@@ -86,6 +84,6 @@ mod tests {
         let guesses = Guesses::with_capacity(2);
         let site = ProjectId::new(Timestamp::from_unix_millis(0));
         let results = [1, 2, 3].map(|last| guesses.count(&site, IpAddr::from([192, 0, 2, last])));
-        assert_eq!(results, [Ok(()), Ok(()), Err(FULL_WAIT_SECONDS)]);
+        assert_eq!(results, [Ok(()), Ok(()), Err(GUESSERS_FULL_WAIT_SECONDS)]);
     }
 }

@@ -1,6 +1,6 @@
-//! The gate before a site that is not public: who passes, and what the others get.
+//! The gate before a site that is not public: it decides who passes, and what the others are answered.
 //!
-//! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::turned_away`]; [`cookie`] is
+//! It fails closed: whatever cannot be verified does not pass. Start with [`Gatekeeper::admit`]; [`cookie`] is
 //! what a visitor keeps, [`guesses`] bounds what a stranger may try, [`org`] is the gate of an organization.
 
 mod cookie;
@@ -36,16 +36,10 @@ use self::{
     org::OrgGate,
 };
 use crate::{
+    http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
     limits::{HASH_WAIT, HASHES_AT_ONCE},
-    sites::{SiteBody, Visit, accepts_html, pages},
+    memory::Members,
 };
-
-pub use self::org::Members;
-
-/// Paths that are ours on every site's host: nobody is led there.
-pub(crate) const RESERVED: &str = "/.svc/";
-/// Where the password form goes, on the site's own host.
-pub const FORM_PATH: &str = "/.svc/gate";
 
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
@@ -83,14 +77,14 @@ impl Gatekeeper {
         }
     }
 
-    /// The answer for a visitor who may not pass; none for one who may.
-    pub(crate) async fn turned_away<B>(
+    /// Lets a visitor pass who may; fails with the answer for everybody else.
+    pub(crate) async fn admit<B>(
         &self,
         head: &Parts,
         body: B,
         visit: &Visit,
         site: &Site,
-    ) -> Option<Response<SiteBody>>
+    ) -> Result<(), Box<Response<SiteBody>>>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -100,19 +94,19 @@ impl Gatekeeper {
         }
         // Passwords and cookies do not travel in the clear.
         if !visit.tls {
-            return Some(to_https(head, visit));
+            return Err(Box::new(to_https(head, visit)));
         }
         let hash = match &site.gate {
             Gate::Public => return past_gate(head),
             Gate::Password(hash) => hash,
-            Gate::Org(org) => return self.org.turned_away(head, visit, site, org).await,
+            Gate::Org(org) => return self.org.admit(head, visit, site, org).await,
         };
         let is_form = head.uri.path() == FORM_PATH;
         if is_form && head.method == Method::POST {
-            return Some(self.form_answer(head, body, visit, site, hash).await);
+            return Err(Box::new(self.form_answer(head, body, visit, site, hash).await));
         }
         if self.cookies.admit(&head.headers, site, &visit.host, self.clock.now()) {
-            return is_form.then(|| see_other("/"));
+            return if is_form { Err(Box::new(see_other("/"))) } else { Ok(()) };
         }
         self.judge_credentials(head, visit, site, hash).await
     }
@@ -144,31 +138,31 @@ impl Gatekeeper {
         }
     }
 
-    /// `Authorization: Basic`, for scripts. Who sends none is shown the form, or asked for it.
+    /// Judges `Authorization: Basic`, which scripts send. A visitor who sends none is shown the form, or asked for it.
     async fn judge_credentials(
         &self,
         head: &Parts,
         visit: &Visit,
         site: &Site,
         hash: &Arc<str>,
-    ) -> Option<Response<SiteBody>> {
+    ) -> Result<(), Box<Response<SiteBody>>> {
         let Some(authorization) = head.headers.get(AUTHORIZATION) else {
             let return_to = head.uri.path_and_query().map_or("/", |target| target.as_str());
             let page = form::page(StatusCode::UNAUTHORIZED, form::checked_return(return_to), Note::None);
-            return Some(if navigates(head) { page } else { challenging(page) });
+            return Err(Box::new(if navigates(head) { page } else { challenging(page) }));
         };
-        let Some(password) = credentials::basic_password(authorization) else { return Some(challenge()) };
+        let Some(password) = credentials::basic_password(authorization) else { return Err(Box::new(challenge())) };
         if self.verified.knows(site, &visit.host, &password) {
-            return None;
+            return Ok(());
         }
         match self.guess(visit, site, hash, password.clone()).await {
             Guess::Right => {
                 self.verified.remember(site, &visit.host, &password);
-                None
+                Ok(())
             }
-            Guess::Wrong => Some(challenge()),
-            Guess::TooMany(seconds) => Some(too_many(seconds)),
-            Guess::Busy => Some(pages::unavailable()),
+            Guess::Wrong => Err(Box::new(challenge())),
+            Guess::TooMany(seconds) => Err(Box::new(too_many(seconds))),
+            Guess::Busy => Err(Box::new(pages::unavailable())),
         }
     }
 
@@ -204,12 +198,13 @@ fn navigates(head: &Parts) -> bool {
     }
 }
 
-/// The gate was taken away while somebody was on their way through it: they go on to where they wanted.
-fn past_gate(head: &Parts) -> Option<Response<SiteBody>> {
+/// Lets everybody pass a public site. A visitor who was on the way through a gate that was taken away meanwhile goes on to
+/// where they wanted.
+fn past_gate(head: &Parts) -> Result<(), Box<Response<SiteBody>>> {
     match head.uri.path() {
-        ENTER_PATH => Some(see_other(&org::return_of(head))),
-        FORM_PATH => Some(see_other("/")),
-        _ => None,
+        ENTER_PATH => Err(Box::new(see_other(&org::return_of(head)))),
+        FORM_PATH => Err(Box::new(see_other("/"))),
+        _ => Ok(()),
     }
 }
 

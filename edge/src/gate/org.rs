@@ -8,10 +8,8 @@
 use std::sync::Arc;
 
 use askama::Template;
-use async_trait::async_trait;
-use db::gate_tickets::Ticket;
 use domain::{
-    Clock, OrgId, UserId,
+    Clock, OrgId,
     gate::{CONSOLE_PATH, ENTER_PATH, HOST, RETURN, TICKET, VISITOR},
     opaque::{self, OpaqueSecret},
     site::Site,
@@ -32,23 +30,14 @@ use super::{
     navigates, see_other,
 };
 use crate::{
+    http::{SiteBody, Visit, pages},
     limits::{GATE_RETURN_BYTES, TICKET_WAIT, TICKETS_AT_ONCE, VISITOR_COOKIE_LIFE},
-    route::{Membership, RouteError},
-    sites::{SiteBody, Visit, pages},
+    memory::{Members, RecallError},
 };
 
 /// What a browser that was sent to the console is known by when it comes back.
 const VISITOR_COOKIE: &str = "__Host-svc-visitor";
 const NO_REFERRER: (HeaderName, HeaderValue) = (REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-
-/// Knows who belongs to an organization, and which tickets the console has issued.
-#[async_trait]
-pub trait Members: Send + Sync {
-    /// The user's place in the org, if they have one.
-    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RouteError>;
-    /// Takes a ticket out: whoever asks first has it.
-    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError>;
-}
 
 /// The page for a ticket that is no good here, with the way back to the site.
 #[derive(Template)]
@@ -76,31 +65,31 @@ impl OrgGate {
         Self { members, badges: Badges::new(key), console, looking: Semaphore::new(TICKETS_AT_ONCE), clock }
     }
 
-    /// The answer for a visitor who may not pass; none for a member.
-    pub(super) async fn turned_away(
+    /// Lets a member pass; fails with the answer for everybody else.
+    pub(super) async fn admit(
         &self,
         head: &Parts,
         visit: &Visit,
         site: &Site,
         org: &OrgId,
-    ) -> Option<Response<SiteBody>> {
+    ) -> Result<(), Box<Response<SiteBody>>> {
         let enters = head.uri.path() == ENTER_PATH && head.method == Method::GET;
         let answer = match self.is_members(head, visit, site, org).await {
             Ok(true) if enters => Ok(see_other(&return_of(head))),
-            Ok(true) => return None,
+            Ok(true) => return Ok(()),
             Ok(false) if enters => self.enter(head, visit, site).await,
             Ok(false) if navigates(head) => Ok(self.sent_to_console(head, visit)),
             Ok(false) => Ok(members_only()),
             Err(error) => Err(error),
         };
-        Some(answer.unwrap_or_else(|error| {
-            tracing::warn!(host = visit.host, %error, "who is a member is not known");
+        Err(Box::new(answer.unwrap_or_else(|error| {
+            tracing::warn!(host = %visit.host, %error, "who is a member is not known");
             pages::unavailable()
-        }))
+        })))
     }
 
     /// Whether the request carries the badge of somebody who is a member now.
-    async fn is_members(&self, head: &Parts, visit: &Visit, site: &Site, org: &OrgId) -> Result<bool, RouteError> {
+    async fn is_members(&self, head: &Parts, visit: &Visit, site: &Site, org: &OrgId) -> Result<bool, RecallError> {
         let badge = self.badges.read(&head.headers, site, &visit.host, self.clock.now());
         let Some(badge) = badge else { return Ok(false) };
         let place = self.members.membership(org, &badge.user).await?;
@@ -127,7 +116,7 @@ impl OrgGate {
     }
 
     /// Redeems a ticket. It is taken out before anything else is looked at: presented anywhere, it is worth nothing more.
-    async fn enter(&self, head: &Parts, visit: &Visit, site: &Site) -> Result<Response<SiteBody>, RouteError> {
+    async fn enter(&self, head: &Parts, visit: &Visit, site: &Site) -> Result<Response<SiteBody>, RecallError> {
         let secret = parameter(head, TICKET).and_then(|text| OpaqueSecret::parse(&text));
         let (Some(secret), Some(visitor)) = (secret, visitor_of(head)) else { return Ok(no_way_in(head)) };
         let turn = tokio::time::timeout(TICKET_WAIT, self.looking.acquire()).await;
@@ -135,8 +124,9 @@ impl OrgGate {
         let Some(ticket) = self.members.take_ticket(&secret.hash()).await? else { return Ok(no_way_in(head)) };
         let now = self.clock.now();
         let is_visitors: bool = visitor.hash().ct_eq(&ticket.visitor_hash).into();
-        let is_for_here =
-            ticket.host == visit.host && ticket.project == site.project && ticket.access_version == site.access_version;
+        let is_for_here = *ticket.host == *visit.host
+            && ticket.project == site.project
+            && ticket.access_version == site.access_version;
         if !is_visitors || !is_for_here || ticket.expires_at <= now {
             return Ok(no_way_in(head));
         }

@@ -12,7 +12,6 @@ use super::{
     drains::Disconnected,
     error::{ApiError, ProviderError},
     json_answer,
-    keys::GatewayKey,
     meter::{Admission, RateLimits, Reservation, Usage},
     models::ServedModel,
     rate_headers,
@@ -22,7 +21,7 @@ use super::{
     stream::{MeteredFrames, Relay, StreamBody},
     upstream::{AskError, GzipDecoder, ReadError, UpstreamResponse},
 };
-use crate::{limits, metrics};
+use crate::{limits, memory::keys::GatewayKey, metrics};
 
 /// Answers a valid request. The future is polled on after its client has disconnected.
 pub(super) async fn complete(

@@ -20,7 +20,6 @@ mod error;
 mod exchange;
 mod json;
 mod json_answer;
-pub mod keys;
 pub mod meter;
 mod models;
 mod openapi;
@@ -49,7 +48,6 @@ use self::{
     cors::Cors,
     drains::{DrainOnDrop, Drains},
     error::ApiError,
-    keys::{GatewayKey, Keys},
     meter::Meter,
     models::ServedModels,
     request_id::RequestIds,
@@ -57,6 +55,7 @@ use self::{
 };
 use crate::{
     limits,
+    memory::keys::{GatewayKey, Keys},
     metrics::{self, NO_MODEL},
 };
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use domain::Clock;
 use tokio::sync::Semaphore;
 
-use super::{drains::Drains, keys::Keys, meter::Meter, models::ServedModels};
+use super::{drains::Drains, meter::Meter, models::ServedModels};
+use crate::memory::keys::Keys;
 
 /// The state that the requests of a gateway share.
 pub(super) struct State {

@@ -13,19 +13,19 @@ use http::{
 use packs::Span;
 
 use super::{
-    SiteBody,
-    body::Piece,
+    cache::PackCache,
     conditional::{Validators, Verdict},
     header_rules,
-    memory::Memory,
-    negotiate::Accepted,
     pack::{File, Form, Pack},
     packs::PackError,
-    pages,
     path::encode,
+    pieces::{Piece, Pieces},
     ranges::{Wanted, wanted},
 };
-use crate::limits::CACHED_BODY_BYTES;
+use crate::{
+    http::{Accepted, SiteBody, pages},
+    limits::CACHED_BODY_BYTES,
+};
 
 /// What of a request matters once the file is known.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ pub(crate) enum Role {
     NotFound,
 }
 
-impl Memory {
+impl PackCache {
     /// Answers with a file of `pack`.
     pub(crate) async fn send(
         &self,
@@ -102,7 +102,7 @@ impl Memory {
         } else if form.span.len <= CACHED_BODY_BYTES {
             self.body(pack, form.span).await?.into()
         } else {
-            SiteBody::pieces(self.packs.clone(), pack.id.clone(), VecDeque::from([Piece::Span(form.span)]))
+            self.streamed(pack, VecDeque::from([Piece::Span(form.span)]))
         };
         Ok(respond(status, headers, body))
     }
@@ -135,9 +135,13 @@ impl Memory {
         headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
         let body = match pieces.make_contiguous() {
             [Piece::Bytes(bytes)] => std::mem::take(bytes).into(),
-            _ => SiteBody::pieces(self.packs.clone(), pack.id.clone(), pieces),
+            _ => self.streamed(pack, pieces),
         };
         Ok(respond(StatusCode::PARTIAL_CONTENT, headers, body))
+    }
+
+    fn streamed(&self, pack: &Pack, pieces: VecDeque<Piece>) -> SiteBody {
+        SiteBody::streamed(Pieces::new(self.packs.clone(), pack.id.clone(), pieces))
     }
 }
 

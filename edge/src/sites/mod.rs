@@ -1,18 +1,16 @@
 //! Sites: a request and what is known of its host go in, the answer comes out.
 //!
-//! No sockets and no routing here: `listen/` and `route/` do that. Start with [`Sites::respond`]; then [`serve`] (from
-//! the path to the file), [`answer`] (what is sent of it), [`memory`] (what is kept of packs).
+//! No sockets and no routing here: `listen/` and `memory/` do that. Start with [`Sites::respond`]; then [`serve`] (from
+//! the path to the file), [`answer`] (what is sent of it), [`cache`] (what is kept of packs).
 
 mod answer;
-mod body;
+mod cache;
 mod conditional;
 mod header_rules;
-mod memory;
-mod negotiate;
 mod pack;
 mod packs;
-pub mod pages;
 mod path;
+mod pieces;
 mod ranges;
 mod resolve;
 mod rules;
@@ -20,7 +18,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
@@ -30,31 +28,20 @@ use domain::{
 use http::{HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
-pub use body::SiteBody;
-pub(crate) use negotiate::accepts_html;
-pub use packs::{PackError, Packs, RecentDeployments};
+pub use packs::{PackError, Packs};
 
-use self::{answer::Asked, memory::Memory};
-use crate::gate::{self, Gatekeeper};
+use self::{answer::Asked, cache::PackCache};
+use crate::{
+    gate::Gatekeeper,
+    http::{SiteBody, Visit, pages, reserved},
+    memory::RecentDeployments,
+};
 
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
-/// How a request came in.
-#[derive(Debug, Clone)]
-pub struct Visit {
-    /// The client's address, as far as it is believed.
-    pub client: IpAddr,
-    /// Whether the visitor sees HTTPS.
-    pub tls: bool,
-    /// The host asked for: lower case, no port.
-    pub host: String,
-    /// The port of our public HTTPS addresses, when it is not 443.
-    pub public_port: Option<u16>,
-}
-
 /// Serves every site of this edge.
 pub struct Sites {
-    memory: Memory,
+    packs: PackCache,
     recent: Arc<dyn RecentDeployments>,
     gatekeeper: Gatekeeper,
     clock: Clock,
@@ -68,7 +55,7 @@ impl Sites {
         gatekeeper: Gatekeeper,
         clock: Clock,
     ) -> Self {
-        Self { memory: Memory::new(packs), recent, gatekeeper, clock }
+        Self { packs: PackCache::new(packs), recent, gatekeeper, clock }
     }
 
     /// Answers a request to `site`. The body is read only when it is the password form's.
@@ -101,10 +88,10 @@ impl Sites {
             return pages::suspended();
         }
         // The gate stands before everything that the site holds, the lack of it included.
-        if (site.gate != Gate::Public || head.uri.path().starts_with(gate::RESERVED))
-            && let Some(turned_away) = Box::pin(self.gatekeeper.turned_away(head, body, visit, site)).await
+        if (site.gate != Gate::Public || head.uri.path().starts_with(reserved::PREFIX))
+            && let Err(answer) = Box::pin(self.gatekeeper.admit(head, body, visit, site)).await
         {
-            return turned_away;
+            return *answer;
         }
         let asked = Asked { method: &head.method, headers: &head.headers, host: &visit.host, path: "" };
         self.serve(&head.method, &head.uri, asked, site).await

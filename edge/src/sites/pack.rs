@@ -12,8 +12,8 @@ use http::{
 };
 use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule};
 
-use super::{conditional, header_rules::HeaderChange, pages::NOSNIFF, rules::Rules};
-use crate::front;
+use super::{conditional, header_rules::HeaderChange, rules::Rules};
+use crate::http::{self as own, pages::NOSNIFF};
 
 /// What may be kept for ever: its name changes when its content does.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -151,7 +151,7 @@ impl Form {
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         // Set on every answer anyway; from here it takes no room that each would have to make.
-        headers.insert(SERVER, front::SERVER);
+        headers.insert(SERVER, own::SERVER);
         // Also where there is only one form: the next deployment of the same address may have more.
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         if let Some(encoding) = encoding {

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{DeploymentId, ProjectId};
+use domain::DeploymentId;
 use packs::{Manifest, PackStore, StoreError};
 
 use crate::limits::STORE_WAIT;
@@ -16,13 +16,6 @@ pub trait Packs: Send + Sync + 'static {
     async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError>;
     /// Exactly `len` bytes of a pack's data from `offset` on.
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError>;
-}
-
-/// Tells which deployments a project had lately, newest first, for tabs that are still open.
-#[async_trait]
-pub trait RecentDeployments: Send + Sync + 'static {
-    /// Only such as were published under the project's present access.
-    async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]>;
 }
 
 /// Why a pack could not be read.

@@ -8,15 +8,14 @@ use http::{HeaderValue, Method, Response, StatusCode, Uri, header::CACHE_CONTROL
 use percent_encoding::percent_decode_str;
 
 use super::{
-    SiteBody, Sites,
+    Sites,
     answer::{Asked, Role},
-    negotiate::accepts_html,
     pack::{Pack, REVALIDATE},
     packs::PackError,
-    pages,
     path::{BadPath, decode, encode, with_query},
     resolve::{Found, not_found_page, resolve, target},
 };
+use crate::http::{SiteBody, accepts_html, pages};
 
 /// The status of a rule that answers with another file instead of redirecting.
 const REWRITE: u16 = 200;
@@ -91,7 +90,7 @@ impl Sites {
         asked: Asked<'_>,
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
-        let pack = self.memory.pack(deployment).await?;
+        let pack = self.packs.pack(deployment).await?;
         if !pack.redirects.is_empty() {
             match follow_rules(&pack, uri, asked) {
                 Followed::Nothing => {}
@@ -101,14 +100,14 @@ impl Sites {
                         return Ok(lent);
                     }
                     return match target(&pack, &to) {
-                        Some(file) => self.memory.send(&pack, file, asked, Role::Found).await,
+                        Some(file) => self.packs.send(&pack, file, asked, Role::Found).await,
                         None => self.missing(&pack, asked).await,
                     };
                 }
             }
         }
         match resolve(&pack, asked.path) {
-            Found::File(file) => self.memory.send(&pack, file, asked, Role::Found).await,
+            Found::File(file) => self.packs.send(&pack, file, asked, Role::Found).await,
             Found::Cleaner(path) => {
                 Ok(redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri).unwrap_or_else(pages::bad_request))
             }
@@ -122,13 +121,13 @@ impl Sites {
     /// No file: the site's own 404 page, the single page, or ours.
     async fn missing(&self, pack: &Pack, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
         if let Some(page) = not_found_page(pack, asked.path) {
-            return self.memory.send(pack, page, asked, Role::NotFound).await;
+            return self.packs.send(pack, page, asked, Role::NotFound).await;
         }
         if !is_navigation(asked) {
             return Ok(pages::no_such_file());
         }
         match pack.file("index.html").filter(|_| pack.single_page) {
-            Some(page) => self.memory.send(pack, page, asked, Role::SinglePage).await,
+            Some(page) => self.packs.send(pack, page, asked, Role::SinglePage).await,
             None => Ok(pages::not_found()),
         }
     }
@@ -146,13 +145,13 @@ impl Sites {
             return Ok(None);
         }
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
-            let pack = match self.memory.pack(id).await {
+            let pack = match self.packs.pack(id).await {
                 Ok(pack) => pack,
                 Err(PackError::Missing) => continue,
                 Err(error) => return Err(error),
             };
             if let Some(file) = pack.file(path).filter(|file| file.fingerprinted) {
-                return self.memory.send(&pack, file, asked, Role::Found).await.map(Some);
+                return self.packs.send(&pack, file, asked, Role::Found).await.map(Some);
             }
         }
         Ok(None)

@@ -49,8 +49,7 @@ pub use self::{
     settlement::MeterTasks,
     usage::{MaxUsage, Usage},
 };
-use super::keys::GatewayKey;
-use crate::limits;
+use crate::{limits, memory::keys::GatewayKey};
 
 /// The meter of an edge. Cheap to clone.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use http::Request;
 use secrets::passwords;
 
 use super::*;
-use crate::{gate::FORM_PATH, limits::GUESSES_PER_MINUTE};
+use crate::{http::reserved::FORM_PATH, limits::GUESSES_PER_MINUTE};
 
 fn gated() -> World {
     let mut world = World::new(Folder::of(&["index.html", "404.html", "x"]));

@@ -27,7 +27,7 @@ fn issue(world: &World, user: &UserId, visitor: &str) -> (OpaqueSecret, Ticket) 
     let visitor = OpaqueSecret::parse(visitor.split_once('=').unwrap().1).unwrap();
     let ticket = Ticket {
         visitor_hash: visitor.hash().to_vec(),
-        host: world.visit.host.clone(),
+        host: world.visit.host.to_string(),
         project: world.site.project.clone(),
         access_version: world.site.access_version,
         user: user.clone(),

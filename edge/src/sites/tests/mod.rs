@@ -32,10 +32,11 @@ use packs::{
 use secrets::MasterKey;
 use sha2::{Digest as _, Sha256};
 
-use super::{PackError, Packs, RecentDeployments, SiteBody, Sites, Visit};
+use super::{PackError, Packs, Sites};
 use crate::{
-    gate::{Gatekeeper, Members},
-    route::{Membership, RouteError},
+    gate::Gatekeeper,
+    http::{BodyError, SiteBody, Visit},
+    memory::{Members, Membership, RecallError, RecentDeployments},
 };
 
 const NOW: i64 = 1_800_000_000_000;
@@ -161,17 +162,17 @@ struct Club {
 
 #[async_trait]
 impl Members for Club {
-    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RouteError> {
+    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError> {
         if self.away.load(Ordering::SeqCst) {
-            return Err(RouteError::Unreadable("told to fail".into()));
+            return Err(RecallError::Unreadable("told to fail".into()));
         }
         let places = self.places.lock().unwrap();
         Ok(places.get(&(org.clone(), user.clone())).map(|&gate_version| Membership { gate_version }))
     }
 
-    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RouteError> {
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
         if self.away.load(Ordering::SeqCst) {
-            return Err(RouteError::Unreadable("told to fail".into()));
+            return Err(RecallError::Unreadable("told to fail".into()));
         }
         Ok(self.tickets.lock().unwrap().remove(secret_hash))
     }
@@ -260,7 +261,7 @@ impl World {
     }
 }
 
-async fn read(body: SiteBody) -> Result<String, PackError> {
+async fn read(body: SiteBody) -> Result<String, BodyError> {
     Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap())
 }
 

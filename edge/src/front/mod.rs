@@ -1,0 +1,258 @@
+//! The front: which place a request is for, and who answers.
+//!
+//! What an answer says is decided in the rooms below: sites, gateway, platform. [`host`] reads the host, [`place`] says
+//! what it leads to. Start with [`Front::answer`].
+
+mod body;
+mod host;
+mod place;
+mod redirect;
+
+use std::{net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use config::{Config, HttpMode};
+use domain::{
+    addresses::{Addresses, HostKey, HostKind},
+    networks::{InvalidNetwork, Networks},
+    site::Site,
+};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+
+pub use self::{
+    body::Body,
+    place::{Connection, Place},
+};
+use crate::{
+    gateway::Gateway,
+    http::{BodyError, SERVER, SiteBody, Visit, Visitor, drain, pages},
+    limits,
+    memory::{RecallError, Recollection, Routes},
+    metrics,
+    platform::Platform,
+    sites::Sites,
+};
+
+/// `Strict-Transport-Security` under our own domains: a year, as is customary.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+/// `Strict-Transport-Security` at custom domains: a month. The name is its owner's, who may take it to a place without TLS
+/// one day, and browsers that were here hold them to this until then. `_headers` of the site may say something else.
+const HSTS_ELSEWHERE: HeaderValue = HeaderValue::from_static("max-age=2592000");
+
+/// Chooses who answers a request.
+pub struct Front {
+    addresses: Addresses,
+    routes: Arc<Routes>,
+    sites: Sites,
+    platform: Platform,
+    gateway: Arc<Gateway>,
+    trusted: Networks,
+    http_mode: HttpMode,
+    /// The port of our public HTTPS addresses, when it is not 443.
+    public_port: Option<u16>,
+}
+
+/// What a place was found to hold.
+enum Found {
+    Site(Arc<Site>),
+    Platform,
+    Gateway,
+    /// Nothing that could answer: this page stands in.
+    Nothing(Box<Response<SiteBody>>),
+}
+
+impl Front {
+    /// A front before these.
+    pub fn new(
+        config: &Config,
+        routes: Arc<Routes>,
+        sites: Sites,
+        platform: Platform,
+        gateway: Arc<Gateway>,
+    ) -> Result<Self, InvalidNetwork> {
+        Ok(Self {
+            addresses: config.site.addresses(),
+            routes,
+            sites,
+            platform,
+            gateway,
+            trusted: Networks::parse(&config.edge.trusted_proxies)?,
+            http_mode: config.edge.http_mode,
+            public_port: config.site.base_url.port(),
+        })
+    }
+
+    /// The place that `peer` named in the TLS handshake. A proxy that is trusted sends the requests of all its visitors
+    /// over few connections, whatever name it gave: it is held to none.
+    pub fn connected_place(&self, peer: IpAddr, server_name: &str) -> Option<Arc<Place>> {
+        if self.trusted.contains(peer) {
+            return None;
+        }
+        Some(Arc::new(Place::of(&self.addresses, &server_name.to_ascii_lowercase())))
+    }
+
+    /// Answers a request.
+    pub async fn answer<B>(&self, request: Request<B>, connection: &Connection) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
+        let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
+        let mut response = match host::of(request.version(), request.uri(), request.headers()) {
+            Ok(host) if request.method() != Method::CONNECT => {
+                let place = self.place(&host, connection);
+                self.answer_at(&place, request, connection, visitor).await
+            }
+            _ => malformed(),
+        };
+        if matches!(response.body(), Body::Site(_)) {
+            metrics::site(response.status());
+        }
+        response.headers_mut().insert(header::SERVER, SERVER);
+        response
+    }
+
+    /// The place at `host`: nearly always the one that the connection was made for.
+    fn place(&self, host: &str, connection: &Connection) -> Arc<Place> {
+        match &connection.place {
+            Some(connected) if *connected.host == *host => connected.clone(),
+            _ => Arc::new(Place::of(&self.addresses, host)),
+        }
+    }
+
+    async fn answer_at<B>(
+        &self,
+        place: &Place,
+        request: Request<B>,
+        connection: &Connection,
+        visitor: Visitor,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
+        if self.http_mode == HttpMode::Redirect && !visitor.tls {
+            return Box::pin(self.redirect(place, request.method(), request.uri())).await;
+        }
+        let is_misdirected =
+            connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
+        let found = if is_misdirected {
+            Found::Nothing(Box::new(pages::misdirected()))
+        } else {
+            match self.routes.remembered(&place.host) {
+                Recollection::Present(site) => Found::Site(site),
+                Recollection::Absent | Recollection::Unknown => Box::pin(self.find(place, request.method())).await,
+            }
+        };
+        let hsts = self.hsts(place, &found, visitor);
+        let mut response = match found {
+            Found::Site(site) => self.visit(&site, place, request, visitor).await,
+            // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
+            Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor)).await,
+            Found::Gateway => Box::pin(self.gateway.answer(request)).await.map(Body::Gateway),
+            Found::Nothing(page) => page.map(Body::Site),
+        };
+        if let Some(hsts) = hsts {
+            response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(hsts);
+        }
+        response
+    }
+
+    /// What `place` holds, read if memory does not know.
+    async fn find(&self, place: &Place, method: &Method) -> Found {
+        let page = |page| Found::Nothing(Box::new(pages::seen_by(method, page)));
+        match &place.kind {
+            HostKind::Api | HostKind::Console => Found::Platform,
+            HostKind::Gateway => Found::Gateway,
+            HostKind::Unknown => page(pages::unknown_host()),
+            HostKind::Site(key) => match self.routes.site(&place.host, key).await {
+                Ok(Some(site)) => Found::Site(site),
+                Ok(None) => page(absent(key)),
+                Err(error) => page(unread(place, &error)),
+            },
+        }
+    }
+
+    /// What browsers are told of TLS here, if anything. At custom domains only where a site is: a domain that was detached
+    /// is left alone.
+    fn hsts(&self, place: &Place, found: &Found, visitor: Visitor) -> Option<HeaderValue> {
+        if !visitor.tls || self.http_mode != HttpMode::Redirect {
+            return None;
+        }
+        match found {
+            _ if place.is_own => Some(HSTS),
+            Found::Site(_) => Some(HSTS_ELSEWHERE),
+            Found::Platform | Found::Gateway | Found::Nothing(_) => None,
+        }
+    }
+
+    async fn hand_over<B>(&self, request: Request<B>, host: &str, visitor: Visitor) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
+    {
+        match self.platform.hand_over(request, host, visitor).await {
+            Ok(response) => response.map(Body::Handed),
+            Err(error) => {
+                tracing::warn!(%error, "a request could not be handed to admin");
+                pages::bad_gateway().map(Body::Site)
+            }
+        }
+    }
+
+    async fn visit<B>(&self, site: &Site, place: &Place, request: Request<B>, visitor: Visitor) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
+    {
+        let host = place.host.clone();
+        let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
+        match *request.method() {
+            Method::GET | Method::HEAD => self.sites.respond(request, &visit, site).await.map(Body::Site),
+            _ => Box::pin(self.visit_with_body(site, &visit, request)).await,
+        }
+    }
+
+    async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
+    {
+        let (head, mut body) = request.into_parts();
+        let answer = async {
+            let awaits_answer = head.headers.contains_key(header::EXPECT);
+            let response = self.sites.respond(Request::from_parts(head, &mut body), visit, site).await;
+            if !awaits_answer {
+                drain(&mut body).await;
+            }
+            response
+        };
+        if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
+            return response.map(Body::Site);
+        }
+        let mut response = pages::bad_request();
+        *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
+        closing(response)
+    }
+}
+
+fn absent(key: &HostKey) -> Response<SiteBody> {
+    match key {
+        HostKey::Share(_) => pages::gone(),
+        HostKey::Domain(_) => pages::unattached_domain(),
+        HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
+    }
+}
+
+fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
+    tracing::warn!(host = %place.host, %error, "the route is not known");
+    pages::unavailable()
+}
+
+/// The answer to what cannot be understood.
+pub(crate) fn malformed() -> Response<Body> {
+    let mut response = closing(pages::bad_request());
+    response.headers_mut().insert(header::SERVER, SERVER);
+    response
+}
+
+/// An answer to a request after which nothing on the connection can be believed.
+fn closing(mut response: Response<SiteBody>) -> Response<Body> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.map(Body::Site)
+}

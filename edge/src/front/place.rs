@@ -1,0 +1,97 @@
+//! Places: what a host leads to. A host is classified once, and the result is carried with the request.
+
+use std::{net::IpAddr, sync::Arc};
+
+use domain::{
+    Hostname,
+    addresses::{Addresses, HostKey, HostKind},
+};
+
+/// A host, and what it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Lower case, no port.
+    pub(super) host: Arc<str>,
+    /// What the host names.
+    pub(super) kind: HostKind,
+    /// Whether the host is the platform's or under one of its domains, rather than a custom domain.
+    pub(super) is_own: bool,
+}
+
+/// What is known of the connection that a request came over.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The other end's address.
+    pub peer: IpAddr,
+    /// Whether the connection is TLS.
+    pub tls: bool,
+    /// The place that the visitor named in the TLS handshake. Only requests for the same application are answered; with
+    /// none, all are.
+    pub place: Option<Arc<Place>>,
+}
+
+/// The kinds of places. One connection is for one of them: a certificate for `*.{site_domain}` lets browsers send
+/// the console's requests over a site's connection and the other way round, and the two shall not share a fate.
+#[derive(PartialEq, Eq)]
+enum Application<'p> {
+    /// Sites under our own domains, the gateway, and everything unknown.
+    Sites,
+    /// The control plane and the console.
+    Platform,
+    /// One custom domain and nothing else. An observer of the network sees the name of a connection, and shall not be
+    /// told of one domain while another one is visited; and a certificate of several names moves no visit from its domain.
+    Domain(&'p Hostname),
+}
+
+impl Place {
+    /// The place at `host`: lower case, no port, no trailing dot.
+    pub(super) fn of(addresses: &Addresses, host: &str) -> Self {
+        Self { host: host.into(), kind: addresses.classify(host), is_own: addresses.is_own_host(host) }
+    }
+
+    /// Whether requests for both places may share a connection.
+    pub(super) fn shares_connections_with(&self, other: &Self) -> bool {
+        self.application() == other.application()
+    }
+
+    fn application(&self) -> Application<'_> {
+        match &self.kind {
+            HostKind::Api | HostKind::Console => Application::Platform,
+            HostKind::Site(HostKey::Domain(name)) => Application::Domain(name),
+            HostKind::Site(_) | HostKind::Gateway | HostKind::Unknown => Application::Sites,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_for_one_application() {
+        let addresses = config::Site::default().addresses();
+        let shares = |one: &str, other: &str| {
+            let (one, other) = (Place::of(&addresses, one), Place::of(&addresses, other));
+            assert_eq!(one.shares_connections_with(&other), other.shares_connections_with(&one));
+            one.shares_connections_with(&other)
+        };
+        for (one, other) in [
+            ("blog.svc.localhost", "shop.svc.localhost"),
+            ("blog.svc.localhost", "a-b-c.share.localhost"),
+            ("blog.svc.localhost", "ai.svc.localhost"),
+            ("blog.svc.localhost", "a_b.example.com"),
+            ("api.svc.localhost", "app.svc.localhost"),
+            ("www.example.com", "www.example.com"),
+        ] {
+            assert!(shares(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("blog.svc.localhost", "api.svc.localhost"),
+            ("blog.svc.localhost", "www.example.com"),
+            ("www.example.com", "api.svc.localhost"),
+            ("www.example.com", "example.com"),
+        ] {
+            assert!(!shares(one, other), "{one} {other}");
+        }
+    }
+}

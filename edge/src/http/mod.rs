@@ -1,0 +1,27 @@
+//! What every room says of HTTP: bodies, our own pages, who visits, the names and paths that are ours.
+//!
+//! Nothing here decides who answers a request or reads what is stored: that is done in the rooms above. Start with
+//! [`Visit`] and [`SiteBody`].
+
+mod body;
+mod drain;
+mod negotiate;
+pub mod pages;
+pub(crate) mod reserved;
+mod visit;
+mod visitor;
+
+use http::HeaderValue;
+
+pub use self::{
+    body::{BodyError, SiteBody},
+    visit::Visit,
+};
+pub(crate) use self::{
+    drain::drain,
+    negotiate::{Accepted, accepts_html},
+    visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
+};
+
+/// The value of `Server` in every answer.
+pub(crate) const SERVER: HeaderValue = HeaderValue::from_static(domain::BRAND);

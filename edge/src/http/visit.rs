@@ -1,0 +1,16 @@
+//! How a request to a site came in.
+
+use std::{net::IpAddr, sync::Arc};
+
+/// What a site's answer may depend on beside the request itself.
+#[derive(Debug, Clone)]
+pub struct Visit {
+    /// The client's address, as far as it is believed.
+    pub client: IpAddr,
+    /// Whether the visitor sees HTTPS.
+    pub tls: bool,
+    /// The host asked for: lower case, no port.
+    pub host: Arc<str>,
+    /// The port of our public HTTPS addresses, when it is not 443.
+    pub public_port: Option<u16>,
+}

@@ -1,0 +1,8 @@
+//! Bounds of what the front reads of a request.
+
+use std::time::Duration;
+
+/// Longest time for the body of a request to a site to arrive and be answered: only the password form has one, of a few bytes.
+pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
+/// Bytes of the longest host name (RFC 1035).
+pub(crate) const HOST_BYTES: usize = 253;

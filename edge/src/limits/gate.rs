@@ -1,0 +1,34 @@
+//! Bounds of the gates before sites.
+
+use std::time::Duration;
+
+/// Bytes of what the password form sends.
+pub(crate) const GATE_FORM_BYTES: usize = 4 * 1024;
+/// Time after which a visitor who gave the password is asked again.
+pub(crate) const GATE_COOKIE_LIFE: Duration = Duration::from_hours(7 * 24);
+/// Time after which a member is asked for a ticket again. Whether they still are one is asked at every request.
+pub(crate) const MEMBER_COOKIE_LIFE: Duration = Duration::from_hours(24);
+/// Longest time for a visitor to sign in at the console.
+pub(crate) const VISITOR_COOKIE_LIFE: Duration = Duration::from_hours(1);
+/// Bytes of the path to which a visitor is led back after signing in.
+pub(crate) const GATE_RETURN_BYTES: usize = 2 * 1024;
+/// Concurrent look-ups of tickets.
+pub(crate) const TICKETS_AT_ONCE: usize = 16;
+/// Longest wait for a ticket to be looked up.
+pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(3);
+/// Guesses at one site's password that one client has in a minute.
+pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
+/// Clients whose guesses are counted. While there are as many, new ones have to wait.
+pub(crate) const GUESSERS: usize = 100_000;
+/// Seconds that a client which finds the memory of guesses full is told to wait: by then others have been forgotten.
+pub(crate) const GUESSERS_FULL_WAIT_SECONDS: u64 = 60;
+/// Concurrent computations of password hashes: each takes 19 MiB and tens of milliseconds of a core.
+pub(crate) const HASHES_AT_ONCE: usize = 4;
+/// Longest wait for a turn to compute a password hash.
+pub(crate) const HASH_WAIT: Duration = Duration::from_secs(2);
+/// `Authorization: Basic` credentials that are remembered to be right.
+pub(crate) const VERIFIED_CREDENTIALS: u64 = 10_000;
+/// Time for which verified `Authorization: Basic` credentials are remembered.
+pub(crate) const VERIFIED_LIFE: Duration = Duration::from_mins(5);
+/// Bytes of the longest `Authorization` header that is read.
+pub(crate) const CREDENTIALS_BYTES: usize = 1024;

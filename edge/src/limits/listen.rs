@@ -1,0 +1,65 @@
+//! Bounds of connections, and of HTTP on them.
+
+use std::time::Duration;
+
+/// Concurrent connections, if the process may open as many files. Beyond it new ones wait in the kernel's queue.
+pub(crate) const CONNECTIONS: usize = 20_000;
+/// Open files that connections leave free, for the database, the store, the upstreams, the logs.
+pub(crate) const SPARE_FILES: usize = 128;
+/// Length of the kernel's queue of connections that wait to be accepted.
+pub(crate) const ACCEPT_QUEUE: u32 = 4_096;
+/// Pause after the system refused to accept, so that the loop does not spin while files are short.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Longest time from the accepted connection to the finished TLS handshake.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Longest time for the head of a request to arrive, and for a connection over HTTP/1.1 to idle before it.
+pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
+/// Longest time for which, at the end of a connection whose requests had bodies, what still comes is read and thrown away, so
+/// that the last answer arrives.
+pub(crate) const LINGER: Duration = Duration::from_secs(15);
+/// Longest time for which a visitor may take nothing of an answer before the connection is cut.
+pub(crate) const WRITE_STALL: Duration = Duration::from_secs(30);
+/// Time without a request after which an HTTP/2 connection is asked to end.
+pub(crate) const H2_IDLE: Duration = Duration::from_mins(2);
+/// Interval at which an HTTP/2 visitor is pinged.
+pub(crate) const H2_PING_EVERY: Duration = Duration::from_secs(30);
+/// Longest time for an HTTP/2 visitor to answer a ping.
+pub(crate) const H2_PING_WAIT: Duration = Duration::from_secs(15);
+/// Age at which a connection is asked to end, so that none lives for ever.
+pub(crate) const CONNECTION_AGE: Duration = Duration::from_hours(1);
+/// Longest time for which a connection that was asked to end goes on with what it has begun.
+pub(crate) const CONNECTION_END: Duration = Duration::from_mins(10);
+/// Longest time for which requests in flight go on at shutdown.
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+/// Longest time for which, at the start, connections wait for admin to be told of this edge.
+pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
+/// Longest time that background work takes to end after the last connection.
+pub(crate) const LAST_WORD: Duration = Duration::from_secs(1);
+/// Bytes of a request's head over HTTP/1.1.
+pub(crate) const HEAD_BYTES: usize = 32 * 1024;
+/// Fields of a request's head over HTTP/1.1.
+pub(crate) const HEAD_FIELDS: usize = 100;
+/// Bytes of a request's head over HTTP/2, decompressed.
+pub(crate) const H2_HEAD_BYTES: u32 = 32 * 1024;
+/// Concurrent requests on an HTTP/2 connection.
+pub(crate) const H2_STREAMS: u32 = 128;
+/// Bytes that a visitor may send on one HTTP/2 stream before they are read.
+pub(crate) const H2_STREAM_WINDOW: u32 = 64 * 1024;
+/// Bytes that a visitor may send on one HTTP/2 connection before they are read.
+pub(crate) const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Bytes of an HTTP/2 frame from a visitor.
+pub(crate) const H2_FRAME_BYTES: u32 = 16 * 1024;
+/// Bytes of an answer that wait to be sent in one HTTP/2 stream.
+pub(crate) const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Bytes of HTTP/2 frames that are gathered before they are sent: four full TLS records, as many as rustls takes in one call.
+pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
+/// HTTP/2 streams that a visitor may reset before they are answered (rapid reset), and that it may make us reset.
+pub(crate) const H2_RESETS: usize = 32;
+/// Hours for which a TLS session ticket can be resumed.
+pub(crate) const TICKET_HOURS: u64 = 6;
+/// Bytes that are kept of a head's line that arrives in parts.
+pub(crate) const HEAD_LINE_BYTES: usize = 128;
+/// Bytes of one read whose result is thrown away, at the end of a connection.
+pub(crate) const LINGER_READ_BYTES: usize = 16 * 1024;
+/// Bytes that are copied together for one write rather than handed over as a list.
+pub(crate) const JOINED_WRITE_BYTES: usize = 1024;

@@ -1,0 +1,61 @@
+//! Bounds of what an edge remembers, of the reads that fill its memory, and of following the changes.
+
+use std::time::Duration;
+
+/// Hosts remembered with their site.
+pub(crate) const REMEMBERED_SITES: usize = 250_000;
+/// Hosts remembered to have no site.
+pub(crate) const REMEMBERED_ABSENCES: usize = 20_000;
+/// People in organizations remembered with their place there.
+pub(crate) const REMEMBERED_MEMBERSHIPS: usize = 100_000;
+/// People remembered to have no place in an organization.
+pub(crate) const REMEMBERED_STRANGERS: usize = 20_000;
+/// Projects whose recent deployments are remembered.
+pub(crate) const REMEMBERED_RECENTS: usize = 10_000;
+/// How long recent deployments are remembered: they also cease to be recent by time alone.
+pub(crate) const RECENTS_LIFE: Duration = Duration::from_mins(5);
+/// Gateway keys remembered with their account.
+pub(crate) const REMEMBERED_KEYS: usize = 100_000;
+/// Secrets remembered to be nobody's.
+pub(crate) const REMEMBERED_NO_KEYS: usize = 20_000;
+/// Names remembered with their certificate.
+pub(crate) const REMEMBERED_CERTIFICATES: usize = 100_000;
+/// Names remembered to have no certificate.
+pub(crate) const REMEMBERED_NO_CERTIFICATES: usize = 20_000;
+/// How long a name is remembered to have no certificate. Short, because what it saves is the repetition of one name; names
+/// made up one after the other are read at [`CERTIFICATE_READS`] anyway.
+pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(3);
+
+/// Keys of one memory that are being read or waited for at the same time. Beyond it askers are refused.
+pub(crate) const FLIGHTS: usize = 20_000;
+/// Keys of one memory whose failed read is remembered.
+pub(crate) const FAILURES: usize = 1_000;
+/// Reads of one key that may each be overtaken by a change before the asker is refused.
+pub(crate) const READ_TRIES: usize = 5;
+/// Time after a failed read in which the same key is not read again.
+pub(crate) const READ_BACK_OFF: Duration = Duration::from_millis(500);
+/// Routes, or memberships, read from Postgres at the same time.
+pub(crate) const ROUTE_READS: usize = 64;
+/// Longest wait for a route or a membership: for a turn and the read.
+pub(crate) const ROUTE_WAIT: Duration = Duration::from_secs(5);
+/// Gateway keys read from Postgres at the same time.
+pub(crate) const KEY_READS: usize = 32;
+/// Longest wait for a gateway key: for a turn and the read.
+pub(crate) const KEY_WAIT: Duration = Duration::from_secs(3);
+/// Certificates read from Postgres at the same time; handshakes beyond it wait for their turn.
+pub(crate) const CERTIFICATE_READS: usize = 8;
+/// Longest wait for a certificate: for a turn and the read. As long as a handshake may take.
+pub(crate) const CERTIFICATE_WAIT: Duration = super::HANDSHAKE;
+
+/// Longest wait for a subscription to the changes to be made.
+pub(crate) const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
+/// Changes read together when some were missed. When more were, everything is forgotten.
+pub(crate) const MISSED_CHANGES: i64 = 1_000;
+/// Interval at which Postgres is asked for missed changes while Redis brings them.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which Postgres is asked for changes while Redis is away.
+pub(crate) const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
+/// Longest time for Postgres to answer which changes there are.
+pub(crate) const LOOK_WAIT: Duration = Duration::from_secs(1);
+/// Time for which memory is believed although neither Postgres nor Redis could confirm it.
+pub(crate) const STALE: Duration = Duration::from_hours(24);

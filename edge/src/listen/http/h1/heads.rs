@@ -1,0 +1,200 @@
+//! Watches the heads of HTTP/1.1 requests go by, for the one thing that hyper keeps to itself: whether a request said
+//! its length in two ways. hyper believes `Transfer-Encoding` and drops `Content-Length`; whoever stands before us may
+//! believe the other one, and the two would not agree where the next request begins (RFC 9112, section 6.3).
+//!
+//! The watch parses nothing that is answered: it can only have a request refused. After a request in chunks it watches no
+//! longer, so such a request must be its connection's last.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use memchr::memchr;
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
+
+use crate::limits::HEAD_LINE_BYTES;
+
+/// The stream to give to hyper. Sets `ambiguous` once a request in chunks has said a length as well, or may have.
+pub(super) fn watched<S: AsyncRead>(stream: S, ambiguous: Arc<AtomicBool>) -> InspectReader<S, impl FnMut(&[u8])> {
+    let mut watch = Watch::default();
+    InspectReader::new(stream, move |bytes| {
+        if watch.is_ambiguous_after(bytes) {
+            ambiguous.store(true, Ordering::Relaxed);
+        }
+    })
+}
+
+#[derive(Default)]
+struct Watch {
+    at: At,
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    length: Option<Length>,
+    in_chunks: bool,
+}
+
+#[derive(Default, Clone, Copy)]
+enum At {
+    /// Before a request: empty lines are passed over there.
+    #[default]
+    Start,
+    /// After the first line of a request.
+    Head,
+    /// So many bytes before the next request.
+    Body(u64),
+    /// Where requests begin is not known any more.
+    Lost,
+}
+
+#[derive(Clone, Copy)]
+enum Length {
+    Bytes(u64),
+    Unreadable,
+}
+
+impl Watch {
+    /// Looks at the next bytes. Says whether any request so far was in chunks and said a length as well, or may have been:
+    /// after a length that we cannot read, though hyper perhaps can, nothing is known of the requests that follow.
+    fn is_ambiguous_after(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            match self.at {
+                At::Lost => break,
+                At::Body(left) => {
+                    let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes = &bytes[skipped..];
+                    let left = left - skipped as u64;
+                    self.at = if left == 0 { At::Start } else { At::Body(left) };
+                }
+                At::Start | At::Head => match memchr(b'\n', bytes) {
+                    None => {
+                        self.keep(bytes);
+                        break;
+                    }
+                    Some(end) => {
+                        let (line, rest) = bytes.split_at(end);
+                        bytes = rest.get(1..).unwrap_or_default();
+                        if self.line.is_empty() {
+                            self.read(line);
+                        } else {
+                            self.keep(line);
+                            let line = std::mem::take(&mut self.line);
+                            self.read(&line);
+                        }
+                    }
+                },
+            }
+        }
+        match self.length {
+            Some(Length::Bytes(_)) => self.in_chunks,
+            Some(Length::Unreadable) => true,
+            None => false,
+        }
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let room = HEAD_LINE_BYTES - self.line.len();
+        self.line.extend_from_slice(&part[..part.len().min(room)]);
+    }
+
+    fn read(&mut self, line: &[u8]) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match self.at {
+            At::Start if line.is_empty() => {}
+            At::Start => self.at = At::Head,
+            _ if line.is_empty() => self.end_head(),
+            _ => self.read_field(line),
+        }
+    }
+
+    fn end_head(&mut self) {
+        if self.in_chunks {
+            self.at = At::Lost;
+            return;
+        }
+        self.at = match self.length.take() {
+            None | Some(Length::Bytes(0)) => At::Start,
+            Some(Length::Bytes(length)) => At::Body(length),
+            Some(Length::Unreadable) => {
+                self.length = Some(Length::Unreadable);
+                At::Lost
+            }
+        };
+    }
+
+    fn read_field(&mut self, line: &[u8]) {
+        // Nearly every line ends here.
+        if !matches!(line[0], b'C' | b'c' | b'T' | b't') {
+            return;
+        }
+        let Some(colon) = memchr(b':', line) else { return };
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.in_chunks = true;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let digits = std::str::from_utf8(value).ok().map(str::trim).filter(|text| !text.starts_with('+'));
+            // A line that arrived in parts may have been cut there.
+            let length = digits.filter(|_| line.len() < HEAD_LINE_BYTES).and_then(|text| text.parse().ok());
+            self.length = Some(length.map_or(Length::Unreadable, Length::Bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMBIGUOUS: [&str; 6] = [
+        "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n0\r\n\r\n",
+        "\r\n\r\nGET / HTTP/1.1\nTRANSFER-ENCODING:chunked\nCONTENT-LENGTH:5\n\n",
+        "GET / HTTP/1.1\r\nhost: a\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nno\r\n\r\nheadPOST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 1\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: x\r\ntransfer-encoding: chunked\r\n\r\n",
+    ];
+    const CLEAR: [&str; 5] = [
+        "GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5\r\ncontent-length: 5\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhelloPOST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 28\r\n\r\ntransfer-encoding: chunked\r\nGET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\nx-content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+    ];
+
+    #[test]
+    fn two_lengths_are_seen_however_the_bytes_arrive() {
+        for (requests, expected) in [(&AMBIGUOUS[..], true), (&CLEAR[..], false)] {
+            for request in requests {
+                for step in [1, 2, 3, 7, request.len()] {
+                    let mut watch = Watch::default();
+                    let seen = request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part));
+                    assert_eq!(seen, expected, "{request:?} in steps of {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_read_is_no_length_to_go_on_by() {
+        let padded = format!("content-length:{}5", " ".repeat(HEAD_LINE_BYTES));
+        for line in [padded.as_str(), "content-length: five", "content-length: +5", "content-length: 5, 5"] {
+            let request = format!("POST / HTTP/1.1\r\n{line}\r\n\r\nhello");
+            for step in [1, 7, request.len()] {
+                let mut watch = Watch::default();
+                assert!(
+                    request.as_bytes().chunks(step).any(|part| watch.is_ambiguous_after(part)),
+                    "{line:?} by {step}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_not_kept() {
+        let mut watch = Watch::default();
+        for _ in 0..1_000 {
+            watch.is_ambiguous_after(&[b'x'; 1_000]);
+        }
+        assert!(watch.line.len() <= HEAD_LINE_BYTES);
+    }
+}

@@ -1,0 +1,40 @@
+//! HTTP/1.1: hyper's limits, and what stands between it and the socket.
+//!
+//! What a request means is not known here. Start with [`builder`] and [`watched`].
+
+mod heads;
+mod linger;
+mod patience;
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use hyper::server::conn::http1;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::{linger::Linger, patience::HeadTimer};
+use crate::limits;
+
+/// The stream to give to hyper. At its end it lingers if `had_body` is set; it sets `ambiguous` once a request has said its
+/// length in two ways.
+pub(super) fn watched<S>(
+    stream: S,
+    had_body: Arc<AtomicBool>,
+    ambiguous: Arc<AtomicBool>,
+) -> impl AsyncRead + AsyncWrite + Unpin
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    heads::watched(Linger::new(stream, had_body), ambiguous)
+}
+
+/// hyper's HTTP/1.1 with its limits.
+pub(super) fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(HeadTimer::default())
+        .header_read_timeout(limits::REQUEST_HEAD)
+        .max_headers(limits::HEAD_FIELDS)
+        .max_buf_size(limits::HEAD_BYTES)
+        .half_close(false);
+    builder
+}

@@ -1,0 +1,119 @@
+//! TLS: the handshake, with the certificate that the visitor's first message asks for.
+//!
+//! Sockets are in [`super::tcp`], the memory of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
+
+mod tickets;
+
+use std::{io, sync::Arc};
+
+use domain::Clock;
+use rustls::{
+    ServerConfig,
+    crypto::CryptoProvider,
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+use secrets::MasterKey;
+use sqlx::PgPool;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
+
+use self::tickets::Tickets;
+use crate::memory::{
+    Marks,
+    certificates::{CertificateStore, Certificates},
+};
+
+/// Server-side TLS: a configuration for each certificate, which differ in nothing else.
+pub struct Tls {
+    certificates: Certificates<Arc<ServerConfig>>,
+    /// The name whose certificate is given to visitors who name no host.
+    default_name: String,
+    refusal: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// TLS with the certificates that are stored in `db`. The default is that of `site_domain`'s children.
+    pub fn new(
+        marks: Arc<Marks>,
+        db: PgPool,
+        master_key: MasterKey,
+        clock: Clock,
+        site_domain: &str,
+    ) -> Result<Self, rustls::Error> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tickets = Arc::new(Tickets::new(master_key.clone(), clock.clone()));
+        let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
+        let store = CertificateStore { marks, db, master_key, clock, provider: provider.clone() };
+        let certificates = Certificates::new(store, move |certificate| {
+            server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
+        });
+        Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal })
+    }
+
+    /// A handshake. The certificate is looked up between the visitor's first message and our answer to it.
+    pub(super) async fn handshake<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+        let config = self.config_for(name.as_deref()).await;
+        start.into_stream(config).await
+    }
+
+    /// The configuration for a visitor who asks for `name`. An unknown name is refused with an alert, so that a
+    /// certificate for something else is never shown; no name at all gets the default.
+    async fn config_for(&self, name: Option<&str>) -> Arc<ServerConfig> {
+        let name = name.unwrap_or(&self.default_name);
+        match self.certificates.remembered(name) {
+            Some(config) => config,
+            None => self.certificates.find(name).await.unwrap_or_else(|| self.refusal.clone()),
+        }
+    }
+
+    /// Loads the default certificate, and warns when there is none.
+    pub(super) async fn load_default(&self) {
+        if self.certificates.find(&self.default_name).await.is_none() {
+            tracing::warn!(name = self.default_name, "there is no certificate yet; `certs local-ca` makes one");
+        }
+    }
+}
+
+fn server_config(
+    provider: &Arc<CryptoProvider>,
+    tickets: &Arc<Tickets>,
+    certificate: Arc<dyn ResolvesServerCert>,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13, &TLS12])?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = tickets.clone();
+    // A ticket opens at every edge; a session kept here would only at this one.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 1;
+    Ok(config)
+}
+
+/// A resolver that has one certificate, whatever is asked for.
+#[derive(Debug)]
+struct One(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for One {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+/// A resolver that has none: rustls ends the handshake with an alert.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl ResolvesServerCert for NoCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}

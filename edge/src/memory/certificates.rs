@@ -1,0 +1,145 @@
+//! Certificates by name, and what a listener makes of each.
+//!
+//! A certificate covers a name exactly, or as one of all children of a parent. The first is remembered by the name, the
+//! second once for all children, by `.parent`. A name's own certificate goes before its parent's.
+
+use std::sync::Arc;
+
+use db::certificates::{self, Certificate};
+use domain::Clock;
+use rustls::{
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
+use secrets::{MasterKey, master_key::Unopenable};
+use sqlx::PgPool;
+
+use super::{
+    Marks, RecallError, Recollection,
+    recall::{Bounds, Read, Recall},
+};
+use crate::limits;
+
+/// Where certificates are stored.
+pub struct CertificateStore {
+    /// Says which readings are current.
+    pub marks: Arc<Marks>,
+    /// The database.
+    pub db: PgPool,
+    /// Opens the private keys.
+    pub master_key: MasterKey,
+    /// Judges which certificates are valid now.
+    pub clock: Clock,
+    /// Loads the private keys.
+    pub provider: Arc<CryptoProvider>,
+}
+
+/// The certificates of this edge, each as the `V` that a listener presents, read through from the store.
+pub struct Certificates<V> {
+    recall: Recall<Box<str>, V>,
+    store: CertificateStore,
+    prepare: Box<dyn Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync>,
+}
+
+/// Why a stored certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum CertificateError {
+    #[error("its key does not open with this master key")]
+    Sealed(#[from] Unopenable),
+    #[error("its PEM is damaged: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+}
+
+impl<V: Clone> Certificates<V> {
+    /// An empty memory before `store`. `prepare` makes of a certificate what is presented.
+    pub fn new(
+        store: CertificateStore,
+        prepare: impl Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync + 'static,
+    ) -> Self {
+        let bounds = Bounds {
+            present: limits::REMEMBERED_CERTIFICATES,
+            absent: limits::REMEMBERED_NO_CERTIFICATES,
+            present_life: None,
+            absent_life: Some(limits::NO_CERTIFICATE_LIFE),
+            // A visitor is told over TLS that nothing is known any more.
+            can_lapse: false,
+            flights: limits::FLIGHTS,
+            reads: limits::CERTIFICATE_READS,
+            wait: limits::CERTIFICATE_WAIT,
+            tries: limits::READ_TRIES,
+            back_off: limits::READ_BACK_OFF,
+            failures: limits::FAILURES,
+        };
+        Self { recall: Recall::new(store.marks.clone(), bounds), store, prepare: Box::new(prepare) }
+    }
+
+    /// What is presented to a visitor who asks for `name` (lower case), if memory knows it. Waits for nothing.
+    pub fn remembered(&self, name: &str) -> Option<V> {
+        match self.look(name) {
+            Recollection::Present(value) => Some(value),
+            Recollection::Absent | Recollection::Unknown => None,
+        }
+    }
+
+    /// What is presented to a visitor who asks for `name` (lower case). When a new certificate cannot be read or used, the
+    /// last one that could.
+    pub async fn find(&self, name: &str) -> Option<V> {
+        let key: Box<str> = name.into();
+        match self.recall.find_by(&key, || self.look(name), |_| self.read(name)).await {
+            Ok(found) => found,
+            Err(error) => {
+                let last = self.recall.last_known(name);
+                let last = last.or_else(|| self.recall.last_known(wildcard_of(name)?));
+                tracing::error!(name, %error, keeps_last = last.is_some(), "no certificate could be loaded");
+                last
+            }
+        }
+    }
+
+    fn look(&self, name: &str) -> Recollection<V> {
+        let own = self.recall.remembered(name);
+        if matches!(own, Recollection::Present(_)) {
+            return own;
+        }
+        let shared = wildcard_of(name).and_then(|parent| self.recall.remembered_for(parent, name));
+        shared.map_or(own, Recollection::Present)
+    }
+
+    async fn read(&self, name: &str) -> Result<Read<Box<str>, V>, RecallError> {
+        let wildcard = wildcard_of(name).map(|parent| format!("*{parent}"));
+        let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
+        let CertificateStore { marks, db, clock, .. } = &self.store;
+        let failed = |error| RecallError::database("certificates", &error);
+        // Before the certificate: what is read may be newer than the reading says, never older.
+        let seq = db::routes::last_seq(db).await.map_err(failed)?;
+        let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
+        let depends_on = [name, names.last().map_or(name, String::as_str)];
+        let Some(certificate) = covering else {
+            return Ok(Read { key: name.into(), value: None, reading: marks.reading(seq, depends_on) });
+        };
+        let unusable = |error: CertificateError| RecallError::Unreadable(error.to_string().into());
+        let value = self.prepare(&certificate).map_err(unusable)?;
+        tracing::info!(name, id = certificate.id.as_str(), until = %certificate.not_after, "certificate loaded");
+        // Under the name that was asked for, not under all that it covers: for those another one may be newer.
+        let is_own = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
+        let (key, depends_on) = match wildcard_of(name) {
+            Some(parent) if !is_own => (parent, [depends_on[1]; 2]),
+            _ => (name, depends_on),
+        };
+        Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on) })
+    }
+
+    fn prepare(&self, certificate: &Certificate) -> Result<V, CertificateError> {
+        let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(&certificate.open_key(&self.store.master_key)?)?;
+        Ok((self.prepare)(CertifiedKey::from_der(chain, key, &self.store.provider)?)?)
+    }
+}
+
+/// `.parent` of `child.parent`.
+fn wildcard_of(name: &str) -> Option<&str> {
+    name.find('.').map(|dot| &name[dot..])
+}

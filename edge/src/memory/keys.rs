@@ -1,0 +1,88 @@
+//! Gateway keys: whose an `ai` token is.
+//!
+//! That a token is nobody's is remembered until any token changes: a new one works immediately even where it was asked for
+//! before.
+
+use std::sync::Arc;
+
+use db::routes::AsOf;
+use domain::{
+    Account, TokenId,
+    plans::Plans,
+    token::{TokenHash, TokenSecret},
+    usage::Microcents,
+};
+use sqlx::PgPool;
+
+use super::{
+    Marks, RecallError,
+    recall::{Bounds, Read, Recall},
+};
+use crate::limits;
+
+/// A key that works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayKey {
+    /// The token.
+    pub token: TokenId,
+    /// The account that pays for what the key is used for.
+    pub account: Account,
+    /// What the account may spend in a month.
+    pub credit: Microcents,
+}
+
+/// The gateway's keys, read through from Postgres.
+pub struct Keys {
+    recall: Recall<TokenHash, Arc<GatewayKey>>,
+    marks: Arc<Marks>,
+    /// Asked first: a replica nearby, if there is one.
+    near: PgPool,
+    /// Asked when the first answer was too old.
+    primary: PgPool,
+    /// The credit of each account, until accounts have plans.
+    credit: Microcents,
+}
+
+impl Keys {
+    /// An empty memory before the database, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: &Plans) -> Self {
+        let bounds = Bounds {
+            present: limits::REMEMBERED_KEYS,
+            absent: limits::REMEMBERED_NO_KEYS,
+            present_life: None,
+            absent_life: None,
+            can_lapse: true,
+            flights: limits::FLIGHTS,
+            reads: limits::KEY_READS,
+            wait: limits::KEY_WAIT,
+            tries: limits::READ_TRIES,
+            back_off: limits::READ_BACK_OFF,
+            failures: limits::FAILURES,
+        };
+        Self {
+            recall: Recall::new(marks.clone(), bounds),
+            marks,
+            near,
+            primary,
+            credit: plans.default_plan().map_or_else(Microcents::default, |(_, plan)| plan.limits.ai_credit()),
+        }
+    }
+
+    /// The key with this secret; none when it is nobody's, revoked, or not for the gateway.
+    pub async fn find(&self, secret: &TokenSecret) -> Result<Option<Arc<GatewayKey>>, RecallError> {
+        let hash = secret.hash();
+        self.recall.find(&hash, |is_retry| self.read(hash, is_retry)).await
+    }
+
+    async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {
+        let pool = if is_retry { &self.primary } else { &self.near };
+        let found = db::ai_keys::find(pool, &hash).await;
+        let AsOf { value, seq } = found.map_err(|error| RecallError::database("keys", &error))?;
+        let value = value.map(|(token, account)| Arc::new(GatewayKey { token, account, credit: self.credit }));
+        let names = match &value {
+            Some(key) => [key.token.as_str(), key.account.as_str()],
+            None => [Marks::ANY_TOKEN; 2],
+        };
+        Ok(Read { key: hash, reading: self.marks.reading(seq, names), value })
+    }
+}

@@ -1,0 +1,74 @@
+//! Membership of organizations: what the gates of their sites ask at every request.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use db::gate_tickets::Ticket;
+use domain::{OrgId, UserId};
+
+use super::{
+    Marks, Postgres, RecallError, Source,
+    recall::{Bounds, Read, Recall},
+};
+use crate::limits;
+
+/// A person's place in an organization, as far as gates care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Membership {
+    /// How often the person has signed out everywhere: a cookie from before is refused.
+    pub gate_version: i64,
+}
+
+/// Knows who belongs to an organization, and which tickets the console has issued.
+#[async_trait]
+pub trait Members: Send + Sync {
+    /// The user's place in the org, if they have one.
+    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError>;
+    /// Takes a ticket out: the first to ask has it.
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError>;
+}
+
+/// The members of organizations, read through from `source`.
+pub struct OrgMembers<S = Postgres> {
+    recall: Recall<(OrgId, UserId), Membership>,
+    marks: Arc<Marks>,
+    source: S,
+}
+
+impl<S: Source> OrgMembers<S> {
+    /// An empty memory before `source`, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, source: S) -> Self {
+        let bounds = Bounds {
+            present: limits::REMEMBERED_MEMBERSHIPS,
+            absent: limits::REMEMBERED_STRANGERS,
+            present_life: None,
+            absent_life: None,
+            can_lapse: true,
+            flights: limits::FLIGHTS,
+            reads: limits::ROUTE_READS,
+            wait: limits::ROUTE_WAIT,
+            tries: limits::READ_TRIES,
+            back_off: limits::READ_BACK_OFF,
+            failures: limits::FAILURES,
+        };
+        Self { recall: Recall::new(marks.clone(), bounds), marks, source }
+    }
+}
+
+#[async_trait]
+impl<S: Source> Members for OrgMembers<S> {
+    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError> {
+        let key = (org.clone(), user.clone());
+        let read = |is_retry| async move {
+            let read = self.source.membership(org, user, is_retry).await?;
+            let reading = self.marks.reading(read.seq, [org.as_str(), user.as_str()]);
+            Ok(Read { key: (org.clone(), user.clone()), value: read.value, reading })
+        };
+        self.recall.find(&key, read).await
+    }
+
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
+        let taken = tokio::time::timeout(limits::TICKET_WAIT, self.source.take_ticket(secret_hash)).await;
+        taken.unwrap_or_else(|_| Err(RecallError::Unreadable("timed out".into())))
+    }
+}

@@ -1,0 +1,23 @@
+//! What an edge remembers of what changes, the reads that fill the memory, and the changes that empty it.
+//!
+//! [`recall`] is the read-through memory, [`marks`] knows which of its readings are still current, [`follow`] hears of
+//! changes and raises marks; SQL is in `db`. Start with [`recall`], then [`Routes::site`].
+
+pub mod certificates;
+pub mod follow;
+pub mod keys;
+pub mod marks;
+mod members;
+pub mod recall;
+mod sites;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    marks::Marks,
+    members::{Members, Membership, OrgMembers},
+    recall::{RecallError, Recollection},
+    sites::{RecentDeployments, Routes},
+    source::{Postgres, Source},
+};

@@ -1,0 +1,143 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+const BOUNDS: Bounds = Bounds {
+    present: 100,
+    absent: 20,
+    present_life: None,
+    absent_life: None,
+    can_lapse: true,
+    flights: 8,
+    reads: 4,
+    wait: Duration::from_secs(5),
+    tries: 5,
+    back_off: Duration::from_millis(500),
+    failures: 16,
+};
+
+struct World {
+    marks: Arc<Marks>,
+    recall: Recall<u32, u32>,
+    reads: AtomicUsize,
+}
+
+impl World {
+    fn new(bounds: Bounds) -> Self {
+        let marks = Arc::<Marks>::default();
+        Self { recall: Recall::new(marks.clone(), bounds), marks, reads: AtomicUsize::new(0) }
+    }
+
+    fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    async fn find(&self, key: u32, value: Option<u32>) -> Result<Option<u32>, RecallError> {
+        let reading = self.marks.reading(1, ["a", "b"]);
+        let read = |_| async move {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            Ok(Read { key, value, reading })
+        };
+        self.recall.find(&key, read).await
+    }
+
+    async fn fail(&self, key: u32) -> Result<Option<u32>, RecallError> {
+        let read = |_| async {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            Err(RecallError::Unreadable("away".into()))
+        };
+        self.recall.find(&key, read).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_read_refuses_its_own_key_only_and_only_for_a_moment() {
+    let world = World::new(BOUNDS);
+    assert!(world.fail(1).await.is_err());
+    assert!(world.find(1, Some(10)).await.is_err(), "it failed a moment ago");
+    assert_eq!(world.reads(), 1);
+    for key in 2..90 {
+        assert_eq!(world.find(key, Some(key)).await.unwrap(), Some(key));
+    }
+    tokio::time::advance(BOUNDS.back_off).await;
+    assert_eq!(world.find(1, Some(10)).await.unwrap(), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_read_keeps_no_other_key_waiting() {
+    let world = World::new(BOUNDS);
+    let slow = world.recall.find(&1, |_| std::future::pending());
+    let others = async {
+        for key in 2..90 {
+            assert_eq!(world.find(key, Some(key)).await.unwrap(), Some(key));
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = slow => panic!("it never ends by itself"),
+        () = others => {}
+    }
+    assert!(lock(&world.recall.flights).is_empty(), "nobody waits any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_and_waiting_keys_are_bounded() {
+    let world = World::new(BOUNDS);
+    let world = &world;
+    let stuck = (0..8).map(|key| async move {
+        let read = |_| {
+            world.reads.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        };
+        world.recall.find(&key, read).await
+    });
+    let stuck = futures_util::future::join_all(stuck);
+    let refused = async {
+        tokio::task::yield_now().await;
+        assert_eq!(world.reads(), BOUNDS.reads);
+        assert!(matches!(world.find(99, Some(1)).await, Err(RecallError::Busy)));
+    };
+    let (stuck, ()) = futures_util::future::join(stuck, refused).await;
+    assert!(stuck.iter().all(Result::is_err), "each waited no longer than it may");
+    assert!(lock(&world.recall.flights).is_empty());
+    assert_eq!(world.find(99, Some(1)).await.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn a_key_is_read_once_however_many_ask() {
+    let world = World::new(BOUNDS);
+    let asked = (0..50).map(|_| world.find(1, Some(10)));
+    assert!(futures_util::future::join_all(asked).await.iter().all(|found| matches!(found, Ok(Some(10)))));
+    assert_eq!(world.reads(), 1);
+    let asked = (0..50).map(|_| world.fail(2));
+    assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn absences_do_not_push_values_out() {
+    let world = World::new(BOUNDS);
+    assert_eq!(world.find(0, Some(10)).await.unwrap(), Some(10));
+    for key in 1..1_000 {
+        assert_eq!(world.find(key, None).await.unwrap(), None);
+    }
+    assert_eq!(world.recall.remembered(&0), Recollection::Present(10));
+    assert!(world.recall.absent.len() <= BOUNDS.absent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_ends_by_age_where_it_has_a_bound() {
+    let life = Some(Duration::from_secs(3));
+    let world = World::new(Bounds { present_life: life, absent_life: life, ..BOUNDS });
+    world.find(1, Some(10)).await.unwrap();
+    world.find(2, None).await.unwrap();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(world.recall.remembered(&1), Recollection::Present(10));
+    assert_eq!(world.recall.remembered(&2), Recollection::Absent);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(world.recall.remembered(&1), Recollection::Unknown);
+    assert_eq!(world.recall.remembered(&2), Recollection::Unknown);
+    assert_eq!(world.recall.last_known(&1), Some(10));
+}

@@ -1,0 +1,114 @@
+//! Hosts and their sites, and which deployments a project had lately.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, site::Site};
+
+use super::{
+    Marks, Postgres, RecallError, Recollection, Source,
+    recall::{Bounds, Read, Recall},
+};
+use crate::limits;
+
+/// Tells which deployments a project had lately, newest first, for tabs that are still open.
+#[async_trait]
+pub trait RecentDeployments: Send + Sync + 'static {
+    /// The recent deployments that were published under the project's present access.
+    async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]>;
+}
+
+/// The site of each host, read through from `source`.
+pub struct Routes<S = Postgres> {
+    /// Asked at every request.
+    sites: Recall<Box<str>, Arc<Site>>,
+    recents: Recall<ProjectId, Arc<[DeploymentId]>>,
+    marks: Arc<Marks>,
+    source: S,
+    clock: Clock,
+}
+
+impl<S: Source> Routes<S> {
+    /// An empty memory before `source`, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, source: S, clock: Clock) -> Self {
+        let bounds = Bounds {
+            present: limits::REMEMBERED_SITES,
+            absent: limits::REMEMBERED_ABSENCES,
+            present_life: None,
+            absent_life: None,
+            can_lapse: true,
+            flights: limits::FLIGHTS,
+            reads: limits::ROUTE_READS,
+            wait: limits::ROUTE_WAIT,
+            tries: limits::READ_TRIES,
+            back_off: limits::READ_BACK_OFF,
+            failures: limits::FAILURES,
+        };
+        let recents_bounds =
+            Bounds { present: limits::REMEMBERED_RECENTS, present_life: Some(limits::RECENTS_LIFE), ..bounds };
+        Self {
+            sites: Recall::new(marks.clone(), bounds),
+            recents: Recall::new(marks.clone(), recents_bounds),
+            marks,
+            source,
+            clock,
+        }
+    }
+
+    /// What memory holds of `host` (lower case, without port). A site that is over is absent.
+    pub fn remembered(&self, host: &str) -> Recollection<Arc<Site>> {
+        match self.sites.remembered(host) {
+            Recollection::Present(site) if self.is_over(&site) => Recollection::Absent,
+            other => other,
+        }
+    }
+
+    /// The site at `host`, which is `key`; none when there is none, or when it is over.
+    pub async fn site(&self, host: &str, key: &HostKey) -> Result<Option<Arc<Site>>, RecallError> {
+        let name: Box<str> = host.into();
+        let site = self.sites.find(&name, |is_retry| self.read_site(&name, key, is_retry)).await?;
+        Ok(site.filter(|site| !self.is_over(site)))
+    }
+
+    async fn read_site(
+        &self,
+        host: &str,
+        key: &HostKey,
+        is_retry: bool,
+    ) -> Result<Read<Box<str>, Arc<Site>>, RecallError> {
+        let read = self.source.site(key, is_retry).await?;
+        let label = key.label();
+        let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
+        let reading = self.marks.reading(read.seq, [subject, &label]);
+        Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading })
+    }
+
+    /// The project's recent deployments, newest first, for tabs that are still open; empty when they cannot be read.
+    pub async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
+        match self.recents.find(project, |_| self.read_recent(project)).await {
+            Ok(recent) => recent.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, project = project.as_str(), "recent deployments cannot be read");
+                Arc::default()
+            }
+        }
+    }
+
+    async fn read_recent(&self, project: &ProjectId) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
+        let read = self.source.recent(project, self.clock.now()).await?;
+        let reading = self.marks.reading(read.seq, [project.as_str(); 2]);
+        Ok(Read { key: project.clone(), value: Some(read.value.into()), reading })
+    }
+
+    /// Expiry is judged at every request, not when the site is read.
+    fn is_over(&self, site: &Site) -> bool {
+        site.expires_at.is_some_and(|at| at <= self.clock.now())
+    }
+}
+
+#[async_trait]
+impl<S: Source> RecentDeployments for Routes<S> {
+    async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
+        Self::recent(self, project).await
+    }
+}

@@ -1,0 +1,74 @@
+//! Where routes are read from: Postgres, or a test's fake.
+
+use std::future::Future;
+
+use db::{gate_tickets::Ticket, routes::AsOf};
+use domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey, site::Site};
+use sqlx::PgPool;
+
+use super::{Membership, RecallError};
+
+/// Reads routes, each with the `seq` of the newest change that the reading includes.
+pub trait Source: Send + Sync + 'static {
+    /// The site at a host. On a retry the last reading was overtaken, so a copy that lags behind will not do.
+    fn site(
+        &self,
+        key: &HostKey,
+        is_retry: bool,
+    ) -> impl Future<Output = Result<AsOf<Option<Site>>, RecallError>> + Send;
+    /// The user's place in an org. On a retry the last reading was overtaken, as with [`Self::site`].
+    fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        is_retry: bool,
+    ) -> impl Future<Output = Result<AsOf<Option<Membership>>, RecallError>> + Send;
+    /// Takes a ticket into a gated site out: the first to ask has it.
+    fn take_ticket(&self, secret_hash: &[u8; 32]) -> impl Future<Output = Result<Option<Ticket>, RecallError>> + Send;
+    /// The recent deployments of a project.
+    fn recent(
+        &self,
+        project: &ProjectId,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<AsOf<Vec<DeploymentId>>, RecallError>> + Send;
+}
+
+/// The database.
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    /// Asked first: a replica nearby, if there is one.
+    pub near: PgPool,
+    /// Asked when the first answer was too old.
+    pub primary: PgPool,
+}
+
+impl Source for Postgres {
+    async fn site(&self, key: &HostKey, is_retry: bool) -> Result<AsOf<Option<Site>>, RecallError> {
+        let pool = if is_retry { &self.primary } else { &self.near };
+        db::routes::site(pool, key).await.map_err(failed)
+    }
+
+    async fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        is_retry: bool,
+    ) -> Result<AsOf<Option<Membership>>, RecallError> {
+        let pool = if is_retry { &self.primary } else { &self.near };
+        let AsOf { value, seq } = db::routes::member(pool, org, user).await.map_err(failed)?;
+        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), seq })
+    }
+
+    async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
+        db::gate_tickets::take(&self.primary, secret_hash).await.map_err(failed)
+    }
+
+    async fn recent(&self, project: &ProjectId, now: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
+        db::routes::recent(&self.near, project, now).await.map_err(failed)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` takes")]
+fn failed(error: sqlx::Error) -> RecallError {
+    RecallError::database("routes", &error)
+}

@@ -1,0 +1,281 @@
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex as StdMutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use db::{gate_tickets::Ticket, routes::AsOf};
+use domain::{
+    Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    addresses::HostKey,
+    changes::{RouteChange, Subject},
+    site::{Gate, Site, SiteKind},
+};
+
+use super::*;
+
+const HOST: &str = "blog.svc.localhost";
+
+fn key() -> HostKey {
+    HostKey::Project("blog".parse().unwrap())
+}
+
+fn project() -> ProjectId {
+    "prj_0000000000000000blog".parse().unwrap()
+}
+
+fn site(access_version: i64) -> Site {
+    Site {
+        project: project(),
+        deployment: None,
+        kind: SiteKind::Live,
+        gate: Gate::Public,
+        access_version,
+        expires_at: None,
+        suspended: false,
+    }
+}
+
+fn change(seq: i64, hosts: &[&str]) -> RouteChange {
+    RouteChange {
+        seq,
+        subject: Subject::Project(project()),
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+    }
+}
+
+type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RecallError> + Send>;
+type PlaceAnswer = Box<dyn FnOnce() -> Result<AsOf<Option<Membership>>, RecallError> + Send>;
+
+/// Gives the prepared answers, one a read; an answer may do something first, as if it happened during the read.
+#[derive(Default)]
+struct Script {
+    answers: StdMutex<VecDeque<Answer>>,
+    places: StdMutex<VecDeque<PlaceAnswer>>,
+    reads: AtomicUsize,
+}
+
+impl Source for Arc<Script> {
+    async fn site(&self, _: &HostKey, _: bool) -> Result<AsOf<Option<Site>>, RecallError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        // Lets the others come up to the door.
+        tokio::task::yield_now().await;
+        let answer = self.answers.lock().unwrap().pop_front().expect("a read that the test did not foresee");
+        answer()
+    }
+
+    async fn membership(&self, _: &OrgId, _: &UserId, _: bool) -> Result<AsOf<Option<Membership>>, RecallError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        let answer = self.places.lock().unwrap().pop_front().expect("a read that the test did not foresee");
+        answer()
+    }
+
+    async fn take_ticket(&self, _: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
+        Err(RecallError::Unsettled)
+    }
+
+    async fn recent(&self, _: &ProjectId, _: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
+        Err(RecallError::Unsettled)
+    }
+}
+
+struct World {
+    routes: Routes<Arc<Script>>,
+    members: OrgMembers<Arc<Script>>,
+    marks: Arc<Marks>,
+    script: Arc<Script>,
+}
+
+impl World {
+    fn new() -> Self {
+        let marks = Arc::<Marks>::default();
+        let script = Arc::new(Script::default());
+        let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
+        let members = OrgMembers::new(marks.clone(), script.clone());
+        Self { routes: Routes::new(marks.clone(), script.clone(), clock), members, marks, script }
+    }
+
+    fn answer(&self, seq: i64, value: Option<Site>) {
+        self.answer_after(seq, value, || {});
+    }
+
+    fn answer_after(&self, seq: i64, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
+        let answer: Answer = Box::new(move || {
+            first();
+            Ok(AsOf { value, seq })
+        });
+        self.script.answers.lock().unwrap().push_back(answer);
+    }
+
+    async fn version(&self) -> Option<i64> {
+        self.routes.site(HOST, &key()).await.unwrap().map(|site| site.access_version)
+    }
+
+    fn reads(&self) -> usize {
+        self.script.reads.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn a_host_is_read_once_however_many_ask() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    let asked: Vec<_> = (0..50).map(|_| world.version()).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
+    assert_eq!(world.reads(), 1);
+}
+
+#[tokio::test]
+async fn an_applied_change_is_read_anew() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    world.answer(2, Some(site(2)));
+    assert_eq!(world.version().await, Some(1));
+    world.marks.apply(&change(2, &[]));
+    assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_reading_that_a_change_overtook_is_never_served() {
+    let world = World::new();
+    let marks = world.marks.clone();
+    world.answer_after(1, Some(site(1)), move || marks.apply(&change(2, &[])));
+    world.answer(2, Some(site(2)));
+    assert_eq!(world.version().await, Some(2));
+}
+
+#[tokio::test]
+async fn a_host_that_begins_to_exist_is_no_longer_absent() {
+    let world = World::new();
+    world.answer(1, None);
+    world.answer(2, Some(site(1)));
+    assert_eq!(world.version().await, None);
+    assert_eq!(world.version().await, None);
+    world.marks.apply(&change(2, &["blog"]));
+    assert_eq!(world.version().await, Some(1));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_another_project_took_over_is_read_anew() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    world.answer(2, Some(site(9)));
+    assert_eq!(world.version().await, Some(1));
+    let other = "prj_000000000000000other".parse().unwrap();
+    world.marks.apply(&RouteChange { seq: 2, subject: Subject::Project(other), hosts: vec!["blog".into()] });
+    assert_eq!(world.version().await, Some(9));
+}
+
+#[tokio::test]
+async fn a_share_ends_by_the_clock_without_a_change() {
+    let world = World::new();
+    let now = Timestamp::from_unix_millis(1_000_000);
+    world.answer(1, Some(Site { expires_at: Some(now), ..site(1) }));
+    assert_eq!(world.version().await, None);
+    assert_eq!(world.routes.remembered(HOST), Recollection::Absent);
+}
+
+#[tokio::test]
+async fn a_failed_read_is_not_repeated_for_everybody_who_waits() {
+    let world = World::new();
+    world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
+    let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static())).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
+    assert_eq!(world.reads(), 1);
+}
+
+fn org() -> OrgId {
+    "org_00000000000000000org".parse().unwrap()
+}
+
+fn member() -> UserId {
+    "usr_0000000000000000user".parse().unwrap()
+}
+
+impl World {
+    fn place(&self, seq: i64, gate_version: Option<i64>) {
+        self.place_after(seq, gate_version, || {});
+    }
+
+    fn place_after(&self, seq: i64, gate_version: Option<i64>, first: impl FnOnce() + Send + 'static) {
+        let value = gate_version.map(|gate_version| Membership { gate_version });
+        let answer: PlaceAnswer = Box::new(move || {
+            first();
+            Ok(AsOf { value, seq })
+        });
+        self.script.places.lock().unwrap().push_back(answer);
+    }
+
+    async fn gate_version(&self) -> Option<i64> {
+        self.members.membership(&org(), &member()).await.unwrap().map(|place| place.gate_version)
+    }
+}
+
+#[tokio::test]
+async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
+    let world = World::new();
+    world.place(1, Some(1));
+    let asked: Vec<_> = (0..50).map(|_| world.gate_version()).collect();
+    assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
+    assert_eq!(world.reads(), 1);
+    let changed = |seq, subject| RouteChange { seq, subject, hosts: Vec::new() };
+    world.marks.apply(&changed(2, Subject::User(member())));
+    world.place(2, Some(2));
+    assert_eq!(world.gate_version().await, Some(2));
+    world.marks.apply(&changed(3, Subject::Org(org())));
+    world.place(3, None);
+    assert_eq!(world.gate_version().await, None);
+    assert_eq!(world.gate_version().await, None);
+    assert_eq!(world.reads(), 3);
+    let elsewhere = changed(4, Subject::Org("org_0000000000000000else".parse().unwrap()));
+    world.marks.apply(&elsewhere);
+    assert_eq!(world.gate_version().await, None);
+}
+
+#[tokio::test]
+async fn a_membership_read_before_its_end_is_never_believed_after_it() {
+    let world = World::new();
+    let marks = world.marks.clone();
+    let ends = RouteChange { seq: 2, subject: Subject::Org(org()), hosts: Vec::new() };
+    world.place_after(1, Some(1), move || marks.apply(&ends));
+    world.place(2, None);
+    assert_eq!(world.gate_version().await, None);
+}
+
+fn key_static() -> &'static HostKey {
+    static KEY: std::sync::LazyLock<HostKey> = std::sync::LazyLock::new(key);
+    &KEY
+}
+
+#[tokio::test]
+async fn another_database_empties_the_memory() {
+    let world = World::new();
+    world.marks.apply(&change(900, &[]));
+    world.marks.start_over();
+    world.answer(3, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+    assert_eq!(world.routes.remembered(HOST), Recollection::Present(Arc::new(site(1))));
+    world.marks.forget_before(4);
+    assert_eq!(world.routes.remembered(HOST), Recollection::Unknown);
+    world.answer(4, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+    world.marks.set_lapsed(true);
+    assert_eq!(world.routes.remembered(HOST), Recollection::Unknown);
+}
+
+#[tokio::test]
+async fn made_up_hosts_whose_reads_fail_refuse_no_other_host() {
+    let world = World::new();
+    for number in 0..200 {
+        world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
+        assert!(world.routes.site(&format!("none{number}.svc.localhost"), &key()).await.is_err());
+    }
+    world.answer(1, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+}

@@ -1,0 +1,157 @@
+//! Tests that hold the floor plan: a room imports no room above it, and bounds stand in `limits/`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The rooms, the lowest first. `lib.rs` shows the same order.
+const ROOMS: [&str; 11] =
+    ["limits", "metrics", "http", "memory", "gate", "sites", "spool", "gateway", "platform", "front", "listen"];
+
+/// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
+const NO_BOUNDS: [(&str, &str); 17] = [
+    ("CREATED", "a date that the API's answers repeat"),
+    ("PUBLISHED", "a date that the API's answers repeat"),
+    ("DEPTH", "belongs to the recursion that it ends"),
+    ("ENTRY_WEIGHT", "an estimate"),
+    ("EXPIRY_LEN", "a format"),
+    ("FILE_WEIGHT", "an estimate"),
+    ("FINGERPRINTED_NAME", "the shape of a name"),
+    ("HOUR_SECONDS", "a unit"),
+    ("IPV6_CUSTOMER_BITS", "the shape of an address"),
+    ("MARKS", "as many as the type of an index has values"),
+    ("NUMBER_LEN", "a format"),
+    ("REDIS_PAUSE", "belongs to the loop that it slows down"),
+    ("REWRITE", "a status"),
+    ("RULE_WEIGHT", "an estimate"),
+    ("SAID_LEN", "a format"),
+    ("UNCERTAIN", "belongs to the release that it slows down"),
+    ("UNSURE", "belongs to the release that it slows down"),
+];
+
+/// The types of a bound.
+const BOUND_TYPES: [&str; 11] =
+    ["Duration", "usize", "u8", "u16", "u32", "u64", "u128", "i32", "i64", "f64", "NonZeroU32"];
+
+/// A source file: its path under `src/`, and its code without comments and tests.
+struct Source {
+    path: PathBuf,
+    code: String,
+}
+
+impl Source {
+    /// The room that the file is in. Neither `main.rs` nor `lib.rs` is in one.
+    fn room(&self) -> Option<&str> {
+        let first = Path::new(self.path.iter().next()?).file_stem()?.to_str()?;
+        (!["main", "lib", "rooms"].contains(&first)).then_some(first)
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut sources, mut folders) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let path = path.strip_prefix(&root).unwrap().to_owned();
+            let is_test = path.iter().any(|part| part == "tests" || part == "tests.rs");
+            if is_test || path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//")).fold(
+                String::new(),
+                |mut code, line| {
+                    code.push_str(line);
+                    code.push('\n');
+                    code
+                },
+            );
+            sources.push(Source { path, code });
+        }
+    }
+    assert!(sources.len() > ROOMS.len(), "the sources are read");
+    sources
+}
+
+/// The names that follow `crate::`, also those in braces.
+fn imported(code: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let rest = &code[at + prefix.len()..];
+        let Some(group) = rest.strip_prefix('{') else {
+            names.push(name_at(rest));
+            continue;
+        };
+        let (mut depth, mut is_start) = (0, true);
+        for (at, character) in group.char_indices() {
+            match character {
+                '}' if depth == 0 => break,
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => is_start = true,
+                _ if is_start && !character.is_whitespace() => {
+                    names.push(name_at(&group[at..]));
+                    is_start = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+fn name_at(text: &str) -> &str {
+    text.split(|character: char| !character.is_alphanumeric() && character != '_').next().unwrap_or_default()
+}
+
+fn height(room: &str) -> Option<usize> {
+    ROOMS.iter().position(|known| *known == room)
+}
+
+#[test]
+fn no_room_imports_one_above_it() {
+    assert_eq!(imported("use crate::{\n    a::{b, c},\n    d,\n};\nuse crate::e::f;"), ["a", "d", "e"]);
+    let mut found = Vec::new();
+    for source in sources() {
+        let Some(room) = source.room() else { continue };
+        let own = height(room).unwrap_or_else(|| panic!("{room} has no place in ROOMS"));
+        for name in imported(&source.code) {
+            match height(name) {
+                Some(other) if other <= own => {}
+                Some(_) => found.push(format!("{} imports {name}, which is above it", source.path.display())),
+                None => found.push(format!("{} imports {name}, which is no room", source.path.display())),
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn bounds_stand_in_limits() {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| source.room().is_some_and(|room| room != "limits")) {
+        for line in source.code.lines() {
+            let constant = line.split_once("const ").and_then(|(_, rest)| rest.split_once(": "));
+            let is_bound = constant.is_some_and(|(name, rest)| {
+                let is_excepted = NO_BOUNDS.iter().any(|(excepted, _)| name.starts_with(excepted));
+                BOUND_TYPES.contains(&name_at(rest)) && name_at(name) == name && !is_excepted
+            });
+            let is_literal = line.split("Duration::from_").skip(1).any(|call| {
+                let argument = call.split_once('(').map_or("", |(_, argument)| argument);
+                // A second is a floor or a unit.
+                argument.starts_with(|first: char| first.is_ascii_digit()) && !argument.starts_with("1)")
+            });
+            if is_bound || (is_literal && constant.is_none()) {
+                found.push(format!("{}: {}", source.path.display(), line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "bounds outside limits/:\n{}", found.join("\n"));
+}
