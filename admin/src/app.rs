@@ -1,54 +1,63 @@
-//! What every handler may use.
+//! The parts that handlers and jobs share, as one value that is cheap to clone.
+//!
+//! Services below take what they need of it and never the whole (`floors.rs`). Start with [`App::change`], by which
+//! everything is changed.
 
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use config::Config;
+use db::audit::Actor;
 use domain::{Clock, addresses::Addresses};
 use live::Redis;
 use packs::PackStore;
 use secrets::MasterKey;
 use sqlx::PgPool;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 use crate::{
+    addresses::Console,
     bounds::Bounds,
-    codehost::{self, CodeHost},
-    console::Console,
+    change::Change,
+    codehost::{self, CodeHost, grants::Grants},
     edges::{Edges, EdgesTasks},
+    error::ApiError,
     mail::Mailer,
-    middleware::rate_limit::RateLimits,
+    rates::RateLimits,
 };
 
 /// The program's shared parts. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    /// The truth.
+    /// The database, which is the truth.
     pub db: PgPool,
-    /// Limits and messages to the edges.
+    /// Redis, for limits and for messages to the edges.
     pub redis: Redis,
-    /// Deployment packs.
+    /// The store of deployment packs.
     pub store: PackStore,
-    /// Who has to learn of changes.
+    /// The edges, which have to learn of changes.
     pub edges: Edges,
-    /// What is done at most at once.
+    /// The bounds on work that runs concurrently.
     pub bounds: Bounds,
-    /// Where the time comes from.
+    /// The clock that every time is read from.
     pub clock: Clock,
     /// The configuration.
     pub config: Arc<Config>,
     /// The platform's public addresses.
     pub addresses: Addresses,
-    /// The console's own.
+    /// The console's own addresses.
     pub console: Console,
-    /// What sealed rows are opened with.
+    /// The key that sealed rows are opened with.
     pub master_key: MasterKey,
-    /// Who people sign in with.
+    /// The code host, where people sign in.
     pub code_host: Arc<dyn CodeHost>,
-    /// Mail to people.
+    /// The mailer.
     pub mailer: Mailer,
-    /// How often anybody may ask.
+    /// The rate limits.
     pub rate_limits: RateLimits,
+    /// The tokens by which people let us act for them at the code host.
+    pub grants: Grants,
     /// Work that outlives its request; the stop waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
@@ -63,6 +72,16 @@ impl App {
         let redis = Redis::connect(&config.redis.url).context("redis.url")?;
         let clock = Clock::system();
         let (edges, edges_tasks) = Edges::new(redis.clone(), db.clone(), clock.clone());
+        let code_host = codehost::from_config(&config, &clock)?;
+        let master_key = MasterKey::load(&config.secrets.master_key_file)?;
+        let tasks = TaskTracker::new();
+        let grants = Grants {
+            db: db.clone(),
+            master_key: master_key.clone(),
+            host: code_host.clone(),
+            clock: clock.clone(),
+            tasks: tasks.clone(),
+        };
         let app = Self {
             db,
             rate_limits: RateLimits::new(redis.clone(), &config.limits),
@@ -72,18 +91,38 @@ impl App {
             bounds: Bounds::default(),
             addresses: config.site.addresses(),
             console: Console::new(&config.site),
-            master_key: MasterKey::load(&config.secrets.master_key_file)?,
-            code_host: codehost::from_config(&config, &clock)?,
+            master_key,
+            code_host,
+            grants,
             clock,
             mailer: Mailer::new(&config.mail, &config.site.site_domain)?,
-            tasks: TaskTracker::new(),
+            tasks,
             stopping: CancellationToken::new(),
             config,
         };
         Ok((app, edges_tasks))
     }
 
-    /// Where uploads are kept while they are received.
+    /// Begins a change in the name of `actor`.
+    pub async fn change<'a>(&self, actor: Actor<'a>) -> Result<Change<'a>, sqlx::Error> {
+        Change::begin(&self.db, &self.edges, &self.clock, actor).await
+    }
+
+    /// Runs `work` in a task of its own once the returned future is polled: from then on it goes through even when the
+    /// client leaves, and the program's stop waits for it.
+    pub fn in_background<T, Work>(
+        &self,
+        work: Work,
+    ) -> impl Future<Output = Result<T, ApiError>> + Send + 'static + use<T, Work>
+    where
+        T: Send + 'static,
+        Work: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let (tasks, work) = (self.tasks.clone(), Box::pin(work));
+        async move { tasks.spawn(work.in_current_span()).await.map_err(ApiError::internal)? }
+    }
+
+    /// The folder in which uploads are kept while they are received.
     pub fn spool_folder(&self) -> PathBuf {
         self.config.admin.spool.clone().unwrap_or_else(std::env::temp_dir)
     }

@@ -1,4 +1,4 @@
-//! What this program does at most at once, where doing more would exhaust the machine.
+//! Bounds on work that runs concurrently, where more of it would exhaust the machine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,22 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Code};
 
-/// Uploads being received or published. Each may hold 100 MB of the spool folder.
+/// Most uploads being received or published. Each may hold 100 MB of the spool folder.
 const UPLOADS: usize = 64;
-/// Password hashes. Each takes a core for tens of milliseconds, and 19 MiB.
+/// Most passwords being hashed. Each takes a core for tens of milliseconds, and 19 MiB.
 const HASHES: usize = 2;
-/// Webhooks being received. Each may hold [`WEBHOOK_SMALL_BYTES`] of memory...
+/// Most webhooks being received. Each may hold [`WEBHOOK_SMALL_BYTES`] of memory.
 const WEBHOOKS: usize = 64;
-/// ...and so many of them all that is allowed.
+/// Most webhooks being received that are larger than [`WEBHOOK_SMALL_BYTES`].
 const LARGE_WEBHOOKS: usize = 2;
-/// A webhook up to here is small.
+/// The size up to which a webhook counts as small.
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
-/// Pushes being fetched and published. Each may hold 250 MB of the spool folder.
+/// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;
-/// How long a request waits for its turn.
+/// How long a request waits for a permit before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 
-/// The bounds. Clones share them.
+/// The bounds, as semaphores. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     uploads: Arc<Semaphore>,
@@ -47,27 +47,27 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// A turn to upload, until it is dropped.
+    /// Waits for a permit to upload, which lasts until it is dropped.
     pub async fn upload(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         turn(&self.uploads).await
     }
 
-    /// A turn to receive a webhook, until it is dropped.
+    /// Waits for a permit to receive a webhook, which lasts until it is dropped.
     pub async fn webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         turn(&self.webhooks).await
     }
 
-    /// A turn to receive more than [`WEBHOOK_SMALL_BYTES`] of one.
+    /// Waits for a permit to receive more than [`WEBHOOK_SMALL_BYTES`] of a webhook.
     pub async fn large_webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         turn(&self.large_webhooks).await
     }
 
-    /// A turn to deploy a push, if there is one now.
+    /// Takes a permit to deploy a push, if one is free.
     pub fn push(&self) -> Option<OwnedSemaphorePermit> {
         self.pushes.clone().try_acquire_owned().ok()
     }
 
-    /// Hashes a site's password, off the runtime's threads.
+    /// Hashes a site's password on a blocking thread, once a permit is free.
     pub async fn hash(&self, password: SitePassword) -> Result<String, ApiError> {
         let turn = turn(&self.hashes).await?;
         let hashing = tokio::task::spawn_blocking(move || {

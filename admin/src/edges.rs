@@ -1,8 +1,8 @@
 //! The edges as admin sees them: what they are told, and how far each of them has got.
 //!
-//! A handler commits a change, hands it to [`Edges::publish`] and waits in [`Edges::acknowledged`]. One task sends
-//! changes to Redis, one listens to the edges' heartbeats; both live as long as the program ([`Edges::run`]). What
-//! could not be sent stays unpublished in Postgres, where a job finds it.
+//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`], which sends them and waits. One task
+//! sends changes to Redis, one listens to the edges' heartbeats; both live as long as the program ([`EdgesTasks::run`]).
+//! A change that could not be sent stays marked so in Postgres, where a job finds it.
 
 use std::{
     collections::HashMap,
@@ -26,20 +26,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Changes that wait to be sent. When it is full, the job that republishes takes over.
-const PUBLISH_QUEUE: usize = 1_024;
-/// Publications noted in one statement.
-const NOTE_BATCH: usize = 64;
-/// After connecting, no table of edges is trusted before every edge has had time for a heartbeat.
+/// Changes that wait to be sent. When the queue is full, they are left to the job that sends again.
+const SEND_QUEUE: usize = 1_024;
+/// Changes marked as sent in one statement.
+const MARK_BATCH: usize = 64;
+/// How long after connecting the table of edges is not trusted: every edge needs time for a heartbeat.
 const LISTEN_FIRST: Duration = HEARTBEAT_EVERY.saturating_mul(2);
-/// Edges in the table, at most: a bound, not an aim.
+/// Most edges in the table. Further ones are not heard.
 const EDGES_KNOWN: usize = 10_000;
-/// Pauses between attempts to listen to Redis again.
+/// Pauses between attempts to listen to Redis again, doubled up to the longest.
 const RECONNECT: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(2);
-/// Silence on the channel after which the subscription itself is suspected, and made anew.
+/// Silence on the channel after which the subscription itself is taken for broken, and made anew.
 const SUSPECT_AFTER: Duration = FORGOTTEN_AFTER;
 
-/// `X-Svc-Propagation`.
+/// The answer header that says how far a change has got.
 const PROPAGATION: HeaderName = HeaderName::from_static("x-svc-propagation");
 
 /// A handle on the edges. Cheap to clone.
@@ -55,7 +55,7 @@ struct Shared {
     changed: Notify,
 }
 
-/// The tasks behind [`Edges`]; made with it, run once.
+/// The tasks behind [`Edges`]: made together with it, and run for the program's life.
 pub struct EdgesTasks {
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<RouteChange>,
@@ -64,35 +64,58 @@ pub struct EdgesTasks {
     clock: Clock,
 }
 
-/// How far a change has got. Added to an answer, it becomes its `X-Svc-Propagation` header: `3/3; 9ms`.
+/// How far a change has got. Added to an answer, it becomes the header `X-Svc-Propagation: 3/3; 9ms`; a change that no
+/// edge has to know of adds none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Propagation(Option<Receipt>);
+
+/// What was heard of the edges until the wait for them ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Propagation {
+struct Receipt {
     /// Edges that have applied the change.
-    pub acknowledged: usize,
+    acknowledged: usize,
     /// Edges heard of lately.
-    pub known: usize,
-    /// How long the answer waited for them.
-    pub took: Duration,
+    known: usize,
+    /// How long the change waited for them.
+    took: Duration,
+}
+
+impl Propagation {
+    /// The propagation of a change that no edge has to know of.
+    pub const NONE: Self = Self(None);
 }
 
 impl Edges {
-    /// The handle, and the tasks that have to run for it to be of use.
+    /// Makes the handle, and the tasks that have to run for it to be of use.
     pub fn new(redis: Redis, db: PgPool, clock: Clock) -> (Self, EdgesTasks) {
         let shared = Arc::new(Shared { table: Mutex::default(), changed: Notify::new() });
-        let (outbox, inbox) = mpsc::channel(PUBLISH_QUEUE);
+        let (outbox, inbox) = mpsc::channel(SEND_QUEUE);
         (Self { shared: shared.clone(), outbox }, EdgesTasks { shared, inbox, redis, db, clock })
     }
 
-    /// Tells the edges of a committed change, without waiting.
-    pub fn publish(&self, change: RouteChange) {
+    /// Sends a committed change to the edges, without waiting.
+    pub fn send(&self, change: RouteChange) {
         if let Err(refused) = self.outbox.try_send(change) {
-            tracing::warn!(%refused, "a change is left to the job that republishes");
+            tracing::warn!(%refused, "a change is left to the job that sends again");
         }
     }
 
-    /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns at once while
-    /// Redis is away, because nothing can be heard then: the edges find the change in Postgres.
-    pub async fn acknowledged(&self, seq: i64) -> Propagation {
+    /// Sends the committed changes of one transaction, and waits for the last of them: an edge applies them in order, so
+    /// one that has reached the highest `seq` has applied all.
+    pub async fn apply(&self, changes: Vec<RouteChange>) -> Propagation {
+        let last = changes.iter().map(|change| change.seq).max();
+        for change in changes {
+            self.send(change);
+        }
+        match last {
+            Some(seq) => Propagation(Some(self.acknowledged(seq).await)),
+            None => Propagation::NONE,
+        }
+    }
+
+    /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
+    /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
+    async fn acknowledged(&self, seq: i64) -> Receipt {
         let start = Instant::now();
         let deadline = start + ACKNOWLEDGE_WAIT;
         loop {
@@ -104,16 +127,9 @@ impl Edges {
                 Some(at) => {
                     let _ = tokio::time::timeout_at(at.min(deadline), changed).await;
                 }
-                None => return Propagation { acknowledged: tally.acknowledged, known: tally.known, took: now - start },
+                None => return Receipt { acknowledged: tally.acknowledged, known: tally.known, took: now - start },
             }
         }
-    }
-
-    /// [`Self::publish`] and [`Self::acknowledged`].
-    pub async fn apply(&self, change: RouteChange) -> Propagation {
-        let seq = change.seq;
-        self.publish(change);
-        self.acknowledged(seq).await
     }
 }
 
@@ -131,7 +147,8 @@ impl Shared {
 impl IntoResponseParts for Propagation {
     type Error = std::convert::Infallible;
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Self::Error> {
-        let text = format!("{}/{}; {}ms", self.acknowledged, self.known, self.took.as_millis());
+        let Some(Receipt { acknowledged, known, took }) = self.0 else { return Ok(response) };
+        let text = format!("{acknowledged}/{known}; {}ms", took.as_millis());
         if let Ok(value) = HeaderValue::from_str(&text) {
             response.headers_mut().insert(PROPAGATION, value);
         }
@@ -139,10 +156,10 @@ impl IntoResponseParts for Propagation {
     }
 }
 
-/// What the heartbeats have said.
+/// What is known of the edges from their heartbeats.
 #[derive(Default)]
 struct Table {
-    /// Since when heartbeats can be heard; none while Redis is away.
+    /// The time since which heartbeats can be heard; none while Redis is away.
     listening_since: Option<Instant>,
     edges: HashMap<String, Heard>,
 }
@@ -155,7 +172,7 @@ struct Heard {
 struct Tally {
     acknowledged: usize,
     known: usize,
-    /// When waiting on could change the count even if no edge says anything more; none when nothing is waited for.
+    /// The next time at which the count may change without another heartbeat; none when nothing is waited for.
     look_again: Option<Instant>,
 }
 
@@ -194,48 +211,48 @@ impl EdgesTasks {
     /// Sends and listens until `stop`. Stop it after the last request was answered.
     pub async fn run(self, stop: CancellationToken) {
         let Self { shared, inbox, redis, db, clock } = self;
-        let (sent, to_note) = mpsc::channel(PUBLISH_QUEUE);
+        let (sent, to_mark) = mpsc::channel(SEND_QUEUE);
         let forever =
-            async { tokio::join!(send(inbox, sent, &redis), note(to_note, &db, &clock), listen(&shared, &redis)) };
+            async { tokio::join!(send(inbox, sent, &redis), mark(to_mark, &db, &clock), listen(&shared, &redis)) };
         stop.run_until_cancelled(forever).await;
     }
 }
 
-/// Publishes what handlers hand in, in their order. What fails stays unpublished in Postgres, for the job.
+/// Sends changes in the order of the queue. One that fails stays marked as unsent in Postgres, for the job.
 async fn send(mut inbox: mpsc::Receiver<RouteChange>, sent: mpsc::Sender<i64>, redis: &Redis) {
     while let Some(change) = inbox.recv().await {
-        match publish(&change, redis).await {
-            // A full queue is as good as a failed publication: sent twice is applied once.
+        match send_now(&change, redis).await {
+            // A mark that is lost does no harm: what is sent twice is applied once.
             Ok(()) => drop(sent.try_send(change.seq)),
-            Err(error) => tracing::warn!(error = format!("{error:#}"), seq = change.seq, "a change was not published"),
+            Err(error) => tracing::warn!(error = format!("{error:#}"), seq = change.seq, "a change was not sent"),
         }
     }
 }
 
-/// Notes in Postgres what was published, beside the sending so that no change waits for it.
-async fn note(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
-    let mut seqs = Vec::with_capacity(NOTE_BATCH);
-    while sent.recv_many(&mut seqs, NOTE_BATCH).await > 0 {
-        if let Err(error) = route_changes::mark_published(db, &seqs, clock.now()).await {
-            tracing::warn!(%error, "published changes are still marked unpublished");
+/// Marks in Postgres what was sent, in a task beside the sending so that no change waits for it.
+async fn mark(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
+    let mut seqs = Vec::with_capacity(MARK_BATCH);
+    while sent.recv_many(&mut seqs, MARK_BATCH).await > 0 {
+        if let Err(error) = route_changes::mark_sent(db, &seqs, clock.now()).await {
+            tracing::warn!(%error, "changes that were sent are still marked as unsent");
         }
         seqs.clear();
     }
 }
 
-/// Publishes one committed change to every edge that listens.
-pub async fn publish(change: &RouteChange, redis: &Redis) -> anyhow::Result<()> {
+/// Sends one committed change to the edges that listen on Redis.
+pub async fn send_now(change: &RouteChange, redis: &Redis) -> anyhow::Result<()> {
     Ok(redis.publish(CHANGES_CHANNEL, &serde_json::to_string(change)?).await?)
 }
 
-/// Listens to heartbeats for ever, through every fault of Redis.
+/// Listens to heartbeats for the program's life, and again after each fault of Redis.
 async fn listen(shared: &Shared, redis: &Redis) {
     let mut pause = *RECONNECT.start();
     loop {
         match listen_once(shared, redis).await {
             Ok(()) => pause = *RECONNECT.start(),
             Err(error) => {
-                // Said once an outage.
+                // One line per outage.
                 if pause == *RECONNECT.start() {
                     tracing::warn!(%error, "cannot hear the edges: answers do not wait for them until Redis is back");
                 }
@@ -279,6 +296,15 @@ mod tests {
     fn count(table: &Table, seq: i64, now: Instant) -> (usize, usize, bool) {
         let tally = table.tally(seq, now);
         (tally.acknowledged, tally.known, tally.look_again.is_some())
+    }
+
+    #[test]
+    fn only_a_change_that_edges_must_know_of_has_a_receipt() {
+        use axum::response::IntoResponse as _;
+        let header = |propagation: Propagation| (propagation, ()).into_response().headers().get(PROPAGATION).cloned();
+        assert_eq!(header(Propagation::NONE), None);
+        let receipt = Receipt { acknowledged: 2, known: 3, took: Duration::from_millis(9) };
+        assert_eq!(header(Propagation(Some(receipt))).unwrap(), "2/3; 9ms");
     }
 
     #[test]

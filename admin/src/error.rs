@@ -1,7 +1,7 @@
-//! From what went wrong to what the client is told: the only file that knows the control plane's statuses.
+//! Errors as answers: [`Code`] maps each kind to its status, [`ApiError`] carries what the client is told.
 //!
-//! A handler says `Err(ApiError::new(Code::NameTaken, "…"))`, or lets `?` turn an error into one. What the client must
-//! not see travels as the private source; it is logged once, here, inside the request's span.
+//! A handler returns `Err(ApiError::new(Code::NameTaken, "…"))`, or lets `?` convert a domain error. What the client
+//! must not see travels as the private source, which is logged once, here, inside the request's span.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -123,7 +123,7 @@ impl PossibleError {
     }
 }
 
-/// An answer that is an error.
+/// An error that becomes an answer.
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
@@ -133,47 +133,47 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error of this kind; `message` says what is wrong and what to do about it.
+    /// Makes an error. `message` tells the client what is wrong and what to do about it.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), retry_after: None, source: None }
     }
 
-    /// A parameter or body breaks a rule.
+    /// Makes an error for a parameter or body that breaks a rule.
     pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::InvalidRequest, message)
     }
 
-    /// There is no such thing, or none that this caller may know of.
+    /// Makes an error for a thing that does not exist, or that this caller may not know of.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("There is no such {what}, or it is not yours."))
     }
 
-    /// Our fault; `source` goes to the log, never to the client.
+    /// Makes an error for a fault of ours. `source` goes to the log, never to the client.
     pub fn internal(source: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Internal, "Something went wrong on our side. Please try again; the request id finds the cause.")
             .caused_by(source)
     }
 
-    /// Keeps the cause for the log.
+    /// Adds the cause, for the log.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Says when to try again.
+    /// Adds `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// What the client is told.
+    /// The sentence that the client is told.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The kind of error.
+    /// The error's code.
     pub fn code(&self) -> Code {
         self.code
     }
@@ -205,7 +205,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Seconds, rounded up: a client that waits so long does not come too early.
+/// Rounds up to seconds, so that a client that waits so long does not come too early.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -14,7 +14,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::{console::paths, error::ApiError};
+use crate::{addresses::paths, error::ApiError};
 
 /// The stylesheet as the layout inlines it.
 const STYLE: &str = include_str!("../../common/templates/style.css").trim_ascii_end();

@@ -2,26 +2,43 @@
 //!
 //! Start with [`router`], the index of every route; a URL's noun is a file or folder of [`api`]. SQL is in
 //! `db`, rules without IO in `domain`. Not here: serving sites (edge), issuing certificates (certs).
+//!
+//! The modules stand on floors, and import from their own floor or from those below; a test (`floors.rs`) holds it.
+//!
+//! ```text
+//! serve, router
+//! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
+//! acts       publishing  joining                what several faces do
+//! requests   middleware, then auth              what happens around a handler; who is asking
+//! app        app, then change                   everything a handler may use; one transaction and its consequences
+//! services   addresses  bounds  codehost  edges  mail  rates
+//! base       error  extract  html  metrics
+//! ```
+//!
+//! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
 
+pub mod addresses;
 pub mod api;
 pub mod app;
 pub mod auth;
 pub mod bounds;
+pub mod change;
 pub mod codehost;
 /// The console's own addresses.
-pub mod console {
-    mod addresses;
-
-    pub use self::addresses::{Console, OwnPath, paths, with_back};
-}
 pub mod edges;
 pub mod error;
 pub mod extract;
+#[cfg(test)]
+mod floors;
 pub mod html;
 mod jobs;
+pub mod joining;
 pub mod mail;
 pub mod metrics;
 pub mod middleware;
 pub mod pages;
+pub mod publishing;
+pub mod rates;
 pub mod router;
 pub mod serve;
+pub mod webhooks;

@@ -14,7 +14,7 @@ use domain::{
 };
 use telemetry::metrics::Exporter;
 
-/// What tokens made here are called in the list of tokens.
+/// The label of tokens made by `admin issue-token`.
 const ISSUED: &str = "admin issue-token";
 
 /// The control plane of svc.
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
-    // Said once for all of rustls: where more than one of its providers is compiled in, nobody else chooses.
+    // More than one of rustls' providers may be compiled in, so the program has to choose one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -81,7 +81,7 @@ async fn migrate(config: &Config) -> anyhow::Result<()> {
     db::migrate(&db).await.context("the database could not be brought up to date")
 }
 
-/// Standard output carries the token and nothing else, so that a script can read it.
+/// Makes a token and prints it: standard output carries nothing else, so that a script can read it.
 #[expect(clippy::print_stdout, reason = "the token is this command's result")]
 async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
     anyhow::ensure!(

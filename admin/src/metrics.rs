@@ -1,4 +1,4 @@
-//! What admin counts; `telemetry::metrics` says how it is read, and which labels may be.
+//! Admin's metrics. How metrics are read, and which labels are allowed, is in `telemetry::metrics`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use domain::Timestamp;
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-/// Says what everything means. Once, when the exporter has begun.
+/// Describes each metric to the exporter. Called once, when the exporter has started.
 pub fn describe() {
     describe_counter!("svc_api_requests_total", "Requests, by route template, method and status.");
     describe_histogram!("svc_api_seconds", "From a request's arrival to the head of its answer.");
@@ -19,7 +19,7 @@ pub fn describe() {
     );
 }
 
-/// A method, if it is one that people use: others are a client's invention.
+/// Reduces a method to a label. Methods that clients invent share one.
 pub(crate) fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -33,14 +33,14 @@ pub(crate) fn method(method: &Method) -> &'static str {
     }
 }
 
-/// A request was answered. `route` is the template, never the path.
+/// Counts an answered request. `route` is the template, never the path.
 pub(crate) fn answered(route: &str, method: &'static str, status: StatusCode, took: Duration) {
     let labels = [("route", route.to_owned()), ("method", method.to_owned()), ("status", status.as_str().to_owned())];
     counter!("svc_api_requests_total", &labels).increment(1);
     histogram!("svc_api_seconds", "route" => route.to_owned()).record(took);
 }
 
-/// A job ended; with how many things done, unless it failed.
+/// Counts a job's run, with the number of things it did. A failed run has none, and is not counted here.
 pub(crate) fn job_ran(job: &'static str, now: Timestamp, done: Option<u64>) {
     let Some(done) = done else { return };
     counter!("svc_job_runs_total", "job" => job).increment(1);
@@ -49,7 +49,7 @@ pub(crate) fn job_ran(job: &'static str, now: Timestamp, done: Option<u64>) {
     gauge!("svc_job_last_run_timestamp_seconds", "job" => job).set(now.unix_seconds() as f64);
 }
 
-/// A job failed.
+/// Counts a job's failure.
 pub(crate) fn job_failed(job: &'static str) {
     counter!("svc_job_failures_total", "job" => job).increment(1);
 }

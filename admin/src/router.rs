@@ -1,4 +1,5 @@
-//! The index of every route. The OpenAPI document is made from it: a handler cannot be served without being described.
+//! The index of every route. The OpenAPI document is made from it, so a handler cannot be served without being
+//! described.
 
 use std::sync::Arc;
 
@@ -16,15 +17,13 @@ use crate::{
     app::App,
     auth,
     error::{ApiError, Code},
-    middleware::{
-        client, close, hosts, idempotency, panics,
-        rate_limit::{self, Bucket},
-        request_id, trace,
-    },
+    middleware::{client, close, hosts, idempotency, panics, rate_limit, request_id, trace},
     pages,
+    rates::Bucket,
+    webhooks,
 };
 
-/// Open to everybody.
+/// Routes without a credential and without a limit.
 fn public() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::health::health))
@@ -34,17 +33,17 @@ fn public() -> OpenApiRouter<App> {
         .routes(routes!(pages::device::show, pages::device::answer))
 }
 
-/// Starts the device flow: without a token, so limited by address.
+/// The start of the device flow: without a token, so limited by address.
 fn device_start() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::device::start))
 }
 
-/// Polls the device flow: the same, with a limit of its own.
+/// The polls of the device flow: without a token, with a limit of their own by address.
 fn device_poll() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::device::poll))
 }
 
-/// For callers with a token, with bodies that are small: `Idempotency-Key` is seen to by middleware.
+/// Routes for callers with a credential, with small bodies: middleware applies `Idempotency-Key`.
 fn control_plane() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::me::me))
@@ -72,7 +71,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::shares::delete))
 }
 
-/// The same: organizations and what belongs to them.
+/// Routes of organizations and what belongs to them, behind the same layers as [`control_plane`].
 fn organizations() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::orgs::list, api::orgs::create))
@@ -86,30 +85,30 @@ fn organizations() -> OpenApiRouter<App> {
         .routes(routes!(api::invites::accept))
 }
 
-/// Open to everybody, and asking the database: limited by address.
+/// Routes without a credential that ask the database, so limited by address.
 fn limited_public() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::invites::show)).routes(routes!(api::orgs::icon::show))
 }
 
-/// The same: what organizations share of the code host.
+/// Routes of what organizations share of the code host, behind the same layers as [`control_plane`].
 fn installations() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::orgs::installations::list, api::orgs::installations::share))
         .routes(routes!(api::orgs::installations::unshare))
 }
 
-/// For the code host, which signs what it sends.
+/// Routes for the code host, which signs what it sends.
 fn webhooks() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::webhooks::github))
+    OpenApiRouter::new().routes(routes!(webhooks::github))
 }
 
-/// For callers with a token, with bodies that are streamed: the handler sees to `Idempotency-Key` itself, once it has
-/// the body's hash.
+/// Routes for callers with a credential, with streamed bodies: the handler applies `Idempotency-Key` itself, once it
+/// has the body's hash.
 fn uploads() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
-/// Every route, each behind what its kind needs, and the document that describes them.
+/// Combines the routes, each behind its layers, with the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
     let idempotent = || from_fn_with_state(app.clone(), idempotency::replay);
@@ -129,9 +128,9 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .split_for_parts()
 }
 
-/// The whole service. Layers, outermost first: the id, so that everything below can say it; the log line, so that it
-/// covers everything; panics, inside both; what handlers leave unread of bodies; the client's
-/// address, which limits are kept by.
+/// Makes the whole service. Its layers, outermost first: the request's id, for everything below; the log line, which
+/// covers everything below; panics, inside both; the rest of bodies that handlers do not read; the client's address,
+/// which limits are counted by.
 pub fn router(app: &App, trusted_proxies: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
@@ -198,13 +197,12 @@ mod tests {
     #[test]
     fn every_handler_is_served_and_described() {
         let mut files = Vec::new();
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api"), &mut files);
-        let mut pages = Vec::new();
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pages"), &mut pages);
-        let described_in = |text: &String| text.matches("#[utoipa::path(").count();
-        let handlers: usize = files.iter().chain(&pages).map(described_in).sum();
+        for folder in ["src/api", "src/pages", "src/webhooks"] {
+            sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
+        }
+        let handlers: usize = files.iter().map(|text| text.matches("#[utoipa::path(").count()).sum();
         assert_eq!(operations(&described()).len(), handlers, "a handler stands in no list of this file");
-        // The only other way to a route leads past the document.
+        // A route that is added in the other way would not be described.
         let here = include_str!("router.rs");
         let undescribed = [".rou", "te("].concat();
         assert!(!here.contains(&undescribed) && files.iter().all(|text| !text.contains(&undescribed)));
@@ -349,7 +347,7 @@ mod tests {
             let responses = said["responses"].as_object().unwrap();
             assert!(responses.contains_key("500"), "{method} {path}");
             assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
-            // An empty requirement is met by everybody; none at all means the document's, a token.
+            // An empty requirement asks for nothing; an absent one stands for the document's, a token.
             let is_open =
                 said.get("security").is_some_and(|wanted| wanted[0].as_object().is_none_or(serde_json::Map::is_empty));
             assert_eq!(responses.contains_key("401"), !is_open, "{method} {path}");

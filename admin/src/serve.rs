@@ -1,4 +1,4 @@
-//! The server: from its start to a clean stop.
+//! The server, from its start to its graceful stop.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{app::App, edges::EdgesTasks, jobs, router};
 
-/// How long requests and tasks under way may take to end once the program was told to stop.
+/// How long running requests and tasks may take once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-/// Serves until SIGTERM or SIGINT, then lets what is under way end.
+/// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
 pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     let listen = app.config.admin.listen;

@@ -6,7 +6,7 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     projects::{self, Edit, NewAccess, Permit, SetAccessError},
 };
 use domain::{access::AccessMode, audit::Action};
@@ -45,8 +45,8 @@ pub async fn set_access(
         (AccessMode::Password, None) => NewAccess::Password(None),
         (AccessMode::Password, Some(password)) => NewAccess::Password(Some(app.bounds.hash(password).await?)),
     };
-    let entry = Entry::of_project(caller.actor(), Action::ProjectAccess, &project).with("mode", body.mode.as_str());
-    let (mode, propagation) = change(&app, &project, access, &entry).await?;
+    let entry = Entry::of_project(Action::ProjectAccess, &project).with("mode", body.mode.as_str());
+    let (mode, propagation) = change(&app, &caller, &project, access, entry).await?;
     Ok((propagation, Json(AccessChanged { ok: true, mode })))
 }
 
@@ -68,8 +68,8 @@ pub async fn set_password(
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
     let hash = app.bounds.hash(body.password).await?;
-    let entry = Entry::of_project(caller.actor(), Action::ProjectPasswordSet, &project);
-    let (_, propagation) = change(&app, &project, NewAccess::Password(Some(hash)), &entry).await?;
+    let entry = Entry::of_project(Action::ProjectPasswordSet, &project);
+    let (_, propagation) = change(&app, &caller, &project, NewAccess::Password(Some(hash)), entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
 
@@ -84,23 +84,23 @@ pub async fn delete_password(
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Edit>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let entry = Entry::of_project(caller.actor(), Action::ProjectPasswordRemove, &project);
-    let (_, propagation) = change(&app, &project, NewAccess::WithoutPassword, &entry).await?;
+    let entry = Entry::of_project(Action::ProjectPasswordRemove, &project);
+    let (_, propagation) = change(&app, &caller, &project, NewAccess::WithoutPassword, entry).await?;
     Ok((propagation, Json(Done::OK)))
 }
 
 async fn change(
     app: &App,
+    caller: &CliUser,
     project: &Permit<Edit>,
     access: NewAccess,
-    entry: &Entry<'_>,
+    entry: Entry,
 ) -> Result<(AccessMode, Propagation), ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    audit::record(&mut tx, entry, now).await?;
-    let (mode, change) = projects::set_access(&mut tx, project, access, now).await?;
-    tx.commit().await?;
-    Ok((mode, app.edges.apply(change).await))
+    let mut change = app.change(caller.actor()).await?;
+    let (mode, touched) = projects::set_access(&mut change, project, access).await?;
+    change.audit(entry);
+    change.touch(touched);
+    Ok((mode, change.commit().await?))
 }
 
 impl From<SetAccessError> for ApiError {

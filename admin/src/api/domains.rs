@@ -6,15 +6,15 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     domains::{self, AttachError, Attached, CustomDomain},
     projects::Edit,
-    route_changes,
 };
 use domain::{
     Hostname,
     addresses::{Addresses, HostKey},
     audit::Action,
+    changes::Touched,
 };
 use serde::Deserialize;
 
@@ -55,24 +55,19 @@ pub async fn attach(
             "domain is the platform's own, or under one of its domains; attach one that is yours.",
         ));
     }
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let attached = domains::attach(&mut tx, &project, &domain, most_domains(&app), now).await?;
-    let tls_ready = domains::tls_ready(&mut *tx, &domain, now).await?;
-    let change = match attached {
-        Attached::Before => None,
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let attached = domains::attach(&mut change, &project, &domain, most_domains(&app), now).await?;
+    let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
+    match attached {
+        Attached::Before => {}
         Attached::Now => {
-            let entry = Entry::of_project(caller.actor(), Action::DomainAttach, &project);
-            audit::record(&mut tx, &entry.with("domain", domain.as_str()), now).await?;
-            Some(route_changes::record(&mut tx, &project.id, &[HostKey::Domain(domain.clone())], now).await?)
+            change.audit(Entry::of_project(Action::DomainAttach, &project).with("domain", domain.as_str()));
+            change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
         }
-    };
-    tx.commit().await?;
-    let propagation = match change {
-        Some(change) => Some(app.edges.apply(change).await),
-        None => None,
-    };
-    // 201 both times: who repeats a request that was cut off gets the answer that it would have got.
+    }
+    let propagation = change.commit().await?;
+    // 201 both times: a client that repeats a request that was cut off gets the answer of the first.
     Ok((StatusCode::CREATED, propagation, Json(view(&app.addresses, CustomDomain { domain, tls_ready }))))
 }
 
@@ -94,24 +89,22 @@ pub async fn detach(
     let no_domain = || ApiError::not_found("domain");
     // What cannot be a hostname names nothing.
     let domain: Hostname = named.domain.parse().map_err(|_| no_domain())?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    if !domains::detach(&mut tx, &project, &domain).await? {
+    let mut change = app.change(caller.actor()).await?;
+    if !domains::detach(&mut change, &project, &domain).await? {
         return Err(no_domain());
     }
-    let entry = Entry::of_project(caller.actor(), Action::DomainDetach, &project);
-    audit::record(&mut tx, &entry.with("domain", domain.as_str()), now).await?;
-    let change = route_changes::record(&mut tx, &project.id, &[HostKey::Domain(domain)], now).await?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    change.audit(Entry::of_project(Action::DomainDetach, &project).with("domain", domain.as_str()));
+    change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain)]));
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// A domain as the API shows it.
+/// Makes the view of a domain.
 pub fn view(addresses: &Addresses, domain: CustomDomain) -> Domain {
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target: addresses.dns_target().to_owned() }
 }
 
-/// How many domains the owner of a project may have. Plans come with billing; until then everybody is on the cheapest.
+/// The number of domains that the owner of a project may have. Plans come with billing; until then all owners are on
+/// the cheapest.
 pub fn most_domains(app: &App) -> u32 {
     app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.domains)
 }

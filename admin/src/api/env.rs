@@ -6,7 +6,7 @@ use api::{
 };
 use axum::extract::State;
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     env::{self, SetError},
     projects::Edit,
 };
@@ -76,13 +76,13 @@ pub async fn set(
     Json(body): Json<SetEnv>,
 ) -> Result<Json<EnvChanged>, ApiError> {
     let key = named.key()?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let scope = env::set(&mut tx, &app.master_key, &project, (&key, &body.value, body.scope), now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let scope = env::set(&mut change, &app.master_key, &project, (&key, &body.value, body.scope), now).await?;
     // The key and never the value.
-    let entry = Entry::of_project(caller.actor(), Action::EnvSet, &project).with("key", key.as_str());
-    audit::record(&mut tx, &entry.with("scope", scope.as_str()), now).await?;
-    tx.commit().await?;
+    let entry = Entry::of_project(Action::EnvSet, &project).with("key", key.as_str());
+    change.audit(entry.with("scope", scope.as_str()));
+    change.commit().await?;
     Ok(Json(EnvChanged { ok: true, key, scope }))
 }
 
@@ -104,14 +104,12 @@ pub async fn remove(
     let no_variable = || ApiError::not_found("variable");
     // What cannot be a key names nothing.
     let key = named.key().map_err(|_| no_variable())?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    if !env::remove(&mut tx, &project, &key).await? {
+    let mut change = app.change(caller.actor()).await?;
+    if !env::remove(&mut change, &project, &key).await? {
         return Err(no_variable());
     }
-    let entry = Entry::of_project(caller.actor(), Action::EnvRemove, &project);
-    audit::record(&mut tx, &entry.with("key", key.as_str()), now).await?;
-    tx.commit().await?;
+    change.audit(Entry::of_project(Action::EnvRemove, &project).with("key", key.as_str()));
+    change.commit().await?;
     Ok(Json(Done::OK))
 }
 

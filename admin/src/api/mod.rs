@@ -18,4 +18,3 @@ pub mod tokens;
 pub mod transfer;
 pub mod usage;
 pub mod vcs;
-pub mod webhooks;

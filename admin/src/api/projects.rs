@@ -7,16 +7,18 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     deployments, domains, orgs,
     projects::{self, Administer, CreateError, Deploy, Party},
     repo_links::{self, RepoLink},
-    route_changes,
 };
-use domain::{OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, limits::DETAIL_DEPLOYMENTS};
+use domain::{
+    OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, changes::Touched, limits::DETAIL_DEPLOYMENTS,
+};
 use serde::Deserialize;
 
 use crate::{
+    addresses,
     api::{deployments::view as deployment_view, domains::view as domain_view},
     app::App,
     auth::{Caller, CliUser, ProjectAccess},
@@ -79,14 +81,13 @@ pub async fn create(
         None => Party::User(caller.user.id.clone()),
         Some(org) => org_of(&app, &caller.user.id, &org).await?,
     };
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let project = projects::create(&mut tx, &owner, body.name, now).await?;
-    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ProjectCreate, &project), now).await?;
-    let change = route_changes::record(&mut tx, &project.id, &[project.host()], now).await?;
-    tx.commit().await?;
-    // Not waited for: until the first deployment there is nothing to see.
-    app.edges.publish(change);
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let project = projects::create(&mut change, &owner, body.name, now).await?;
+    change.audit(Entry::of_project(Action::ProjectCreate, &project));
+    change.touch(Touched::new(&project.id).with_hosts([project.host()]));
+    // Until the first deployment there is nothing to see.
+    change.commit_without_waiting().await?;
     Ok((StatusCode::CREATED, Json(view(&app.addresses, project))))
 }
 
@@ -133,16 +134,15 @@ pub async fn delete(
     caller: CliUser,
     ProjectAccess(project): ProjectAccess<Administer>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ProjectDelete, &project), now).await?;
-    let deleted = projects::delete(&mut tx, &project, now).await?;
-    let change = deleted.ok_or_else(|| ApiError::not_found("project"))?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let deleted = projects::delete(&mut change, &project, now).await?;
+    change.touch(deleted.ok_or_else(|| ApiError::not_found("project"))?);
+    change.audit(Entry::of_project(Action::ProjectDelete, &project));
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// The org called `name`, if the user belongs to it.
+/// Finds the org called `name`, if the user belongs to it.
 async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError> {
     let no_org = || ApiError::not_found("organization");
     let name: OrgName = name.parse().map_err(|_| no_org())?;
@@ -150,24 +150,16 @@ async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError>
     Ok(Party::Org(membership.org().clone()))
 }
 
-/// A project as the API shows it.
+/// Makes the view of a project.
 pub fn view(addresses: &Addresses, project: db::projects::Project) -> Project {
     Project {
-        url: url(addresses, &project),
+        url: addresses::of_project(addresses, &project),
         id: project.id,
         name: project.name,
         org: project.org,
         active_deployment_id: project.active_deployment_id,
         expires_at: project.expires_at,
         created_at: project.created_at,
-    }
-}
-
-/// Where the project's active deployment is served.
-pub fn url(addresses: &Addresses, project: &db::projects::Project) -> String {
-    match &project.share_name {
-        Some(words) => addresses.share_url(words),
-        None => addresses.project_url(&project.name),
     }
 }
 

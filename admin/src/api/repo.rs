@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::repo::{LinkRepo, RepoLinked};
 use axum::extract::State;
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     installations,
     projects::{Edit, Permit},
     repo_links::{self, LinkError, NewLink},
@@ -19,10 +19,7 @@ use domain::{
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
-    codehost::{
-        CodeHostError, Repository,
-        grants::{self, AccessError},
-    },
+    codehost::{CodeHostError, Repository, grants::AccessError},
     error::{ApiError, Code},
     extract::Json,
 };
@@ -73,15 +70,15 @@ pub async fn set(
         directory: &directory,
         by: &caller.user.id,
     };
-    let now = app.clock.now();
-    let entry = Entry::of_project(caller.actor(), Action::RepoLink, &project)
+    let entry = Entry::of_project(Action::RepoLink, &project)
         .with("repo", repository.name.as_str())
         .with("branch", branch.as_str())
         .with("directory", directory.as_str());
-    let mut tx = app.db.begin().await?;
-    repo_links::link(&mut tx, &project, &link, now).await?;
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    repo_links::link(&mut change, &project, &link, now).await?;
+    change.audit(entry);
+    change.commit().await?;
     Ok(Json(RepoLinked {
         ok: true,
         repo: Some(repository.name.to_string()),
@@ -91,17 +88,16 @@ pub async fn set(
 }
 
 async fn unlink(app: &App, caller: &CliUser, project: &Permit<Edit>) -> Result<Json<RepoLinked>, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    if repo_links::unlink(&mut tx, project).await? {
-        audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::RepoUnlink, project), now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    if repo_links::unlink(&mut change, project).await? {
+        change.audit(Entry::of_project(Action::RepoUnlink, project));
     }
-    tx.commit().await?;
+    change.commit().await?;
     Ok(Json(RepoLinked { ok: true, repo: None, branch: None, directory: None }))
 }
 
-/// Who may show us the installation's repositories for this project: who shared it with the project's org, else the
-/// caller; for a personal project the caller.
+/// Lists the people in whose name the installation is read for this project: the one who shared it with the project's
+/// org, then the caller; for a personal project the caller alone.
 async fn readers(
     app: &App,
     caller: &UserId,
@@ -120,7 +116,7 @@ async fn readers(
     Ok(readers)
 }
 
-/// The repository, as the first reader sees it whom the code host still knows.
+/// Finds the repository in the name of the first reader whom the code host still knows.
 async fn look_up(
     app: &App,
     readers: &[UserId],
@@ -129,14 +125,14 @@ async fn look_up(
 ) -> Result<(installations::Seen, Repository), ApiError> {
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
-    // A person's word first: an installation reaches more than each of those who may use it.
+    // In a person's name first: an installation reaches more than each of those who may use it.
     for reader in readers {
         let looking = async {
-            let token = grants::token(app, reader).await?;
+            let token = app.grants.token(reader).await?;
             let seen = host.installations(&token).await?.into_iter().find(|seen| seen.id == installation);
             let found = host.find_through(&token, installation, wanted).await?;
             if let Some(repository) = &found {
-                // As pushes will be read: better refused now than at the first of them.
+                // With the app's token, as pushes will be read: better refused now than at the first push.
                 host.app_token(installation, repository.id).await?;
             }
             Ok::<_, AccessError>(seen.zip(found))
@@ -149,7 +145,7 @@ async fn look_up(
                     ApiError::new(Code::NotFound, message)
                 });
             }
-            // Somebody else may still be known there.
+            // The code host may still know the next reader.
             Err(error @ (AccessError::SignInAgain | AccessError::Host(CodeHostError::Unauthorized { .. }))) => {
                 refused.get_or_insert(ApiError::from(error));
             }

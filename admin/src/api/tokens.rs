@@ -6,17 +6,16 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use domain::{
-    Timestamp, TokenId,
-    changes::RouteChange,
+    TokenId,
+    changes::Subject,
     limits::TOKEN_LABEL_CHARS,
     token::{TokenKind, TokenSecret},
 };
-use sqlx::PgConnection;
 
 use crate::{
     app::App,
     auth::CliUser,
-    edges::Propagation,
+    change::Change,
     error::ApiError,
     extract::{Json, Paged, Path},
 };
@@ -52,12 +51,12 @@ pub async fn create(
         UserTokenKind::Cli => TokenKind::Cli,
         UserTokenKind::Ai => TokenKind::Ai,
     };
-    let (secret, now) = (TokenSecret::generate(), app.clock.now());
-    let mut tx = app.db.begin().await?;
-    let token = db::tokens::create_for_user(&mut tx, &caller.user.id, kind, label, &secret.hash(), now).await?;
-    let change = record_change(&mut tx, kind, &token.id, now).await?;
-    tx.commit().await?;
-    let propagation = propagate(&app, change).await;
+    let secret = TokenSecret::generate();
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let token = db::tokens::create_for_user(&mut change, &caller.user.id, kind, label, &secret.hash(), now).await?;
+    touch(&mut change, kind, &token.id);
+    let propagation = change.commit().await?;
     let created = CreatedToken { record: view(token), token: secret.expose().to_owned() };
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
@@ -76,36 +75,23 @@ pub async fn revoke(
     caller: CliUser,
     Path(id): Path<TokenId>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let revoked = db::tokens::revoke_of_user(&mut tx, &caller.user.id, &id, now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let revoked = db::tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
     let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
-    let change = record_change(&mut tx, kind, &id, now).await?;
-    tx.commit().await?;
-    Ok((propagate(&app, change).await, Json(Done::OK)))
+    touch(&mut change, kind, &id);
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// Edges remember the gateway's tokens, and no others.
-async fn record_change(
-    conn: &mut PgConnection,
-    kind: TokenKind,
-    id: &TokenId,
-    now: Timestamp,
-) -> Result<Option<RouteChange>, sqlx::Error> {
+/// Has the edges forget a token of the gateway. They remember no others.
+pub fn touch(change: &mut Change<'_>, kind: TokenKind, id: &TokenId) {
     match kind {
-        TokenKind::Ai => db::route_changes::record(conn, id, &[], now).await.map(Some),
-        TokenKind::Cli | TokenKind::Deploy => Ok(None),
+        TokenKind::Ai => change.touch(Subject::Token(id.clone())),
+        TokenKind::Cli | TokenKind::Deploy => {}
     }
 }
 
-async fn propagate(app: &App, change: Option<RouteChange>) -> Option<Propagation> {
-    match change {
-        Some(change) => Some(app.edges.apply(change).await),
-        None => None,
-    }
-}
-
-/// The label without surrounding white space; none when nothing is left.
+/// Checks a label, and trims it. None when nothing is left.
 pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     if label.chars().count() > TOKEN_LABEL_CHARS {
         return Err(ApiError::invalid(format!("`label` must be at most {TOKEN_LABEL_CHARS} characters.")));

@@ -3,7 +3,7 @@
 use api::projects::{Project, TransferProject};
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     orgs,
     projects::{self, Administer, Destination, TransferError},
 };
@@ -13,6 +13,7 @@ use crate::{
     api::{domains::most_domains, projects::view},
     app::App,
     auth::{CliUser, ProjectAccess},
+    edges::Propagation,
     error::{ApiError, Code},
     extract::Json,
 };
@@ -39,36 +40,31 @@ pub async fn transfer(
     ProjectAccess(project): ProjectAccess<Administer>,
     Json(body): Json<TransferProject>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
     let no_org = || ApiError::not_found("organization");
-    let mut tx = app.db.begin().await?;
+    let mut change = app.change(caller.actor()).await?;
     let target = match &body.org {
         None => None,
         Some(name) => {
             let name = name.parse().map_err(|_| no_org())?;
-            Some(orgs::membership(&mut *tx, &caller.user.id, &name).await?.ok_or_else(no_org)?)
+            Some(orgs::membership(&mut *change, &caller.user.id, &name).await?.ok_or_else(no_org)?)
         }
     };
     let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
+    // It is there already: nothing is committed, not even that somebody tried.
+    let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, most_domains(&app)).await?
+    else {
+        return Ok((Propagation::NONE, Json(view(&app.addresses, project.clone()))));
+    };
     if project.org_id.is_some() {
-        let left = Entry::of_project(caller.actor(), Action::ProjectTransferOut, &project);
-        audit::record(&mut tx, &left.with("to", body.org.clone()), now).await?;
+        change.audit(Entry::of_project(Action::ProjectTransferOut, &project).with("to", body.org.clone()));
     }
     if let Some(target) = &target {
-        let came = Entry {
-            org: Some((target.org(), target.name())),
-            ..Entry::of_project(caller.actor(), Action::ProjectTransferIn, &project)
-        };
         let from = project.org.as_ref().map(ToString::to_string);
-        audit::record(&mut tx, &came.with("from", from), now).await?;
+        let arrived = Entry::of_project(Action::ProjectTransferIn, &project).in_org(target.org(), target.name());
+        change.audit(arrived.with("from", from));
     }
-    // It is there already: nothing is committed, not even that somebody tried.
-    let Some((moved, change)) = projects::transfer(&mut tx, &project, destination, most_domains(&app), now).await?
-    else {
-        return Ok((None, Json(view(&app.addresses, project.clone()))));
-    };
-    tx.commit().await?;
-    Ok((Some(app.edges.apply(change).await), Json(view(&app.addresses, moved))))
+    change.touch(touched);
+    Ok((change.commit().await?, Json(view(&app.addresses, moved))))
 }
 
 impl From<TransferError> for ApiError {

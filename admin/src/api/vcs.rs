@@ -10,10 +10,7 @@ use domain::UserId;
 use crate::{
     app::App,
     auth::CliUser,
-    codehost::{
-        CodeHostError,
-        grants::{self, AccessError},
-    },
+    codehost::{CodeHostError, grants::AccessError},
     error::ApiError,
     extract::Json,
 };
@@ -36,11 +33,11 @@ pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<Instal
     Ok(Json(InstallationList { installations: join(own, shared) }))
 }
 
-/// The installations that a person may use at the code host, as it says now; none with a code host that has none.
+/// Asks the code host which installations a person may use. Empty with a code host that has none.
 pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
     let Some(host) = app.code_host.repositories() else { return Ok(Vec::new()) };
     let listing = async {
-        let token = grants::token(app, user).await?;
+        let token = app.grants.token(user).await?;
         Ok(host.installations(&token).await?)
     };
     tokio::time::timeout(LIST_TIMEOUT, listing).await.unwrap_or_else(|_| {
@@ -49,13 +46,13 @@ pub async fn own(app: &App, user: &UserId) -> Result<Vec<Seen>, AccessError> {
     })
 }
 
-/// One of a person's own installations.
+/// Finds one of a person's own installations.
 pub async fn find_own(app: &App, user: &UserId, id: i64) -> Result<Seen, ApiError> {
     let own = own(app, user).await?;
     own.into_iter().find(|seen| seen.id == id).ok_or_else(|| ApiError::not_found("installation"))
 }
 
-/// An installation that is shared, as somebody sees it whose own it is or is not.
+/// Makes the view of a shared installation. `mine` tells whether the caller shared it.
 pub fn view(shared: Shared, mine: bool) -> Installation {
     Installation {
         id: shared.id,
@@ -73,7 +70,7 @@ fn join(own: Vec<Seen>, shared: Vec<Shared>) -> Vec<Installation> {
     let mut joined: Vec<Installation> = own
         .into_iter()
         .map(|seen| match shared.remove(&seen.id) {
-            // What the code host says now is newer than what was kept.
+            // The code host's answer is newer than the stored name.
             Some(known) => Installation { account: seen.account, ..view(known, true) },
             None => Installation {
                 id: seen.id,

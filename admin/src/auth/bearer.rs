@@ -1,4 +1,4 @@
-//! `Authorization: Bearer …`, or else the console's session: looked up once a request.
+//! Looks up a request's credential: `Authorization: Bearer …`, or else the console's session.
 
 use std::sync::Arc;
 
@@ -26,36 +26,36 @@ pub const AUTHENTICATION_ERRORS: &[PossibleError] = &[PossibleError::new(
     "the token is missing, unknown, revoked or of a kind that does not work here",
 )];
 
-/// What the request's token turned out to be. In the request's extensions.
+/// The outcome of looking up a request's credential, stored in the request's extensions.
 #[derive(Debug, Clone)]
 pub enum Authentication {
-    /// There was none.
+    /// The request carries no credential.
     Absent,
-    /// It does not work here.
-    Refused(Refusal),
-    /// It speaks for this caller.
+    /// The credential does not work here.
+    Refused(CredentialError),
+    /// The credential speaks for this caller.
     Known(Arc<Caller>),
 }
 
-/// Why a token does not work.
+/// A reason for which a credential does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CredentialError {
     /// The header is not `Bearer svc_…`.
     Malformed,
-    /// Nobody's.
+    /// No such token exists.
     Unknown,
-    /// Not any more.
+    /// The token was revoked.
     Revoked,
-    /// For the gateway only.
+    /// The token is for the gateway only.
     WrongKind,
     /// The session is over.
     SignedOut,
-    /// A session came along with a request that no page of the console has made.
+    /// The session's cookie came with a request that no page of the console has made.
     ForeignOrigin,
 }
 
-impl Refusal {
-    /// The answer: always 401.
+impl CredentialError {
+    /// The answer, which is always 401.
     pub fn to_error(self) -> ApiError {
         let message = match self {
             Self::Malformed => {
@@ -73,7 +73,7 @@ impl Refusal {
     }
 }
 
-/// Middleware: finds out who is asking, and leaves [`Authentication`] in the request's extensions.
+/// Middleware: looks the credential up, and stores [`Authentication`] in the request's extensions.
 pub async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let by_console = request.extensions().get::<ByConsole>().is_some();
     match identify(&app, request.method(), request.headers(), by_console).await {
@@ -98,36 +98,36 @@ async fn identify(
         Err(refusal) => return Ok(Authentication::Refused(refusal)),
     };
     let bearer = tokens::find_bearer(&app.db, &secret.hash()).await?;
-    Ok(match bearer.ok_or(Refusal::Unknown).and_then(admit) {
+    Ok(match bearer.ok_or(CredentialError::Unknown).and_then(admit) {
         Ok(caller) => Authentication::Known(Arc::new(caller)),
         Err(refusal) => Authentication::Refused(refusal),
     })
 }
 
-/// The secret that came with the request and is what it is known by, for deriving keys from.
+/// The secret of the request's credential, from which keys are derived.
 pub fn presented_secret(headers: &HeaderMap) -> Option<String> {
     let token = parse(headers).ok().flatten().map(|secret| secret.expose().to_owned());
     token.or_else(|| cookies::secret(headers, cookies::SESSION).map(|secret| secret.expose().to_owned()))
 }
 
-/// The secret in the header, if there is a header.
-fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, Refusal> {
+/// Reads the secret in the header, if there is a header.
+fn parse(headers: &HeaderMap) -> Result<Option<TokenSecret>, CredentialError> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Refusal::Malformed);
+        return Err(CredentialError::Malformed);
     }
-    let (scheme, secret) = value.to_str().ok().and_then(|v| v.split_once(' ')).ok_or(Refusal::Malformed)?;
+    let (scheme, secret) = value.to_str().ok().and_then(|v| v.split_once(' ')).ok_or(CredentialError::Malformed)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Refusal::Malformed);
+        return Err(CredentialError::Malformed);
     }
-    TokenSecret::parse(secret.trim()).map(Some).ok_or(Refusal::Malformed)
+    TokenSecret::parse(secret.trim()).map(Some).ok_or(CredentialError::Malformed)
 }
 
-fn admit(bearer: Bearer) -> Result<Caller, Refusal> {
+fn admit(bearer: Bearer) -> Result<Caller, CredentialError> {
     let Bearer { token, owner } = bearer;
     if token.revoked_at.is_some() {
-        return Err(Refusal::Revoked);
+        return Err(CredentialError::Revoked);
     }
     match (token.kind, owner) {
         (TokenKind::Cli, Owner::User(user)) => {
@@ -136,7 +136,7 @@ fn admit(bearer: Bearer) -> Result<Caller, Refusal> {
         (TokenKind::Deploy, Owner::Org { id, name, created_at }) => {
             Ok(Caller::Deploy(DeployToken { token, org: id, org_name: name, org_created_at: created_at }))
         }
-        _ => Err(Refusal::WrongKind),
+        _ => Err(CredentialError::WrongKind),
     }
 }
 
@@ -157,10 +157,10 @@ mod tests {
         assert_eq!(parsed.hash(), secret.hash());
         assert!(parse(&HeaderMap::new()).unwrap().is_none());
         for bad in ["", "Bearer", "Bearer ", "Basic abc", "Bearer svc_short", secret.expose()] {
-            assert_eq!(parse(&header(bad)).err(), Some(Refusal::Malformed), "{bad}");
+            assert_eq!(parse(&header(bad)).err(), Some(CredentialError::Malformed), "{bad}");
         }
         let mut twice = header(&format!("Bearer {}", secret.expose()));
         twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer x"));
-        assert_eq!(parse(&twice).err(), Some(Refusal::Malformed));
+        assert_eq!(parse(&twice).err(), Some(CredentialError::Malformed));
     }
 }

@@ -1,28 +1,28 @@
-//! Cookies of the console's host. Their names' prefix makes browsers keep them to this host alone, and to HTTPS.
+//! Cookies of the console's host. The prefix of their names makes browsers send them to this host alone, over HTTPS.
 
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use domain::opaque::OpaqueSecret;
 
-/// Who is signed in.
+/// The cookie that holds a session's secret.
 pub const SESSION: &str = "__Host-svc-session";
-/// Which browser has begun to sign in.
+/// The cookie that ties a sign-in under way to its browser.
 pub const SIGN_IN: &str = "__Host-svc-sign-in";
 
-/// The secret in a cookie. A browser sends a cookie once; whoever sends more gets one try.
+/// Reads the secret in a cookie. Browsers send a cookie once; of several with the same name the first counts.
 pub fn secret(headers: &HeaderMap, name: &str) -> Option<OpaqueSecret> {
     let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(given, _)| *given == name).and_then(|(_, value)| OpaqueSecret::parse(value))
 }
 
-/// `Set-Cookie` for a secret.
+/// Makes the `Set-Cookie` that stores a secret.
 pub fn set(name: &str, secret: &OpaqueSecret, life: Duration) -> HeaderValue {
     cookie(name, secret.expose(), life)
 }
 
-/// `Set-Cookie` that takes a cookie away.
+/// Makes the `Set-Cookie` that removes a cookie.
 pub fn clear(name: &str) -> HeaderValue {
     cookie(name, "", Duration::ZERO)
 }

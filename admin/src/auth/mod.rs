@@ -1,10 +1,11 @@
-//! Who is asking. [`authenticate`] looks the token up once a request; the extractors prove what kind it is.
+//! Authentication and permission. [`authenticate`] looks the credential up once a request; the extractors here prove
+//! who is asking ([`CliUser`], [`Caller`]) and what they may do ([`ProjectAccess`], [`OrgAccess`]).
 //!
-//! A handler that takes [`CliUser`] is a person's alone; one that takes [`Caller`] is open to deploy tokens too.
-//! Which endpoints those are is the contract's: `GET /me`, `GET /projects`, `GET /projects/:name`, upload, activate.
-//! Nothing of a token is remembered between requests, so a revoked one stops working at once, on every admin.
+//! A handler that takes [`CliUser`] is for people alone; one that takes [`Caller`] is open to deploy tokens too, as the
+//! contract says of `GET /me`, `GET /projects`, `GET /projects/:name`, upload and activate. Nothing of a token is
+//! cached between requests, so a revoked one stops working immediately, on every admin.
 //!
-//! A person shows a `cli` token, or, in the console, the cookie of a [`session`].
+//! A person authenticates with a `cli` token or, in the console, with the cookie of a [`session`].
 
 mod bearer;
 pub mod cookies;
@@ -14,7 +15,7 @@ mod principal;
 mod project_access;
 pub mod session;
 
-pub use bearer::{AUTHENTICATION_ERRORS, Authentication, Refusal, authenticate, presented_secret};
+pub use bearer::{AUTHENTICATION_ERRORS, Authentication, CredentialError, authenticate, presented_secret};
 pub use org_access::OrgAccess;
 pub use principal::{Caller, CliUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;

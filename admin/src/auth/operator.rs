@@ -1,4 +1,4 @@
-//! The operator's secret: what the pages of the `local` code host ask for instead of a password.
+//! The operator's secret, which the pages of the `local` code host ask for in place of a password.
 
 use std::net::IpAddr;
 
@@ -7,24 +7,24 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     app::App,
-    middleware::rate_limit::{self, Bucket},
+    rates::{self, Bucket},
 };
 
-/// What a guess at it came to.
+/// The outcome of a guess at the operator's secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
-    /// It is.
+    /// The guess is right.
     Right,
-    /// It is not.
+    /// The guess is wrong.
     Wrong,
-    /// Not looked at: too many wrong ones from this address.
+    /// The guess was not compared: too many wrong ones came from this address.
     TooMany,
 }
 
-/// Judges `given`, which came from `client`.
+/// Compares `given`, which came from `client`, with the operator's secret.
 pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
-    // Counted first and taken back when right: guesses made at once cannot all slip through.
-    let client = rate_limit::subject(client);
+    // Counted first and taken back when right, so that concurrent guesses cannot all slip through.
+    let client = rates::client(client);
     if app.rate_limits.count(Bucket::SignInGuess, &client).await.check().is_err() {
         return Guess::TooMany;
     }
@@ -35,7 +35,7 @@ pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     Guess::Right
 }
 
-/// In constant time; the hashes hide the lengths.
+/// Compares in constant time. Hashing both hides their lengths.
 fn is_right(app: &App, given: &str) -> bool {
     let hash = |secret: &str| Sha256::digest(secret);
     let wanted = hash(&app.config.code_host.client_secret);

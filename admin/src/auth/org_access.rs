@@ -1,4 +1,5 @@
-//! The proof that the caller may act on an org, as an extractor that carries the org's row.
+//! The extractor that proves that the caller may act on an org. It carries the org's row as a permit that the SQL
+//! demands.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -13,8 +14,8 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// The org called `{name}` in the path, in which the caller has the role of level `R` or a higher one. Otherwise 401 (no
-/// person), 404 (nothing there, or nothing for this caller) or 403 (a role that does not suffice).
+/// The org called `{name}` in the path, in which the caller has the role of level `R` or a higher one. Rejects with 401
+/// (no person), 404 (no such org, or none that the caller belongs to) or 403 (a role that does not suffice).
 #[derive(Debug)]
 pub struct OrgAccess<R>(pub Permit<R>);
 

@@ -1,4 +1,4 @@
-//! Principals as types, and the extractors that make them.
+//! Principals as types, with the extractors that make them.
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
@@ -10,31 +10,31 @@ use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId};
 use super::Authentication;
 use crate::error::{ApiError, Code};
 
-/// A person: by a `cli` token, or by the console's session.
+/// A person, authenticated by a `cli` token or by the console's session.
 #[derive(Debug, Clone)]
 pub struct CliUser {
-    /// What was presented.
+    /// The credential presented.
     pub credential: Credential,
-    /// Whose it is.
+    /// The person whose credential it is.
     pub user: User,
 }
 
-/// What a person shows.
+/// The credential of a person.
 #[derive(Debug, Clone)]
 pub enum Credential {
     /// A `cli` token.
     Token(TokenId),
-    /// A session on the web.
+    /// A session of the console.
     Session(SessionId),
 }
 
 impl CliUser {
-    /// What the audit log keeps of them.
+    /// The person as the audit log names them.
     pub fn actor(&self) -> Actor<'_> {
         Actor::user(&self.user, self.token())
     }
 
-    /// The token presented; none in the console.
+    /// The token presented. None in the console.
     pub fn token(&self) -> Option<&TokenId> {
         match &self.credential {
             Credential::Token(token) => Some(token),
@@ -43,7 +43,7 @@ impl CliUser {
     }
 }
 
-/// An organization, by one of its `deploy` tokens.
+/// An organization, authenticated by one of its `deploy` tokens.
 #[derive(Debug, Clone)]
 pub struct DeployToken {
     /// The token presented.
@@ -56,7 +56,7 @@ pub struct DeployToken {
     pub org_created_at: Timestamp,
 }
 
-/// Whoever may use the deploy surface.
+/// A caller of the endpoints that deploy: a person or an organization.
 #[derive(Debug, Clone)]
 pub enum Caller {
     /// A person.
@@ -66,7 +66,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// What `deployments.created_by` keeps: the login, or the deploy token's label.
+    /// The name in `deployments.created_by`: the login, or the deploy token's label.
     pub fn display_name(&self) -> String {
         match self {
             Self::User(caller) => caller.user.vcs_login.clone(),
@@ -74,7 +74,7 @@ impl Caller {
         }
     }
 
-    /// What the audit log keeps of them.
+    /// The caller as the audit log names them.
     pub fn actor(&self) -> Actor<'_> {
         match self {
             Self::User(caller) => caller.actor(),
@@ -82,7 +82,7 @@ impl Caller {
         }
     }
 
-    /// What the caller's requests are counted under: the token or the session presented.
+    /// The id of the token or session presented, under which requests are counted.
     pub fn credential(&self) -> &str {
         match self {
             Self::User(CliUser { credential: Credential::Token(token), .. }) => token.as_str(),
@@ -110,7 +110,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 impl<S: Send + Sync> OptionalFromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
-    /// None only without a token: one that does not work is refused, so that nobody goes on as somebody else.
+    /// None only without a credential. One that does not work is refused, so that no request goes on anonymously by
+    /// mistake.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, ApiError> {
         match parts.extensions.get::<Authentication>() {
             Some(Authentication::Absent) | None => Ok(None),

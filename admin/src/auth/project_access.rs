@@ -1,4 +1,5 @@
-//! May the caller act on the project of the path? The answer is a permit that the SQL demands.
+//! The extractor that proves that the caller may act on a project. It carries the project's row as a permit that the
+//! SQL demands.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -13,8 +14,8 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// The project called `{name}` in the path, which the caller may act on at level `L`. Otherwise 401 (a deploy token
-/// where only people may act), 404 (nothing there, or nothing for this caller) or 403 (a role that does not suffice).
+/// The project called `{name}` in the path, which the caller may act on at level `L`. Rejects with 401 (a deploy token
+/// where only people may act), 404 (no such project, or none of the caller's) or 403 (a role that does not suffice).
 #[derive(Debug)]
 pub struct ProjectAccess<L>(pub Permit<L>);
 
@@ -36,7 +37,7 @@ impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
 }
 
 impl Caller {
-    /// Whom the caller acts for.
+    /// The person or org that the caller acts for.
     pub fn party(&self) -> Party {
         match self {
             Self::User(caller) => Party::User(caller.user.id.clone()),

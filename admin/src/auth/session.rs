@@ -1,9 +1,9 @@
-//! Sessions on the web. The cookie is the console's own: it is sent to no other host, so the API sees it only in
-//! requests that came by the console's `/api`.
+//! Sessions of the console. Browsers send the cookie to the console's host alone, so the API sees it only in requests
+//! that came through the console's `/api`.
 //!
-//! A page of the console takes a [`WebUser`]: who is not signed in is led to the sign-in page and back, and a form counts
-//! only when a page of the console sent it. The API takes a session as a person's credential ([`by_console`]) under the
-//! same condition.
+//! A page of the console takes a [`WebUser`]: people who are not signed in are redirected to the sign-in page and back,
+//! and a form is accepted only when a page of the console sent it. The API accepts a session as a person's credential
+//! ([`by_console`]) under the same condition.
 
 use axum::{
     extract::FromRequestParts,
@@ -18,42 +18,42 @@ use domain::{limits::SESSION_LIFE, opaque::OpaqueSecret};
 use sqlx::PgConnection;
 
 use super::{
-    Authentication, Caller, CliUser, Credential, Refusal,
+    Authentication, Caller, CliUser, Credential, CredentialError,
     cookies::{self, SESSION},
 };
-use crate::{app::App, console::OwnPath, error::ApiError, html};
+use crate::{addresses::OwnPath, app::App, error::ApiError, html};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// In the extensions of requests to the API that came by the console's host.
+/// Marks, in a request's extensions, that it reached the API through the console's host.
 #[derive(Debug, Clone, Copy)]
 pub struct ByConsole;
 
-/// A person who is signed in on the web. As an extractor, for pages of the console.
+/// A person who is signed in on the console. Pages of the console extract it.
 #[derive(Debug, Clone)]
 pub struct WebUser {
     /// The session.
     pub session: Session,
-    /// Whose it is.
+    /// The person whose session it is.
     pub user: User,
 }
 
 impl WebUser {
-    /// Whose session the request's cookie is of.
+    /// Finds the session of the request's cookie.
     pub async fn find(app: &App, headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         let Some(secret) = cookies::secret(headers, SESSION) else { return Ok(None) };
         let found = sessions::find(&app.db, &secret.hash(), app.clock.now()).await?;
         Ok(found.map(|(session, user)| Self { session, user }))
     }
 
-    /// The person as the API knows them.
+    /// Converts to the principal that the API knows.
     pub fn into_caller(self) -> CliUser {
         CliUser { credential: Credential::Session(self.session.id), user: self.user }
     }
 }
 
 impl FromRequestParts<App> for WebUser {
-    /// A redirect to the sign-in page; or a page that says why not.
+    /// A redirect to the sign-in page, or a page that says why the request is refused.
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
@@ -64,7 +64,7 @@ impl FromRequestParts<App> for WebUser {
             Ok(Some(user)) => Ok(user),
             Ok(None) => {
                 let here = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-                // A form that was sent without a session is not sent again by itself.
+                // A form cannot be sent again by a redirect, so its sender returns to the front page.
                 let back = if parts.method.is_safe() { here } else { "/" };
                 Err(html::see_other(&app.console.sign_in(&OwnPath::parse(back))))
             }
@@ -73,8 +73,8 @@ impl FromRequestParts<App> for WebUser {
     }
 }
 
-/// The session a person has begun: the `Set-Cookie` that carries it. The browser's former session ends with it, so that
-/// no secret from before is worth anything afterwards.
+/// Begins a session, and returns the `Set-Cookie` that carries it. The browser's former session ends with it, so that
+/// no earlier secret works afterwards.
 pub async fn begin(
     conn: &mut PgConnection,
     app: &App,
@@ -90,23 +90,23 @@ pub async fn begin(
     Ok(cookies::set(SESSION, &secret, SESSION_LIFE))
 }
 
-/// What a session in the request makes of it, if it has one and came by the console's host. Only a request that a page of
-/// the console made speaks for the person: a cookie also comes along with what other sites have a browser send.
+/// Looks up the session in a request that came through the console's host. Only a request that a page of the console
+/// made speaks for the person: browsers add the cookie to requests that other sites cause as well.
 pub(super) async fn by_console(app: &App, method: &Method, headers: &HeaderMap) -> Result<Authentication, ApiError> {
     if cookies::secret(headers, SESSION).is_none() {
         return Ok(Authentication::Absent);
     }
     if !is_consoles_own(app, method, headers) {
-        return Ok(Authentication::Refused(Refusal::ForeignOrigin));
+        return Ok(Authentication::Refused(CredentialError::ForeignOrigin));
     }
     Ok(match WebUser::find(app, headers).await? {
         Some(person) => Authentication::Known(Caller::User(person.into_caller()).into()),
-        None => Authentication::Refused(Refusal::SignedOut),
+        None => Authentication::Refused(CredentialError::SignedOut),
     })
 }
 
-/// Whether a page of the console made the request. Browsers name the origin of everything that may change something, and
-/// leave it out of a page's reading from its own origin: then they say so in a field that no page can write.
+/// Whether a page of the console made the request. Browsers send `Origin` with every request that may change something,
+/// and leave it out when a page reads from its own origin; then `Sec-Fetch-Site`, which no page can set, says so.
 pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).into_iter();
     match (origins.next(), origins.next()) {
@@ -116,16 +116,16 @@ pub fn is_consoles_own(app: &App, method: &Method, headers: &HeaderMap) -> bool 
     }
 }
 
-/// The answer to a form that no page of the console has sent.
+/// Makes the answer to a form that no page of the console has sent.
 pub fn foreign_form() -> Response {
     let sentence = "This form was sent from another place than the console, so nothing was done. Please use the console's \
                     own pages.";
     html::message(StatusCode::FORBIDDEN, "Not from here", sentence)
 }
 
-/// What a person knows their browser by, such as "Firefox on Linux". Nothing finer is kept.
+/// Names a browser as people know it, such as "Firefox on Linux". Nothing finer is stored.
 fn browser(agent: &str) -> String {
-    // Each names those after it as well, for old servers' sake.
+    // In this order, because each names those after it as well, for compatibility.
     let programs = [
         ("Edg", "Edge"),
         ("OPR/", "Opera"),

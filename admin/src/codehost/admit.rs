@@ -1,4 +1,4 @@
-//! What every sign-in ends with, whichever flow it came by.
+//! The last step of a sign-in, whichever flow it came by.
 
 use db::users::{self, User};
 use domain::Timestamp;
@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 
 use super::{SignedIn, grants};
 
-/// The user behind a person whom the code host vouches for, made at the first sign-in; what we were granted in their
-/// name is kept sealed.
+/// Finds the user of a person who signed in, or makes one at the first sign-in, and stores the tokens that the sign-in
+/// granted.
 pub async fn admit(
     conn: &mut PgConnection,
     master_key: &MasterKey,

@@ -1,51 +1,63 @@
-//! The tokens that people granted us: kept sealed, renewed before they end, and handed out for one call.
+//! The tokens by which people let us act for them at the code host: stored sealed, renewed before they expire, and handed
+//! out for one call each.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use db::code_host_grants::{self, Grant, NewGrant};
-use domain::{Timestamp, UserId};
+use domain::{Clock, Timestamp, UserId};
 use secrecy::{ExposeSecret as _, SecretString};
 use secrets::{MasterKey, Purpose};
 use serde::{Deserialize, Serialize};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::{CodeHostError, UserGrant};
-use crate::{
-    app::App,
-    error::{ApiError, Code},
-};
+use super::{CodeHost, CodeHostError, UserGrant};
+use crate::error::{ApiError, Code};
 
-/// A token that ends so soon is renewed before it is used.
+/// Remaining lifetime below which a token is renewed before it is used.
 const EARLY: Duration = Duration::from_mins(2);
-/// How long renewing may take before somebody else tries.
+/// How long one renewal may take before another request may try.
 const REFRESH_LEASE: Duration = Duration::from_secs(20);
-/// How often one who waits for another's renewal looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// And how often at most: a little longer than renewing may take.
+/// Pause between two looks at a renewal that another request makes.
+const POLL: Duration = Duration::from_millis(100);
+/// Looks before the wait for another's renewal is given up: together a little longer than [`REFRESH_LEASE`].
 const LOOKS: u32 = 220;
+/// Remaining lifetime at which a token is still handed out while it cannot be renewed: longer than one call takes.
+const CALL: Duration = Duration::from_secs(15);
 
-/// Why there is no token to call the code host with.
+/// A failure to get a token with which the code host can be called.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// The person has to sign in again.
+    /// The person has granted no token that works: they have to sign in again.
     #[error("the person has granted no token that works")]
     SignInAgain,
-    /// The code host.
+    /// The code host failed.
     #[error(transparent)]
     Host(#[from] CodeHostError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
-    /// The row does not open: another master key, or damage.
+    /// The stored tokens cannot be opened: they were sealed with another master key, or are damaged.
     #[error("a person's tokens cannot be read: {0}")]
     Sealed(anyhow::Error),
-    /// The program stops.
+    /// The program is stopping.
     #[error("the program is stopping")]
     Stopping,
 }
 
-/// What is sealed.
+/// The stored grants of people, and what it takes to renew them. Cheap to clone.
+#[derive(Clone)]
+pub struct Grants {
+    pub(crate) db: PgPool,
+    pub(crate) master_key: MasterKey,
+    pub(crate) host: Arc<dyn CodeHost>,
+    pub(crate) clock: Clock,
+    /// Renewals run here, so that they outlive the request they began in.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// The tokens of one person, in the form in which they are sealed.
 #[derive(Serialize, Deserialize)]
 struct Tokens {
     token: String,
@@ -59,7 +71,7 @@ struct Sealed {
     refresh_expires_at: Option<Timestamp>,
 }
 
-/// Keeps what a sign-in granted.
+/// Stores the tokens that a sign-in granted.
 pub(super) async fn keep(
     conn: &mut PgConnection,
     master_key: &MasterKey,
@@ -71,55 +83,55 @@ pub(super) async fn keep(
     code_host_grants::keep(conn, user, &sealed.row(), now).await
 }
 
-/// A token that speaks for `user` at the code host, good for at least a minute.
-pub async fn token(app: &App, user: &UserId) -> Result<SecretString, AccessError> {
-    for _ in 0..LOOKS {
-        let now = app.clock.now();
-        let grant = code_host_grants::find(&app.db, user).await?.ok_or(AccessError::SignInAgain)?;
-        let tokens = open(&app.master_key, user, &grant)?;
-        if grant.expires_at.is_none_or(|end| now + EARLY < end) {
-            return Ok(tokens.token.into());
+impl Grants {
+    /// Finds a token that speaks for `user` at the code host and works for at least a minute, renewing it when needed.
+    pub async fn token(&self, user: &UserId) -> Result<SecretString, AccessError> {
+        for _ in 0..LOOKS {
+            let now = self.clock.now();
+            let grant = code_host_grants::find(&self.db, user).await?.ok_or(AccessError::SignInAgain)?;
+            let tokens = open(&self.master_key, user, &grant)?;
+            if grant.expires_at.is_none_or(|end| now + EARLY < end) {
+                return Ok(tokens.token.into());
+            }
+            let is_usable = grant.expires_at.is_some_and(|end| now + CALL < end);
+            let refresh_token = tokens.refresh_token.filter(|_| grant.refresh_expires_at.is_none_or(|end| now < end));
+            let Some(refresh_token) = refresh_token else {
+                return if is_usable { Ok(tokens.token.into()) } else { Err(AccessError::SignInAgain) };
+            };
+            let until = now + REFRESH_LEASE;
+            if code_host_grants::begin_refresh(&self.db, user, grant.version, now, until).await? {
+                let renewed = self.clone().renew(user.clone(), grant.version, refresh_token.into());
+                // A task of its own: the refresh token works once, so its answer must be stored even when the client
+                // leaves.
+                return self.tasks.spawn(renewed.in_current_span()).await.map_err(|_| AccessError::Stopping)?;
+            }
+            if is_usable {
+                return Ok(tokens.token.into());
+            }
+            tokio::time::sleep(POLL).await;
         }
-        let still_good = grant.expires_at.is_some_and(|end| now + CALL < end);
-        let refresh_token = tokens.refresh_token.filter(|_| grant.refresh_expires_at.is_none_or(|end| now < end));
-        let Some(refresh_token) = refresh_token else {
-            return if still_good { Ok(tokens.token.into()) } else { Err(AccessError::SignInAgain) };
-        };
-        let until = now + REFRESH_LEASE;
-        if code_host_grants::begin_refresh(&app.db, user, grant.version, now, until).await? {
-            let renewed = renew(app.clone(), user.clone(), grant.version, refresh_token.into());
-            // A task of its own: the refresh token works once, so what it gave must be kept, even when the client leaves.
-            return app.tasks.spawn(renewed.in_current_span()).await.map_err(|_| AccessError::Stopping)?;
-        }
-        if still_good {
-            return Ok(tokens.token.into());
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        Err(CodeHostError::RateLimited { after: REFRESH_LEASE }.into())
     }
-    Err(CodeHostError::RateLimited { after: REFRESH_LEASE }.into())
-}
 
-/// A call may take so long.
-const CALL: Duration = Duration::from_secs(15);
-
-async fn renew(app: App, user: UserId, version: i64, refresh_token: SecretString) -> Result<SecretString, AccessError> {
-    let Some(host) = app.code_host.repositories() else { return Err(AccessError::SignInAgain) };
-    let answer = host.refresh(&refresh_token).await;
-    let now = app.clock.now();
-    match answer {
-        Ok(Some(grant)) => {
-            let sealed = seal(&app.master_key, &user, &grant, now);
-            code_host_grants::finish_refresh(&app.db, &user, version, &sealed.row(), now).await?;
-            Ok(grant.token)
-        }
-        Ok(None) => {
-            tracing::info!(%user, "the code host takes a person's refresh token no more");
-            code_host_grants::abandon_refresh(&app.db, &user, version, true, now).await?;
-            Err(AccessError::SignInAgain)
-        }
-        Err(error) => {
-            code_host_grants::abandon_refresh(&app.db, &user, version, false, now).await?;
-            Err(error.into())
+    async fn renew(self, user: UserId, version: i64, refresh_token: SecretString) -> Result<SecretString, AccessError> {
+        let Some(host) = self.host.repositories() else { return Err(AccessError::SignInAgain) };
+        let answer = host.refresh(&refresh_token).await;
+        let now = self.clock.now();
+        match answer {
+            Ok(Some(grant)) => {
+                let sealed = seal(&self.master_key, &user, &grant, now);
+                code_host_grants::finish_refresh(&self.db, &user, version, &sealed.row(), now).await?;
+                Ok(grant.token)
+            }
+            Ok(None) => {
+                tracing::info!(%user, "the code host takes a person's refresh token no more");
+                code_host_grants::abandon_refresh(&self.db, &user, version, true, now).await?;
+                Err(AccessError::SignInAgain)
+            }
+            Err(error) => {
+                code_host_grants::abandon_refresh(&self.db, &user, version, false, now).await?;
+                Err(error.into())
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The local kind: no code host. People answer at `{base_url}/device`, with a login of their choice and the operator's
-//! secret.
+//! The local kind, without a code host: people answer at `{base_url}/device` with a login of their choice and the
+//! operator's secret.
 
 use async_trait::async_trait;
 use db::users::Identity;
@@ -8,25 +8,25 @@ use rand::RngExt as _;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{Answer, Begun, CodeHost, CodeHostError, SignedIn, WebSignIn};
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, SignedIn, WebSignIn};
 
-/// Letters of a user code: none that is easily taken for another, and no vowels, so that no words come about.
+/// Letters of a user code: none that is easily taken for another, and no vowels, so that codes are not words.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const INTERVAL: std::time::Duration = std::time::Duration::from_secs(5);
 const LOGIN_MAX_LEN: usize = 39;
 
-/// No code host.
+/// The local kind of code host.
 pub struct Local {
     page: String,
 }
 
-/// The login breaks the rules, which are GitHub's.
+/// A login that breaks the rules, which are GitHub's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a login is 1 to 39 characters of a-z, 0-9 and -, and does not begin or end with a hyphen")]
-pub struct InvalidLogin;
+pub struct LoginError;
 
 impl Local {
-    /// With the sign-in page under `base_url`.
+    /// Makes a code host whose sign-in page is under `base_url`.
     pub fn new(base_url: &Url) -> Self {
         Self { page: format!("{}/device", base_url.as_str().trim_end_matches('/')) }
     }
@@ -34,9 +34,9 @@ impl Local {
 
 #[async_trait]
 impl CodeHost for Local {
-    async fn begin(&self) -> Result<Begun, CodeHostError> {
+    async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
         let user_code = new_user_code();
-        Ok(Begun {
+        Ok(DeviceFlow {
             device_code: None,
             verification_uri: self.page.clone(),
             verification_uri_complete: Some(format!("{}?user_code={user_code}", self.page)),
@@ -46,16 +46,16 @@ impl CodeHost for Local {
         })
     }
 
-    /// The page moves the flow; there is nobody else to ask.
-    async fn ask(&self, _device_code: &SecretString) -> Result<Answer, CodeHostError> {
-        Ok(Answer::Pending)
+    /// Always pending: the page itself ends the flow.
+    async fn ask(&self, _device_code: &SecretString) -> Result<FlowState, CodeHostError> {
+        Ok(FlowState::Pending)
     }
 
     fn name(&self) -> String {
         "this machine".to_owned()
     }
 
-    /// The console asks for the operator's secret itself.
+    /// None, because the console asks for the operator's secret itself.
     fn web_sign_in(&self, _leaving: &WebSignIn<'_>) -> Option<String> {
         None
     }
@@ -70,15 +70,15 @@ impl CodeHost for Local {
     }
 }
 
-/// Who a login of the local kind is.
-pub fn identity(login: &str) -> Result<Identity, InvalidLogin> {
+/// Makes the identity of a login of the local kind.
+pub fn identity(login: &str) -> Result<Identity, LoginError> {
     let login = login.trim().to_ascii_lowercase();
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edges = login.starts_with('-') || login.ends_with('-');
     if !(1..=LOGIN_MAX_LEN).contains(&login.len()) || !login.bytes().all(allowed) || edges {
-        return Err(InvalidLogin);
+        return Err(LoginError);
     }
-    // Nobody is asked for an address, and every account has one: the login's mailbox on this machine.
+    // People are not asked for an address, and every account has one: the login's mailbox on this machine.
     let email = Some(format!("{login}@localhost"));
     Ok(Identity { vcs_id: format!("local:{login}"), login, email })
 }
@@ -89,7 +89,7 @@ fn new_user_code() -> String {
     format!("{}-{}", letters(), letters())
 }
 
-/// A user code as a person may type it: case, spaces and hyphens do not matter.
+/// Reads a user code as a person may type it: case, spaces and hyphens do not matter.
 pub fn read_user_code(typed: &str) -> Option<String> {
     let letters: String = typed.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     let letters = letters.to_ascii_uppercase();
@@ -106,7 +106,7 @@ mod tests {
         let ada = identity(" Ada ").unwrap();
         assert_eq!((&*ada.vcs_id, ada.email.as_deref()), ("local:ada", Some("ada@localhost")));
         for bad in ["", "-a", "a-", "a b", "ä", &"a".repeat(40)] {
-            assert_eq!(identity(bad), Err(InvalidLogin), "{bad}");
+            assert_eq!(identity(bad), Err(LoginError), "{bad}");
         }
     }
 

@@ -1,8 +1,8 @@
-//! The code host: who people sign in with, and where their repositories are. [`CodeHost`] is the port for signing in,
-//! [`Repositories`] the one for repositories; each kind is an implementation.
+//! The code host, where people sign in and keep their repositories. [`CodeHost`] is the port for signing in,
+//! [`Repositories`] the one for repositories; each kind of code host implements them.
 //!
-//! [`github`] speaks GitHub's REST wire format; [`local`] has no code host at all, and asks on a page of ours. [`admit`]
-//! ends every sign-in, and [`grants`] hands out the tokens that it kept.
+//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours. [`admit`] is
+//! the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
 
 mod admit;
 pub mod github;
@@ -25,18 +25,18 @@ pub use repositories::{Account, AppToken, Repositories, Repository};
 #[async_trait]
 pub trait CodeHost: Send + Sync {
     /// Begins a device flow.
-    async fn begin(&self) -> Result<Begun, CodeHostError>;
+    async fn begin(&self) -> Result<DeviceFlow, CodeHostError>;
 
     /// Asks whether the person has answered there.
-    async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError>;
+    async fn ask(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError>;
 
-    /// What people call it.
+    /// The name that people know the code host by.
     fn name(&self) -> String;
 
-    /// Where a person signs in in a browser; none when that is a page of ours.
+    /// The address at which a person signs in with a browser. None when that is a page of ours.
     fn web_sign_in(&self, leaving: &WebSignIn<'_>) -> Option<String>;
 
-    /// Whom the code speaks for that the person came back with; none when the code host does not take it.
+    /// Finds the person whose code came back from the sign-in page. None when the code host does not accept the code.
     async fn finish_web_sign_in(
         &self,
         code: &SecretString,
@@ -44,47 +44,48 @@ pub trait CodeHost: Send + Sync {
         redirect_uri: &str,
     ) -> Result<Option<SignedIn>, CodeHostError>;
 
-    /// Its repositories; none with the local kind.
+    /// The port to repositories. None with the local kind.
     fn repositories(&self) -> Option<&dyn Repositories> {
         None
     }
 }
 
 /// A device flow that waits for a person.
-pub struct Begun {
-    /// What to ask with; none when the person answers on our own page, which moves the flow itself.
+pub struct DeviceFlow {
+    /// The code host's device code, to ask with. None when the person answers on our own page, which ends the flow
+    /// itself.
     pub device_code: Option<SecretString>,
-    /// What the person types.
+    /// The code that the person types.
     pub user_code: String,
-    /// Where.
+    /// The page on which the person types it.
     pub verification_uri: String,
-    /// The same with the code filled in.
+    /// The page with the code filled in.
     pub verification_uri_complete: Option<String>,
-    /// Until both codes expire.
+    /// The lifetime of both codes.
     pub expires_in: Duration,
-    /// To leave between polls.
+    /// The pause to leave between polls.
     pub interval: Duration,
 }
 
-/// What a person takes along to the code host's sign-in page.
+/// The parameters with which a person is sent to the code host's sign-in page.
 #[derive(Debug)]
 pub struct WebSignIn<'a> {
-    /// Where they come back to.
+    /// The address that they come back to.
     pub redirect_uri: &'a str,
-    /// What they bring back.
+    /// The value that they bring back.
     pub state: &'a str,
-    /// What the code is bound to there: the SHA-256 of the verifier (PKCE, S256).
+    /// The SHA-256 of the verifier, to which the code is bound (PKCE, S256).
     pub challenge: &'a str,
-    /// Whether they want to choose between accounts.
+    /// Whether the person wants to choose between accounts.
     pub choose_account: bool,
 }
 
 /// A person whom the code host vouches for.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// Who.
+    /// The person's identity.
     pub identity: Identity,
-    /// What we may do there in their name; none with the local kind.
+    /// The tokens that speak for them. None with the local kind.
     pub grant: Option<UserGrant>,
 }
 
@@ -93,48 +94,48 @@ pub struct SignedIn {
 pub struct UserGrant {
     /// The access token.
     pub token: SecretString,
-    /// How long it works; for ever when absent.
+    /// The access token's lifetime. None when it does not expire.
     pub expires_in: Option<Duration>,
-    /// What the next pair is got with. Works once.
+    /// The token that gets the next pair. Works once.
     pub refresh_token: Option<SecretString>,
-    /// How long that works.
+    /// The refresh token's lifetime.
     pub refresh_expires_in: Option<Duration>,
 }
 
-/// What the code host says of a flow.
+/// The state of a device flow at the code host.
 #[derive(Debug)]
-pub enum Answer {
-    /// Nothing yet.
+pub enum FlowState {
+    /// The person has not answered.
     Pending,
-    /// Nothing yet, and we ask too often: leave this much between polls, or 5 s more than before.
+    /// The person has not answered, and we ask too often: leave this pause between polls, or 5 s more than before.
     SlowDown(Option<Duration>),
-    /// Too late.
+    /// The codes have expired.
     Expired,
-    /// The person said no.
+    /// The person denied the sign-in.
     Denied,
-    /// The person said yes, and is this.
+    /// The person approved the sign-in.
     Authorized(SignedIn),
 }
 
-/// The code host did not answer, or not as documented. Holds no secret.
+/// A failed call of the code host. Holds no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeHostError {
-    /// No connection, no answer in time, or an answer that cannot be read.
+    /// There was no connection, no answer in time, or an answer that could not be read.
     #[error("the code host does not answer: {0}")]
     Unreachable(#[from] reqwest::Error),
-    /// The token does not work, or not any more.
+    /// The token does not work.
     #[error("the code host refused the token for {call}")]
     Unauthorized {
-        /// What was asked.
+        /// The call.
         call: &'static str,
     },
-    /// There is no such thing, or the token does not reach it.
+    /// There is no such thing, or the token may not read it.
     #[error("the code host has nothing at {call}")]
     NotFound {
-        /// What was asked.
+        /// The call.
         call: &'static str,
     },
-    /// Our app's key is not taken: it is another app's, or was revoked.
+    /// The code host refuses our app's key: it is another app's, or was revoked.
     #[error("the code host does not take our app's key; look at code_host.app_id and code_host.private_key_file")]
     AppRefused,
     /// The installation was suspended.
@@ -146,38 +147,38 @@ pub enum CodeHostError {
     /// We ask too often.
     #[error("the code host wants to be left alone for {} s", after.as_secs())]
     RateLimited {
-        /// For so long.
+        /// How long to wait.
         after: Duration,
     },
-    /// More than we take.
+    /// The answer is larger than we read.
     #[error("the code host's answer to {call} is too large")]
     TooLarge {
-        /// What was asked.
+        /// The call.
         call: &'static str,
     },
-    /// The answer could not be kept: our fault.
+    /// The answer could not be written to the spool folder.
     #[error("the spool folder: {0}")]
     Spool(#[from] std::io::Error),
-    /// A status that is not in its documentation for this call.
+    /// The answer has a status that the documentation of this call does not have.
     #[error("the code host answered {call} with status {status}")]
     Status {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// The answer.
+        /// The answer's status.
         status: u16,
     },
-    /// An answer that is not in its documentation for this call.
+    /// The answer is not as documented for this call.
     #[error("the code host's answer to {call} is not as documented: {reason}")]
     Answer {
-        /// What was asked.
+        /// The call.
         call: &'static str,
-        /// What is wrong with the answer.
+        /// The difference.
         reason: String,
     },
 }
 
 impl CodeHostError {
-    /// Whether the same call may well succeed later.
+    /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_)
@@ -194,13 +195,13 @@ impl CodeHostError {
         }
     }
 
-    /// Whether a token was refused. GitHub does so also with one that is too new for some of its servers.
+    /// Whether a token was refused. GitHub also refuses a token that is too new for some of its servers.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Unauthorized { .. } | Self::Status { status: 403, .. })
     }
 
-    /// The same error for one more who waited for the call.
-    fn again(&self) -> Self {
+    /// Copies the error for another caller that waited for the same call.
+    fn copy(&self) -> Self {
         match self {
             Self::Unauthorized { call } => Self::Unauthorized { call },
             Self::NotFound { call } => Self::NotFound { call },
@@ -217,7 +218,7 @@ impl CodeHostError {
     }
 }
 
-/// The configured code host.
+/// Makes the configured code host.
 pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn CodeHost>> {
     let host = &config.code_host;
     Ok(match host.kind {

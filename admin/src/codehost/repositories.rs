@@ -1,4 +1,4 @@
-//! The port to repositories: what people may show us, and what of it we read.
+//! The port to repositories: finding them, asking who may read them, and fetching their files.
 
 use std::{fs::File, path::Path};
 
@@ -12,25 +12,25 @@ use super::{CodeHostError, UserGrant};
 /// A code host's repositories. Every call is made in the name of the person, or of the app, whose token it is.
 #[async_trait]
 pub trait Repositories: Send + Sync {
-    /// The next tokens; none when the refresh token does not work any more.
+    /// Gets the next pair of tokens. None when the refresh token no longer works.
     async fn refresh(&self, refresh_token: &SecretString) -> Result<Option<UserGrant>, CodeHostError>;
 
-    /// A token of our own app that reads one repository through an installation; none when the app has no key.
+    /// Gets a token of our own app that reads one repository through an installation. None when the app has no key.
     async fn app_token(&self, installation: i64, repo_id: i64) -> Result<Option<AppToken>, CodeHostError>;
 
-    /// Says that the app's token was refused, so that the next one is another.
+    /// Reports that the app's token was refused, so that the next one is another.
     async fn refuse_app_token(&self, installation: i64, repo_id: i64);
 
-    /// Forgets the app's token, and what the repository was called when it was made.
+    /// Drops the cached app token, with the repository's name at its making.
     async fn forget_app_token(&self, installation: i64, repo_id: i64);
 
     /// Whether that account may read the repository, as the app sees it. False also when the app cannot tell.
     async fn may_read(&self, token: &SecretString, repo: &RepoName, account: &Account) -> Result<bool, CodeHostError>;
 
-    /// The installations that the person may use.
+    /// Lists the installations that the person may use.
     async fn installations(&self, token: &SecretString) -> Result<Vec<Seen>, CodeHostError>;
 
-    /// A repository, if the person reaches it through this installation.
+    /// Finds a repository that the person reaches through this installation.
     async fn find_through(
         &self,
         token: &SecretString,
@@ -38,10 +38,10 @@ pub trait Repositories: Send + Sync {
         repo: &RepoName,
     ) -> Result<Option<Repository>, CodeHostError>;
 
-    /// The repository that is called so now.
+    /// Finds the repository that has this name now.
     async fn find(&self, token: &SecretString, repo: &RepoName) -> Result<Repository, CodeHostError>;
 
-    /// What a branch points at; none when there is no such branch.
+    /// Finds the commit that a branch points at. None when there is no such branch.
     async fn head(
         &self,
         token: &SecretString,
@@ -49,7 +49,7 @@ pub trait Repositories: Send + Sync {
         branch: &Branch,
     ) -> Result<Option<CommitSha>, CodeHostError>;
 
-    /// The files of a commit, as a gzipped tarball in a file without a name in `folder`.
+    /// Fetches the files of a commit: a gzipped tarball, in a file without a name in `folder`.
     async fn tarball(
         &self,
         token: &SecretString,
@@ -64,7 +64,7 @@ pub trait Repositories: Send + Sync {
 pub struct AppToken {
     /// The token.
     pub token: SecretString,
-    /// What the repository is called now.
+    /// The repository's name now.
     pub repo: RepoName,
 }
 
@@ -84,7 +84,7 @@ pub struct Repository {
     pub id: i64,
     /// `owner/name`, in the code host's spelling.
     pub name: RepoName,
-    /// The branch that it shows.
+    /// Its default branch.
     pub default_branch: Branch,
     /// Its owner's picture.
     pub owner_avatar_url: Option<String>,

@@ -1,4 +1,4 @@
-//! JSON bodies. `Content-Type` is not looked at: the body must be JSON, whatever it is called.
+//! JSON bodies, in requests and answers. A request's `Content-Type` is ignored: its body must be JSON in any case.
 
 use std::time::Duration;
 
@@ -65,11 +65,11 @@ pub async fn read_body_up_to(body: Body, most: usize) -> Result<Bytes, ApiError>
     })
 }
 
-/// The body as a `T`, or one sentence that names the field and the rule.
+/// Parses a body, or returns one sentence that names the field and the rule.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     match body.trim_ascii().first() {
         None => return Err("The body is empty; send a JSON object.".to_owned()),
-        // Serde would take a list's items for the fields, in their order.
+        // Serde would read a list's items as the fields, in their order.
         Some(b'[') => return Err("The body must be a JSON object.".to_owned()),
         Some(_) => {}
     }
@@ -95,7 +95,8 @@ fn describe(path: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// Serde's words about a field, said so that a person can act on them. Values are never repeated: they may be secret.
+/// Rewrites serde's message about a field so that a person can act on it. Values are never repeated: they may be
+/// secret.
 fn describe_field(path: &str, reason: &str) -> String {
     let field = if matches!(path, "." | "" | "?") { "The body".to_owned() } else { format!("`{path}`") };
     if let Some(missing) = reason.strip_prefix("missing field ") {
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn unknown_fields_are_ignored() {
         assert!(parse::<CreateToken>(br#"{"kind":"cli","colour":{"deep":[1]}}"#).is_ok());
-        // Skipped without recursion: no depth is too deep.
+        // Unknown fields are skipped without recursion, so their depth does not matter.
         let deep = format!(r#"{{"kind":"cli","x":{}1{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
         assert!(parse::<CreateToken>(deep.as_bytes()).is_ok());
     }

@@ -1,6 +1,7 @@
-//! Extractors for what a request carries: their rejections are the API's own errors.
+//! Extractors for the parts of a request. Their rejections are the API's own errors.
 //!
-//! [`Json`] bodies, [`Path`] parameters, [`Query`] parameters, [`Paged`] lists. Who is asking is in [`crate::auth`].
+//! [`Json`] bodies, [`Path`] parameters, [`Query`] parameters, [`Paged`] lists. Extractors that prove who is asking are
+//! in [`crate::auth`].
 
 mod json;
 mod page;

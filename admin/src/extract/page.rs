@@ -10,12 +10,12 @@ use domain::limits::PAGE_ROWS;
 use super::Query;
 use crate::error::ApiError;
 
-/// Which rows of a list are wanted. Document it with `params(api::Page)`.
+/// The requested page of a list. Document it with `params(api::Page)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paged<Id> {
-    /// Rows wanted.
+    /// Rows on the page.
     limit: i64,
-    /// Only rows before this one.
+    /// The id that the page's rows come before.
     pub before: Option<Id>,
 }
 
@@ -33,12 +33,12 @@ impl<Id: FromStr> Paged<Id> {
 }
 
 impl<Id> Paged<Id> {
-    /// Rows to read: one more than wanted, which tells whether there is a next page.
+    /// Number of rows to read: one more than the page has, which tells whether there is a next page.
     pub fn rows(&self) -> i64 {
         self.limit + 1
     }
 
-    /// Cuts what was read to the page, and makes the cursor of the next one.
+    /// Cuts the rows that were read to the page, and returns the cursor of the next page.
     pub fn cut<Row>(&self, rows: &mut Vec<Row>, id: impl Fn(&Row) -> String) -> Option<String> {
         let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let more = rows.len() > wanted;

@@ -1,4 +1,4 @@
-//! Path parameters. What cannot be an id or a name names nothing: 404.
+//! Path parameters. A parameter that cannot be an id or a name is answered with 404.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Whether the path holds a NUL: nothing is called so, and Postgres would refuse to look for it.
+/// Whether the path holds a NUL, which no name holds and Postgres refuses.
 fn holds_nul(parts: &Parts) -> bool {
     parts.uri.path().contains("%00")
 }

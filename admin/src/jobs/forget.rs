@@ -1,5 +1,5 @@
-//! Rows that have had their time: answers kept for `Idempotency-Key`s, device flows, invites, and what signing in on the
-//! web leaves.
+//! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
+//! kin, invites, webhook deliveries.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use domain::limits::IDEMPOTENCY_WINDOW;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// An expired code is told that it has expired for this long; then it is unknown.
+/// How long a client with an expired device code is told so; then the code is unknown.
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
-/// How long an invite that is over can be looked at in SQL.
+/// How long an ended invite stays in the database.
 const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
-/// The code host delivers a webhook again within three days; a copy that somebody kept is of no use for this long.
+/// How long a delivery is recognized. The code host repeats deliveries within three days; a copy that somebody else
+/// kept is refused for this long.
 const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
 const BATCH: i64 = 1_000;
 
-/// Forgets answers that are not replayed any more.
+/// Deletes answers that are no longer replayed.
 pub(super) struct Answers;
 
 impl Job for Answers {
@@ -30,7 +31,7 @@ impl Job for Answers {
     }
 }
 
-/// Forgets device flows that ended.
+/// Deletes device flows that have ended.
 pub(super) struct SignIns;
 
 impl Job for SignIns {
@@ -43,7 +44,7 @@ impl Job for SignIns {
     }
 }
 
-/// Forgets sessions that are over, sign-ins that nobody came back from, and tickets that nobody redeemed.
+/// Deletes ended sessions, abandoned sign-ins and tickets that were not redeemed.
 pub(super) struct Sessions;
 
 impl Job for Sessions {
@@ -62,7 +63,7 @@ impl Job for Sessions {
     }
 }
 
-/// Forgets invites that are over.
+/// Deletes invites that have ended.
 pub(super) struct Invites;
 
 impl Job for Invites {
@@ -75,7 +76,7 @@ impl Job for Invites {
     }
 }
 
-/// Forgets which webhooks were acted on.
+/// Deletes old webhook deliveries.
 pub(super) struct Webhooks;
 
 impl Job for Webhooks {

@@ -1,11 +1,11 @@
-//! Runs a job under its lease, for as long as the program lives.
+//! Runs a job under its lease until the program stops.
 
 use db::job_leases;
 
 use super::{Batch, Job};
 use crate::{app::App, metrics};
 
-/// Full batches in a row under one lease.
+/// Most full batches in a row under one lease.
 const BATCHES: usize = 20;
 
 /// Takes the lease whenever the job is due, until the program stops.
@@ -23,7 +23,7 @@ pub(super) async fn attend<J: Job>(app: &App, job: &J) {
                 }
                 failing = false;
             }
-            // Said once: a Redis that is away for an hour is one line a job, not one a second.
+            // One line per outage: a Redis that is away for an hour does not log every second.
             Err(error) if !failing => {
                 tracing::warn!(job = J::NAME, error = format!("{error:#}"), "a job failed; it is tried again");
                 failing = true;
@@ -34,14 +34,14 @@ pub(super) async fn attend<J: Job>(app: &App, job: &J) {
     }
 }
 
-/// One turn: nothing when another admin has the lease, or had it within the interval.
+/// Runs the job once, unless another admin has the lease, or had it within the interval.
 async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
     let now = app.clock.now();
-    // A little early is on time: the interval ends a moment before it is counted down.
+    // A little early counts as on time, because the sleep may end just before the interval does.
     let not_since = now - J::EVERY.mul_f32(0.9);
     job_leases::register(&app.db, J::NAME).await?;
     let Some(lease) = job_leases::take(&app.db, J::NAME, now, not_since, J::LEASE).await? else { return Ok(0) };
-    // A stop cuts the work off, and the lease is given back: the next program need not wait for its end.
+    // A stop cuts the work off, and the lease is given back, so that the next program need not wait for its end.
     let working = app.stopping.run_until_cancelled(batches(app, job));
     let ran = match tokio::time::timeout(J::LEASE, working).await {
         Ok(ran) => ran.unwrap_or(Ok(0)),

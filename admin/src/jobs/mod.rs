@@ -1,7 +1,7 @@
 //! Background work: reconcilers that take no input, may run twice, and do a bounded batch under a lease.
 //!
-//! Every admin attends to every job; leases in Postgres keep them apart, so that a job runs once in its interval
-//! whatever the number of admins. To add one: a file here with an `impl Job`, and a line in [`start`].
+//! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once in its interval whatever the
+//! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
 mod forget;
 mod lease;
@@ -18,28 +18,28 @@ use crate::app::App;
 
 /// A reconciler.
 trait Job: Send + Sync + 'static {
-    /// What its lease is called. Never change one.
+    /// The name of the job's lease. Renaming it would let two versions of the program run the job concurrently.
     const NAME: &'static str;
-    /// How often it runs.
+    /// The interval between two runs.
     const EVERY: Duration;
-    /// Longest run. A lease lasts so long, so that a dead program's job is taken over.
+    /// The longest run, and the lease's duration, after which another admin takes a dead one's job over.
     const LEASE: Duration = Duration::from_mins(5);
 
-    /// Does one batch. May be cut off anywhere by the program's stop or the lease's end.
+    /// Does one batch. The program's stop, or the lease's end, may cut it off anywhere.
     fn run(&self, app: &App) -> impl Future<Output = anyhow::Result<Batch>> + Send;
 }
 
-/// What a batch came to.
+/// The outcome of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
-    /// Things done.
+    /// The number of things done.
     done: u64,
-    /// Whether the batch was full, so that there is probably more to do at once.
+    /// Whether the batch was full, so that there is probably more to do.
     full: bool,
 }
 
 impl Batch {
-    /// A batch that may hold `limit` things.
+    /// Makes the outcome of a batch that did `done` of at most `limit` things.
     fn of(done: usize, limit: i64) -> Self {
         let done = u64::try_from(done).unwrap_or(u64::MAX);
         Self { done, full: u64::try_from(limit).is_ok_and(|limit| done >= limit) }
@@ -48,7 +48,7 @@ impl Batch {
 
 /// Starts every job. They end when the program stops.
 pub(crate) fn start(app: &App) {
-    attend(app, route_changes::Republish);
+    attend(app, route_changes::SendAgain);
     attend(app, route_changes::Prune);
     attend(app, shares::Reap);
     attend(app, packs::Remove);

@@ -1,4 +1,4 @@
-//! Packs that nobody needs any more: queued when a deployment was deleted, or left behind by a crash.
+//! Removes packs that are no longer needed: queued when a deployment was deleted, or left behind by a crash.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,11 +9,11 @@ use super::{Batch, Job};
 use crate::app::App;
 
 const REMOVE_BATCH: i64 = 50;
-/// Pauses between attempts to remove a pack: doubled each time.
+/// Pauses between attempts to remove a pack, doubled each time.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(1);
-/// A pack may be without a record while its upload is being committed; after so long it is an orphan.
+/// Age from which a pack without a record is an orphan. While its upload is being committed, a pack has none either.
 const ORPHANED_AFTER: Duration = Duration::from_hours(1);
-/// Packs looked up in one statement.
+/// Most packs looked up in one statement.
 const ORPHAN_CHUNK: usize = 1_000;
 
 /// Removes queued packs from the store.
@@ -44,7 +44,7 @@ fn back_off(attempts: i32) -> Duration {
     (*BACK_OFF.start() * 2_u32.pow(doublings)).min(*BACK_OFF.end())
 }
 
-/// Queues packs whose deployment failed, or was never committed.
+/// Queues packs whose deployment failed or was never committed.
 pub(super) struct FindOrphans;
 
 impl Job for FindOrphans {

@@ -1,4 +1,4 @@
-//! Changes that were committed and not published, and changes so old that nobody asks for them.
+//! Changes that were committed and not sent to the edges, and changes so old that no edge asks for them.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use db::route_changes;
 use super::{Batch, Job};
 use crate::{app::App, edges};
 
-/// A change is published by who made it, within milliseconds. After this it is ours.
+/// Age from which an unsent change is sent by this job: the request that made it sends it within milliseconds.
 const ORPHANED_AFTER: Duration = Duration::from_secs(1);
 /// How long an edge may be without Redis and still catch up change by change; beyond it, it forgets everything.
 const KEPT: Duration = Duration::from_hours(48);
-const REPUBLISH_BATCH: i64 = 256;
+const SEND_BATCH: i64 = 256;
 const PRUNE_BATCH: i64 = 5_000;
 
-/// Publishes what a crash, or a Redis that was away, left unpublished.
-pub(super) struct Republish;
+/// Sends changes that a crash, or an outage of Redis, left unsent.
+pub(super) struct SendAgain;
 
-impl Job for Republish {
+impl Job for SendAgain {
     const NAME: &'static str = "republish route changes";
     const EVERY: Duration = Duration::from_secs(1);
     const LEASE: Duration = Duration::from_secs(30);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let before = app.clock.now() - ORPHANED_AFTER;
-        let changes = route_changes::unpublished(&app.db, before, REPUBLISH_BATCH).await?;
+        let changes = route_changes::unsent(&app.db, before, SEND_BATCH).await?;
         if changes.is_empty() {
-            return Ok(Batch::of(0, REPUBLISH_BATCH));
+            return Ok(Batch::of(0, SEND_BATCH));
         }
         for change in &changes {
-            edges::publish(change, &app.redis).await?;
+            edges::send_now(change, &app.redis).await?;
         }
         let seqs: Vec<i64> = changes.iter().map(|change| change.seq).collect();
-        route_changes::mark_published(&app.db, &seqs, app.clock.now()).await?;
-        Ok(Batch::of(changes.len(), REPUBLISH_BATCH))
+        route_changes::mark_sent(&app.db, &seqs, app.clock.now()).await?;
+        Ok(Batch::of(changes.len(), SEND_BATCH))
     }
 }
 
-/// Forgets old changes.
+/// Deletes old changes.
 pub(super) struct Prune;
 
 impl Job for Prune {

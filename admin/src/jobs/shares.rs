@@ -1,13 +1,13 @@
-//! Shares that have expired. The edges stop serving them by themselves, at the second.
+//! Removes shares that have expired. The edges stop serving them by themselves, at the second of their expiry.
 
 use std::time::Duration;
 
-use db::shares;
+use db::{audit::Actor, shares};
 
 use super::{Batch, Job};
 use crate::app::App;
 
-/// In one transaction, which every other change waits for at its end.
+/// Shares removed in one transaction: few, because every other change waits for its last steps.
 const BATCH: i64 = 20;
 
 /// Removes expired shares, with their records; their packs are queued for removal.
@@ -18,13 +18,14 @@ impl Job for Reap {
     const EVERY: Duration = Duration::from_mins(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let mut tx = app.db.begin().await?;
-        let changes = shares::remove_expired(&mut tx, app.clock.now(), BATCH).await?;
-        tx.commit().await?;
-        let batch = Batch::of(changes.len(), BATCH);
-        for change in changes {
-            app.edges.publish(change);
+        let mut change = app.change(Actor::Platform).await?;
+        let now = change.now();
+        let removed = shares::remove_expired(&mut change, now, BATCH).await?;
+        let batch = Batch::of(removed.len(), BATCH);
+        for share in removed {
+            change.touch(share);
         }
+        change.commit_without_waiting().await?;
         Ok(batch)
     }
 }

@@ -1,4 +1,4 @@
-//! Uploads whose program died: a living one would have ended them long ago.
+//! Gives up uploads whose program died.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use db::deployments;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Longer than any upload may take.
+/// Age of an upload from which its program is taken to be dead: longer than any upload may take.
 const STUCK_AFTER: Duration = Duration::from_hours(1);
 const REASON: &str = "The upload was cut off on our side; please try again.";
 const BATCH: i64 = 500;
 
-/// Gives up uploads that will never end. What they left in the store is found as orphaned.
+/// Gives up uploads that will never end. The search for orphans finds their packs.
 pub(super) struct GiveUp;
 
 impl Job for GiveUp {

@@ -1,4 +1,4 @@
-//! Completions of the AI gateway whose edge died and did not come back: nobody else answers for them any more.
+//! Settles completions of the AI gateway whose edge died and did not come back.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,13 +9,13 @@ use live::budgets::Open;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Completions settled in one transaction.
+/// Most completions settled in one transaction.
 const BATCH: usize = 500;
-/// A completion of a living edge that is older than any can be: its edge has lost sight of it.
+/// Age at which a completion is settled though its edge lives: older than any can be, so its edge has lost track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
-/// Settles what dead edges left open: from the estimate, which is marked as one. What the edge has written to Postgres
-/// stays as it is, and what it brings there later takes the estimate's place.
+/// Settles open completions of dead edges from their estimates, which are marked as such. Rows that the edge has
+/// written to Postgres stay, and rows that it writes later replace the estimates.
 pub(super) struct Sweep;
 
 impl Job for Sweep {

@@ -1,4 +1,4 @@
-//! Whose address a request comes from.
+//! The address of a request's client, behind edges and trusted proxies.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -15,11 +15,12 @@ use domain::networks::Networks;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client's address. In the request's extensions.
+/// The client's address, stored in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Middleware: the peer's address; or what `X-Forwarded-For` says, when the peer is an edge or a trusted proxy.
+/// Middleware: stores the peer's address or, when the peer is an edge or a trusted proxy, the one that
+/// `X-Forwarded-For` names.
 pub async fn find(State(trusted): State<Arc<Networks>>, mut request: Request, next: Next) -> Response {
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let address = client(peer.ip().to_canonical(), request.headers(), &trusted);
@@ -28,7 +29,7 @@ pub async fn find(State(trusted): State<Arc<Networks>>, mut request: Request, ne
     next.run(request).await
 }
 
-/// The last address in the chain that no trusted party vouches for.
+/// Finds the nearest address in the chain that is not a trusted proxy's.
 fn client(peer: IpAddr, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
     let believed = |address: IpAddr| address.is_loopback() || trusted.contains(address);
     let mut client = peer;

@@ -1,7 +1,7 @@
-//! Reads what a handler left unread of a request's body.
+//! Reads the rest of a body that a handler did not read to its end.
 //!
-//! Most clients read the answer only once they have sent everything. A connection that is closed under them shows them
-//! a reset instead of the reason.
+//! Most clients read the answer only once they have sent everything. Were the connection closed meanwhile, they would
+//! see a reset instead of the reason.
 
 use std::{
     pin::Pin,
@@ -21,20 +21,21 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
 
-/// How much of a body is read and thrown away, and for how long.
+/// Most bytes of a body that are read and discarded.
 const DRAIN_BYTES: u64 = 512 * MB;
+/// Longest time for which a body is discarded.
 const DRAIN_WAIT: Duration = Duration::from_secs(20);
-/// Who sends nothing for so long is waiting for the answer.
+/// Longest pause within a body that is discarded: a client that sends nothing for so long waits for the answer.
 const DRAIN_PAUSE: Duration = Duration::from_secs(2);
 
-/// Middleware: reads the body to its end before the answer goes out; beyond the bounds, ends the connection. Saying so
-/// keeps the client, or the edge, from sending its next request there and losing it.
+/// Middleware: reads the body to its end before the answer goes out, or closes the connection when the body exceeds the
+/// bounds. `Connection: close` keeps the client, or the edge, from sending its next request there and losing it.
 pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
-    let (give_back, mut unread) = oneshot::channel();
-    let request = request.map(|body| Body::new(Lent { body: Some(body), give_back: Some(give_back) }));
+    let (hand_back, mut unread) = oneshot::channel();
+    let request = request.map(|body| Body::new(ReturnedBody { body: Some(body), hand_back: Some(hand_back) }));
     let mut response = next.run(request).await;
     let Ok(rest) = unread.try_recv() else { return response };
-    // Who was too slow is not waited for again.
+    // A client that already timed out gets no second wait.
     let is_over = response.status() != StatusCode::REQUEST_TIMEOUT && drain(rest).await;
     if !is_over {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -42,7 +43,7 @@ pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether the body came to its end within the bounds.
+/// Discards the rest of a body. Returns whether it ended within the bounds.
 async fn drain(mut body: Body) -> bool {
     let to_the_end = async {
         let mut drained = 0;
@@ -60,14 +61,14 @@ async fn drain(mut body: Body) -> bool {
     tokio::time::timeout(DRAIN_WAIT, to_the_end).await.unwrap_or(false)
 }
 
-/// A body that comes back when it is dropped before its end.
-struct Lent {
-    /// None once it has ended, or broken off.
+/// A body that is handed back when it is dropped before its end.
+struct ReturnedBody {
+    /// None once the body has ended or failed.
     body: Option<Body>,
-    give_back: Option<oneshot::Sender<Body>>,
+    hand_back: Option<oneshot::Sender<Body>>,
 }
 
-impl http_body::Body for Lent {
+impl http_body::Body for ReturnedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -89,13 +90,13 @@ impl http_body::Body for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for ReturnedBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !http_body::Body::is_end_stream(body))
-            && let Some(give_back) = self.give_back.take()
+            && let Some(hand_back) = self.hand_back.take()
         {
-            // Nobody waits for it when the request was given up.
-            let _ = give_back.send(body);
+            // The receiver is gone when the request was cancelled.
+            let _ = hand_back.send(body);
         }
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_handler_leaves_is_read_to_the_end() {
+    async fn the_rest_of_a_body_is_read_to_its_end() {
         let refuses = Router::new().route("/", post(async || StatusCode::UNAUTHORIZED));
         let reads_one = Router::new().route(
             "/",
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_too_slow_is_not_waited_for_again() {
+    async fn a_client_that_timed_out_gets_no_second_wait() {
         let (response, taken) = answer(Router::new().route("/", post(async || StatusCode::REQUEST_TIMEOUT))).await;
         assert_eq!((taken, response.headers()[header::CONNECTION].as_bytes()), (0, &b"close"[..]));
     }

@@ -1,4 +1,5 @@
-//! The console's host is not the API's: what is asked there is answered by the console, and under `/api` by the API.
+//! Dispatch by host: the console's host is answered by the console's pages and, under `/api`, by the API; other hosts
+//! by the API.
 
 use axum::{
     Router,
@@ -12,10 +13,10 @@ use tower::ServiceExt as _;
 use crate::{app::App, auth::session::ByConsole};
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-/// Where the console's host answers the API.
+/// The path under which the console's host serves the API.
 const API: &str = "/api";
 
-/// One service that chooses between `api` and `console` by the host asked for.
+/// Combines `api` and `console` into one service that chooses by the requested host.
 pub fn by_host(app: &App, api: Router, console: Router) -> Router {
     let addresses = app.addresses.clone();
     Router::new().fallback(async move |mut request: Request| -> Response {
@@ -37,7 +38,7 @@ pub fn by_host(app: &App, api: Router, console: Router) -> Router {
     })
 }
 
-/// The API's path behind a path of the console's host.
+/// Strips `/api` from a path of the console's host. None when the path is the console's own.
 fn below_api(uri: &Uri) -> Option<Uri> {
     let rest = uri.path_and_query()?.as_str().strip_prefix(API)?;
     let rest = match rest.as_bytes().first() {
@@ -48,7 +49,7 @@ fn below_api(uri: &Uri) -> Option<Uri> {
     rest.parse::<PathAndQuery>().ok().map(Uri::from)
 }
 
-/// The host that was asked for. A forged one only chooses between two public places.
+/// The requested host. A forged one only chooses between two public services.
 fn host(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(X_FORWARDED_HOST).or_else(|| headers.get(header::HOST))?;
     let host = value.to_str().ok()?.trim();

@@ -1,18 +1,10 @@
-//! `Idempotency-Key`: the same POST twice is done once, and answered twice.
+//! `Idempotency-Key`: a POST that is sent again is not done again, and gets the first answer.
 //!
-//! Small bodies are seen to by the middleware [`replay`]. A handler with a streamed body takes [`Idempotency`] itself
-//! and runs its work through it, once it knows the body's hash:
+//! Small bodies are handled by the middleware [`replay`]. A handler with a streamed body takes [`Idempotency`] itself and
+//! runs its work through [`Idempotency::run`], once it knows the body's hash (see `api/deployments/upload.rs`).
 //!
-//! ```ignore
-//! async fn upload(State(app): State<App>, access: …, idempotency: Idempotency, body: Body) -> Result<Response, ApiError> {
-//!     let spooled = spool(body).await?;
-//!     let sha256 = spooled.sha256;
-//!     idempotency.run(&app.clone(), sha256, async move { publish(app, access, spooled).await }).await
-//! }
-//! ```
-//!
-//! Keys belong to the token that came with them; without a token, to the client's address, so that nobody is answered
-//! with what was said to somebody else. Answers are sealed with a key that only the request itself holds.
+//! A key belongs to the credential that came with it, or to the client's address where there is none, so that no caller
+//! gets another's answer. Answers are sealed with a key that only the request itself holds.
 
 use std::time::Duration;
 
@@ -39,17 +31,18 @@ use crate::{
     extract::read_body,
 };
 
-/// The request header.
+/// The request header that carries the key.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// On answers that were given before.
+/// The header of answers that were given before.
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEY_MAX_LEN: usize = 255;
-/// A request under way for longer has died with its process; its key may be taken over.
+/// Age from which a request without an answer is taken to have died with its process, so that its key may be claimed
+/// again.
 const ABANDONED_AFTER: Duration = Duration::from_mins(3);
 /// How long a duplicate waits for the first request's answer.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
 const DUPLICATE_POLL: Duration = Duration::from_millis(100);
-/// Larger answers are not remembered. No handler gives one.
+/// Largest answer that is stored. No handler gives a larger one.
 const ANSWER_MAX: usize = 1024 * 1024;
 
 /// The errors of a request with an `Idempotency-Key`, whatever else the operation can answer.
@@ -61,17 +54,17 @@ pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
     ),
 ];
 
-/// What the request's `Idempotency-Key`, if it has one, asks for.
+/// The request's `Idempotency-Key`, if it has one, as an extractor.
 #[derive(Debug)]
 #[must_use = "work done outside of `run` is not remembered"]
 pub struct Idempotency(Option<Keyed>);
 
 struct Keyed {
-    /// Whose key it is, hashed.
+    /// The hash of the key and its owner.
     scope: [u8; 32],
-    /// Seals the answer, together with the body's hash; never stored.
+    /// The secret that, with the body's hash, gives the key that seals the answer. Never stored.
     secret: Vec<u8>,
-    /// Method, path and query.
+    /// The request's method, path and query.
     target: String,
 }
 
@@ -87,12 +80,12 @@ impl FromRequestParts<App> for Idempotency {
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
         let Some(key) = given_key(&parts.headers)? else { return Ok(Self(None)) };
         let owner = match parts.extensions.get::<Authentication>() {
-            // The handler refuses the request; there is nothing to remember.
+            // The handler refuses the request, so there is no answer to store.
             Some(Authentication::Refused(_)) => return Ok(Self(None)),
             Some(Authentication::Known(_)) => auth::presented_secret(&parts.headers).unwrap_or_default(),
             Some(Authentication::Absent) | None => {
                 let client = parts.extensions.get::<ClientAddress>();
-                // With the path: elsewhere whoever has no token hears that, and not of a conflict.
+                // With the path, so that a client without a token is told so elsewhere, and not of a conflict.
                 client.map(|ClientAddress(address)| format!("{address} {}", parts.uri.path())).unwrap_or_default()
             }
         };
@@ -115,7 +108,7 @@ fn given_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Middleware for routes with small bodies.
+/// Middleware: applies the key on routes with small bodies.
 pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
         return next.run(request).await;
@@ -132,8 +125,9 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 impl Idempotency {
-    /// Does `work`, or answers as before when it was done under the same key. `body` is the SHA-256 of the request's
-    /// body. Under a key, `work` runs to its end even when the client leaves: its retry gets the answer.
+    /// Does `work`, or returns the stored answer when it was done under the same key. `body` is the SHA-256 of the
+    /// request's body. Under a key, `work` runs to its end even when the client leaves, so that its retry gets the
+    /// answer.
     pub async fn run<Work>(self, app: &App, body: [u8; 32], work: Work) -> Result<Response, ApiError>
     where
         Work: Future<Output = Result<Response, ApiError>> + Send + 'static,
@@ -177,7 +171,7 @@ where
 {
     let db = app.db.clone();
     let task = async move {
-        // A task of its own, so that a panic too gives the key back.
+        // A task of its own, so that the key is released after a panic too.
         let worked = tokio::spawn(work.in_current_span()).await.unwrap_or_else(|e| Err(ApiError::internal(e)));
         let response = worked.unwrap_or_else(ApiError::into_response);
         let (response, answer) = seal.close(response).await?;
@@ -188,7 +182,7 @@ where
             }
             None => idempotency::release(&db, &seal.scope, claimed_at).await,
         };
-        // The work is done, whether or not that can be written down.
+        // The work is done, whether or not its answer can be stored.
         if let Err(error) = kept {
             tracing::error!("an answer could not be remembered under its Idempotency-Key: {error}");
         }
@@ -203,9 +197,9 @@ pub fn is_final(status: StatusCode) -> bool {
     !status.is_server_error() && !passing.contains(&status)
 }
 
-/// An answer but for its status, as it is sealed.
+/// An answer without its status, in the form in which it is sealed.
 #[derive(Serialize, Deserialize)]
-struct Answer {
+struct StoredAnswer {
     headers: Vec<(String, String)>,
     body: String,
 }
@@ -216,7 +210,7 @@ struct Seal {
 }
 
 impl Seal {
-    /// The response, and its sealed copy when it is to be remembered.
+    /// Returns the response, with its sealed copy when it is to be stored.
     async fn close(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
         if !is_final(response.status()) {
             return Ok((response, None));
@@ -225,7 +219,7 @@ impl Seal {
         let body = axum::body::to_bytes(body, ANSWER_MAX).await.map_err(ApiError::internal)?;
         let text = |value: &HeaderValue| value.to_str().map(ToOwned::to_owned).ok();
         let headers = parts.headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
-        let answer = Answer { headers: headers.collect(), body: STANDARD_NO_PAD.encode(&body) };
+        let answer = StoredAnswer { headers: headers.collect(), body: STANDARD_NO_PAD.encode(&body) };
         let plain = serde_json::to_vec(&answer).map_err(ApiError::internal)?;
         let sealed = master_key::seal(&self.key, &self.scope, &plain);
         Ok((Response::from_parts(parts, Body::from(body)), Some(sealed)))
@@ -233,7 +227,7 @@ impl Seal {
 
     fn open(&self, status: i16, sealed: &[u8]) -> Result<Response, ApiError> {
         let plain = master_key::open(&self.key, &self.scope, sealed).map_err(ApiError::internal)?;
-        let answer: Answer = serde_json::from_slice(&plain).map_err(ApiError::internal)?;
+        let answer: StoredAnswer = serde_json::from_slice(&plain).map_err(ApiError::internal)?;
         let body = STANDARD_NO_PAD.decode(answer.body).map_err(ApiError::internal)?;
         let status = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
         let mut response = (status.unwrap_or(StatusCode::OK), Body::from(body)).into_response();

@@ -1,4 +1,4 @@
-//! What happens around every handler. The order, outermost first, and its reasons: `router.rs`.
+//! Middleware around the handlers. Their order, outermost first, and its reasons are in `router.rs`.
 
 pub mod client;
 pub mod close;

@@ -1,4 +1,4 @@
-//! A panic in a handler is one request's 500, not the program's end.
+//! Turns a panic in a handler into that request's 500.
 
 use std::any::Any;
 
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::error::ApiError;
 
-/// The answer to a request whose handler panicked.
+/// Makes the answer to a request whose handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the signature CatchPanicLayer asks for")]
 pub fn answer(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

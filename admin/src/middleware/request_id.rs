@@ -1,4 +1,4 @@
-//! `X-Request-Id`: on every answer and every log line.
+//! `X-Request-Id`, which finds a request's log lines.
 
 use axum::{
     extract::Request,
@@ -8,12 +8,12 @@ use axum::{
 };
 use rand::RngExt as _;
 
-/// The header's name.
+/// The header that carries the id.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// An id from outside is taken over only up to this length.
+/// Longest id that is taken over from a request.
 const MAX_LEN: usize = 128;
 
-/// The request's id. In its extensions.
+/// The request's id, stored in its extensions.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub HeaderValue);
 
@@ -24,7 +24,7 @@ impl RequestId {
     }
 }
 
-/// Middleware: takes over the id an edge gave, or makes one, and puts it on the answer.
+/// Middleware: takes over the request's id, or makes one, and adds it to the answer.
 pub async fn assign(mut request: Request, next: Next) -> Response {
     let id = given(request.headers()).unwrap_or_else(made_up);
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -33,7 +33,7 @@ pub async fn assign(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// An incoming id, if it is harmless in logs and headers.
+/// Reads a request's id, if it is harmless in logs and headers.
 fn given(headers: &HeaderMap) -> Option<HeaderValue> {
     let harmless = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     headers

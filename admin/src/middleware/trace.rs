@@ -1,4 +1,4 @@
-//! One span and one line a request. Never in it: tokens, codes, passwords, queries, bodies.
+//! One span and one log line a request, without tokens, codes, passwords, queries and bodies.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::metrics;
 pub async fn record(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request.extensions().get::<RequestId>().cloned();
-    // The template, not the path: paths hold names, and later secrets of invitations.
+    // The template, not the path: paths hold names and the secrets of invites.
     let path = request.extensions().get::<MatchedPath>().map_or("(unknown)", MatchedPath::as_str).to_owned();
     let path_is_health = path == "/health";
     let span = tracing::info_span!(
@@ -32,7 +32,7 @@ pub async fn record(request: Request, next: Next) -> Response {
         let millis = started.elapsed().as_secs_f64() * 1_000.0;
         let status = response.status().as_u16();
         let ms = format_args!("{millis:.1}");
-        // Every edge asks for our health every second: worth a line only when it is bad.
+        // Every edge asks for our health every second, so only a bad answer is worth a line.
         if path_is_health && response.status().is_success() {
             tracing::debug!(status, ms, "answered");
         } else {

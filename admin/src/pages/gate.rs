@@ -27,12 +27,12 @@ use url::form_urlencoded;
 
 use super::PageError;
 use crate::{
+    addresses::{OwnPath, paths},
     app::App,
     auth::WebUser,
-    console::{OwnPath, paths},
     extract::Query,
     html,
-    middleware::rate_limit::Bucket,
+    rates::Bucket,
 };
 
 /// The query of the address to which the edge sends a visitor.

@@ -15,7 +15,7 @@ use domain::{OrgName, ProjectName, SessionId, Timestamp, addresses::HostKey, org
 use time::Date;
 
 use super::{PageError, with_article};
-use crate::{app::App, auth::WebUser, console::paths, html};
+use crate::{addresses::paths, app::App, auth::WebUser, html};
 
 /// Rows of each list on the page.
 const SHOWN: usize = 50;

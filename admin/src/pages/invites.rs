@@ -13,16 +13,14 @@ use time::Date;
 
 use super::{PageError, with_article};
 use crate::{
-    api::invites::{join, preview},
+    addresses::{OwnPath, paths},
     app::App,
     auth::WebUser,
-    console::{OwnPath, paths},
     extract::Path,
     html,
-    middleware::{
-        client::ClientAddress,
-        rate_limit::{self, Bucket},
-    },
+    joining::{Joined, join, preview},
+    middleware::client::ClientAddress,
+    rates::{self, Bucket},
 };
 
 /// The page of an invite: what it is for, and how to accept it.
@@ -61,7 +59,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     // Tokens cannot be guessed; each guess still costs a query.
-    app.rate_limits.count(Bucket::Public, &rate_limit::subject(client)).await.check()?;
+    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
     let Some(invite) = preview(&app, &token).await? else { return Ok(invite_ended()) };
     let person = WebUser::find(&app, &headers).await?;
     let org = &invite.org;
@@ -90,9 +88,9 @@ pub(super) async fn accept(
     if preview(&app, &token).await?.is_none() {
         return Ok(invite_ended());
     }
-    let (org, propagation) = join(&app, &person.into_caller(), &token).await?;
+    let (Joined { org, role, .. }, propagation) = join(&app, &person.into_caller(), &token).await?;
     let title = org.display_name.as_ref().map_or_else(|| org.name.to_string(), ToString::to_string);
-    let page = JoinedPage { org: &org.name, title: &title, role: with_article(org.role) };
+    let page = JoinedPage { org: &org.name, title: &title, role: with_article(role) };
     Ok((propagation, html::page(StatusCode::OK, &page)).into_response())
 }
 

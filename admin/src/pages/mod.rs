@@ -27,7 +27,7 @@ use axum::{
 use domain::role::Role;
 
 pub use self::error::PageError;
-use crate::{app::App, console::paths, html};
+use crate::{addresses::paths, app::App, html};
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 

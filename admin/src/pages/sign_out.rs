@@ -6,18 +6,18 @@ use axum::{
     http::{HeaderMap, Method, header},
     response::Response,
 };
-use db::sessions;
+use db::{audit::Actor, sessions};
 use serde::Deserialize;
 
 use super::{PageError, sign_in};
 use crate::{
+    addresses::OwnPath,
     app::App,
     auth::{
         WebUser,
         cookies::{self, SESSION},
         session,
     },
-    console::OwnPath,
     extract::read_body,
     html,
 };
@@ -54,10 +54,10 @@ pub(super) async fn this_browser(
 
 /// Ends all of the person's sessions, and their visits to gated sites.
 pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Result<Response, PageError> {
-    let mut tx = app.db.begin().await?;
-    let change = sessions::end_all(&mut tx, &person.user.id, app.clock.now()).await?;
-    tx.commit().await?;
-    app.edges.apply(change).await;
+    let mut change = app.change(Actor::user(&person.user, None)).await?;
+    let touched = sessions::end_all(&mut change, &person.user.id).await?;
+    change.touch(touched);
+    change.commit().await?;
     Ok(signed_out(&app.console.url(&OwnPath::home())))
 }
 

@@ -59,39 +59,45 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// A change to record. Made with [`Entry::of_project`] or [`Entry::of_org`].
+/// What was done, and to what: one line of the audit log, without its actor and time. Made with [`Entry::of_project`],
+/// [`Entry::of_org`] or [`Entry::of_personal`].
 #[derive(Debug, Clone)]
-pub struct Entry<'a> {
-    /// Who.
-    pub actor: Actor<'a>,
-    /// The org it was done to, or whose project it was done to.
-    pub org: Option<(&'a OrgId, &'a OrgName)>,
-    /// The project it was done to.
-    pub project: Option<(&'a ProjectId, &'a ProjectName)>,
-    /// What.
-    pub action: Action,
-    /// What else there is to say. Never a secret: no password, no variable's value, no token.
-    pub detail: Map<String, Value>,
+pub struct Entry {
+    org: Option<(OrgId, OrgName)>,
+    project: Option<(ProjectId, ProjectName)>,
+    action: Action,
+    detail: Map<String, Value>,
 }
 
-impl<'a> Entry<'a> {
+impl Entry {
     /// Something done to a project, and to the org that it belongs to.
-    pub fn of_project(actor: Actor<'a>, action: Action, project: &'a Project) -> Self {
+    pub fn of_project(action: Action, project: &Project) -> Self {
         Self {
-            actor,
-            org: project.org_id.as_ref().zip(project.org.as_ref()),
-            project: Some((&project.id, &project.name)),
+            org: project.org_id.clone().zip(project.org.clone()),
+            project: Some((project.id.clone(), project.name.clone())),
             action,
             detail: Map::new(),
         }
     }
 
     /// Something done to an org.
-    pub fn of_org(actor: Actor<'a>, action: Action, id: &'a OrgId, name: &'a OrgName) -> Self {
-        Self { actor, org: Some((id, name)), project: None, action, detail: Map::new() }
+    pub fn of_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
+        Self { org: Some((id.clone(), name.clone())), project: None, action, detail: Map::new() }
     }
 
-    /// Says more. Never a secret.
+    /// Something done to a project that belongs to no org, such as a share.
+    pub fn of_personal(action: Action, id: &ProjectId, name: &ProjectName) -> Self {
+        Self { org: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
+    }
+
+    /// Puts the entry into another org's log than that of the project's owner: a project's arrival there.
+    #[must_use]
+    pub fn in_org(mut self, id: &OrgId, name: &OrgName) -> Self {
+        self.org = Some((id.clone(), name.clone()));
+        self
+    }
+
+    /// Adds a detail. Never a secret: no password, no variable's value, no token.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.detail.insert(key.to_owned(), value.into());
@@ -99,10 +105,14 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Records, in the transaction of the change itself, that it was made. Before [`super::route_changes::record`], which
-/// wants to be last.
-pub async fn record(conn: &mut PgConnection, entry: &Entry<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
-    let (kind, user, name, token) = entry.actor.columns();
+/// Records, in the transaction of the change itself, that `actor` made it.
+pub async fn record(
+    conn: &mut PgConnection,
+    actor: Actor<'_>,
+    entry: &Entry,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let (kind, user, name, token) = actor.columns();
     sqlx::query!(
         "INSERT INTO audit_log (id, created_at, action, actor_kind, actor_user_id, actor_name, token_id,
                                 org_id, org_name, project_id, project_name, detail)
@@ -114,10 +124,10 @@ pub async fn record(conn: &mut PgConnection, entry: &Entry<'_>, now: Timestamp) 
         user,
         name,
         token,
-        entry.org.map(|(id, _)| id.as_str()),
-        entry.org.map(|(_, name)| name.as_str()),
-        entry.project.map(|(id, _)| id.as_str()),
-        entry.project.map(|(_, name)| name.as_str()),
+        entry.org.as_ref().map(|(id, _)| id.as_str()),
+        entry.org.as_ref().map(|(_, name)| name.as_str()),
+        entry.project.as_ref().map(|(id, _)| id.as_str()),
+        entry.project.as_ref().map(|(_, name)| name.as_str()),
         // jsonb takes no NUL.
         Value::Object(without_nul(&entry.detail)),
     )

@@ -1,13 +1,12 @@
 //! Deployments and their states. What moves a project's pointer locks the project's row first, so that uploads,
 //! activations and deletions of one project follow one another.
 
-use domain::{DeploymentId, ProjectId, Timestamp, changes::RouteChange, deployment::DeploymentStatus};
+use domain::{DeploymentId, ProjectId, Timestamp, changes::Touched, deployment::DeploymentStatus};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
     pack_removals,
     projects::{AtLeast, Deploy, Edit, Permit},
-    route_changes,
 };
 
 /// A deployment's row.
@@ -145,19 +144,19 @@ pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str) -> R
     .map(drop)
 }
 
-/// The upload has succeeded and its pack is written: it goes live.
-pub async fn publish(
+/// Promotes an upload whose pack is written: the project serves it from the commit on.
+pub async fn promote(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
     content: Content,
     now: Timestamp,
-) -> Result<RouteChange, UploadError> {
+) -> Result<Touched, UploadError> {
     if !lock_project(conn, &project.id).await? {
         return Err(UploadError::Gone);
     }
     let (files, bytes) = content.columns();
-    let published = sqlx::query!(
+    let promoted = sqlx::query!(
         "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3 WHERE id = $1 AND status = 'uploading'",
         id.as_str(),
         files,
@@ -165,7 +164,7 @@ pub async fn publish(
     )
     .execute(&mut *conn)
     .await?;
-    if published.rows_affected() == 0 {
+    if promoted.rows_affected() == 0 {
         return Err(UploadError::Gone);
     }
     Ok(go_live(conn, project, id, now).await?)
@@ -191,7 +190,7 @@ pub async fn activate(
     project: &Permit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<RouteChange, ActivateError> {
+) -> Result<Touched, ActivateError> {
     lock_project(conn, &project.id).await?;
     let status = status(conn, &project.id, id).await?.ok_or(ActivateError::NotFound)?;
     if !status.is_activatable() {
@@ -221,15 +220,14 @@ pub async fn delete(
     project: &Permit<impl AtLeast<Edit>>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<RouteChange, DeleteError> {
+) -> Result<Touched, DeleteError> {
     lock_project(conn, &project.id).await?;
     if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
         return Err(DeleteError::Live);
     }
     sqlx::query!("DELETE FROM deployments WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
     pack_removals::queue(conn, id, now).await?;
-    let hosts: Vec<_> = project.deployment_host(id).into_iter().collect();
-    Ok(route_changes::record(conn, &project.id, &hosts, now).await?)
+    Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 
 /// Forgets an upload that turned out to repeat an earlier one.
@@ -295,7 +293,7 @@ async fn go_live<L>(
     project: &Permit<L>,
     id: &DeploymentId,
     now: Timestamp,
-) -> Result<RouteChange, sqlx::Error> {
+) -> Result<Touched, sqlx::Error> {
     // In this order, because one project has one live deployment at every moment (deployments_one_live).
     sqlx::query!(
         "UPDATE deployments SET status = 'superseded', superseded_at = $3
@@ -317,6 +315,5 @@ async fn go_live<L>(
     sqlx::query!("UPDATE projects SET active_deployment_id = $2 WHERE id = $1", project.id.as_str(), id.as_str(),)
         .execute(&mut *conn)
         .await?;
-    let hosts: Vec<_> = std::iter::once(project.host()).chain(project.deployment_host(id)).collect();
-    route_changes::record(conn, &project.id, &hosts, now).await
+    Ok(Touched::new(&project.id).with_hosts([project.host()]).with_hosts(project.deployment_host(id)))
 }

@@ -9,7 +9,7 @@ use domain::{
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
-    audit::{Actor, Entry},
+    audit::Entry,
     installations::{self, Seen},
     projects::{AtLeast, Deploy, Edit, Permit},
 };
@@ -187,13 +187,11 @@ pub struct Ended {
 
 impl Ended {
     /// What the audit log keeps of it.
-    pub fn entry<'a>(&'a self, actor: Actor<'a>) -> Entry<'a> {
-        Entry {
-            actor,
-            org: self.org.as_ref().zip(self.org_name.as_ref()),
-            project: Some((&self.project, &self.name)),
-            action: Action::RepoUnlink,
-            detail: serde_json::Map::new(),
+    pub fn entry(&self) -> Entry {
+        let entry = Entry::of_personal(Action::RepoUnlink, &self.project, &self.name);
+        match self.org.as_ref().zip(self.org_name.as_ref()) {
+            Some((id, name)) => entry.in_org(id, name),
+            None => entry,
         }
     }
 }

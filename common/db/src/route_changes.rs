@@ -3,21 +3,16 @@
 use domain::{
     Timestamp,
     addresses::HostKey,
-    changes::{RouteChange, Subject},
+    changes::{RouteChange, Subject, Touched},
 };
 use sqlx::{PgConnection, PgExecutor};
 
-/// Records, in the transaction that makes it true, that edges must forget what they know of `subject`; `hosts` are
-/// those that begin or cease to exist.
+/// Records, in the transaction that makes it true, that edges must forget what they know of the touched subject.
 ///
-/// Call it last in the transaction: the counter's row stays locked until the commit, which is what makes `seq` follow
-/// the order of commits, and makes everybody else wait.
-pub async fn record(
-    conn: &mut PgConnection,
-    subject: impl Into<Subject>,
-    hosts: &[HostKey],
-    now: Timestamp,
-) -> Result<RouteChange, sqlx::Error> {
+/// Belongs last in the transaction: the counter's row stays locked until the commit, which makes `seq` follow the order of
+/// commits, and makes every other change wait. Admin's `Change` calls it, and nothing else there does.
+pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<RouteChange, sqlx::Error> {
+    let Touched { subject, hosts } = touched;
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
     record_names(conn, subject.into(), hosts, now).await
 }
@@ -55,12 +50,8 @@ pub async fn since(db: impl PgExecutor<'_>, seq: i64, limit: i64) -> Result<Vec<
     .await
 }
 
-/// Changes committed before `before` that nobody is known to have published, oldest first.
-pub async fn unpublished(
-    db: impl PgExecutor<'_>,
-    before: Timestamp,
-    limit: i64,
-) -> Result<Vec<RouteChange>, sqlx::Error> {
+/// Lists changes committed before `before` that are not marked as sent, oldest first.
+pub async fn unsent(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
     sqlx::query_as!(
         RouteChange,
         r#"SELECT seq, subject AS "subject: Subject", hosts FROM route_changes
@@ -72,8 +63,8 @@ pub async fn unpublished(
     .await
 }
 
-/// Notes that these were published.
-pub async fn mark_published(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestamp) -> Result<(), sqlx::Error> {
+/// Marks changes as sent to the edges.
+pub async fn mark_sent(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE route_changes SET published_at = $2 WHERE seq = ANY($1) AND published_at IS NULL",
         seqs,
@@ -84,7 +75,7 @@ pub async fn mark_published(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestam
     .map(drop)
 }
 
-/// Forgets at most `limit` published changes made before `before`; says how many.
+/// Deletes at most `limit` sent changes made before `before`, and returns how many there were.
 pub async fn prune(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let pruned = sqlx::query!(
         "DELETE FROM route_changes WHERE seq IN (

@@ -2,12 +2,12 @@
 
 use domain::{
     SessionId, Timestamp, UserId,
-    changes::RouteChange,
+    changes::Touched,
     limits::{SESSION_IDLE, SESSION_LIFE, SESSION_USE_NOTED_EVERY, SESSIONS_PER_USER},
 };
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
-use super::{route_changes, users::User};
+use super::users::User;
 
 /// A session as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,13 +123,13 @@ pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> R
 }
 
 /// Signs a user out everywhere: on the console, and on every gated site that let them in.
-pub async fn end_all(conn: &mut PgConnection, user: &UserId, now: Timestamp) -> Result<RouteChange, sqlx::Error> {
+pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
     sqlx::query!("DELETE FROM sessions WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     sqlx::query!("DELETE FROM gate_tickets WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
     sqlx::query!("UPDATE users SET gate_version = gate_version + 1 WHERE id = $1", user.as_str())
         .execute(&mut *conn)
         .await?;
-    route_changes::record(conn, user, &[], now).await
+    Ok(Touched::new(user))
 }
 
 /// Forgets up to `limit` sessions that are over. How many there were.

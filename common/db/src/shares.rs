@@ -1,15 +1,13 @@
 //! Shares: ephemeral projects with three words for an address.
 
 use domain::{
-    DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, audit::Action,
-    changes::RouteChange,
+    DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, changes::Touched,
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{
-    audit::{self, Actor, Entry},
     deployments::{Content, Origin},
-    projects, route_changes,
+    projects,
 };
 
 /// A live share.
@@ -38,8 +36,6 @@ pub struct Share {
 pub struct NewShare<'a> {
     /// Whose it is.
     pub user: &'a UserId,
-    /// Who makes it, for the audit log.
-    pub actor: Actor<'a>,
     /// Its three words.
     pub name: &'a ShareName,
     /// The deployment whose pack is written.
@@ -54,6 +50,17 @@ pub struct NewShare<'a> {
     pub expires_at: Timestamp,
 }
 
+/// A share that was made.
+#[derive(Debug)]
+pub struct Created {
+    /// The id of its project.
+    pub id: ProjectId,
+    /// The name of its project.
+    pub project: ProjectName,
+    /// The new address.
+    pub touched: Touched,
+}
+
 /// Why a share was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -66,7 +73,7 @@ pub enum CreateError {
 }
 
 /// Makes a share that is live at once: project, deployment and pointer.
-pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) -> Result<RouteChange, CreateError> {
+pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) -> Result<Created, CreateError> {
     let id = ProjectId::new(now);
     let project = ProjectName::ephemeral();
     let (files, bytes) = new.content.columns();
@@ -104,15 +111,8 @@ pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) 
     )
     .execute(&mut *conn)
     .await?;
-    let made = Entry {
-        actor: new.actor,
-        org: None,
-        project: Some((&id, &project)),
-        action: Action::ShareCreate,
-        detail: serde_json::Map::new(),
-    };
-    audit::record(conn, &made.with("deployment", new.deployment.as_str()), now).await?;
-    Ok(route_changes::record(conn, &id, &[HostKey::Share(new.name.clone())], now).await?)
+    let touched = Touched::new(&id).with_hosts([HostKey::Share(new.name.clone())]);
+    Ok(Created { id, project, touched })
 }
 
 /// The user's shares that have not expired, newest first: at most `rows`, older than `before`.
@@ -157,11 +157,7 @@ pub async fn project_of(
 }
 
 /// Removes at most `limit` shares that have expired, with everything they own.
-pub async fn remove_expired(
-    conn: &mut PgConnection,
-    now: Timestamp,
-    limit: i64,
-) -> Result<Vec<RouteChange>, sqlx::Error> {
+pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Touched>, sqlx::Error> {
     let expired = sqlx::query!(
         r#"SELECT id AS "id: ProjectId", share_name AS "name!: ShareName" FROM projects
            WHERE share_name IS NOT NULL AND expires_at <= $1
@@ -171,9 +167,9 @@ pub async fn remove_expired(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let mut changes = Vec::with_capacity(expired.len());
+    let mut touched = Vec::with_capacity(expired.len());
     for share in expired {
-        changes.extend(projects::remove(conn, &share.id, &HostKey::Share(share.name), now).await?);
+        touched.extend(projects::remove(conn, &share.id, &HostKey::Share(share.name), now).await?);
     }
-    Ok(changes)
+    Ok(touched)
 }

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Account, CertificateId, InvalidId, OrgId, ProjectId, TokenId, UserId};
+use super::{Account, CertificateId, HostKey, InvalidId, OrgId, ProjectId, TokenId, UserId};
 
 /// One committed change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,35 @@ pub struct RouteChange {
     pub subject: Subject,
     /// Hosts ([`super::HostKey::label`]) that began or ceased to exist: also forget that they were unknown.
     pub hosts: Vec<String>,
+}
+
+/// Something that a transaction has changed and that edges may remember: at the commit it becomes a [`RouteChange`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "edges go on serving what they remember until they are told"]
+pub struct Touched {
+    /// The thing that changed.
+    pub subject: Subject,
+    /// Hosts that began or ceased to exist with the change.
+    pub hosts: Vec<HostKey>,
+}
+
+impl Touched {
+    /// Names a subject that changed while all hosts stay.
+    pub fn new(subject: impl Into<Subject>) -> Self {
+        Self { subject: subject.into(), hosts: Vec::new() }
+    }
+
+    /// Adds hosts that begin or cease to exist.
+    pub fn with_hosts(mut self, hosts: impl IntoIterator<Item = HostKey>) -> Self {
+        self.hosts.extend(hosts);
+        self
+    }
+}
+
+impl From<Subject> for Touched {
+    fn from(subject: Subject) -> Self {
+        Self::new(subject)
+    }
 }
 
 /// What edges remember things of. Written as its id, whose prefix tells the kind.

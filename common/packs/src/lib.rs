@@ -28,7 +28,7 @@ use domain::{DeploymentId, Timestamp};
 use self::{bucket::Bucket, folder::Folder};
 
 /// Uploads judged and written at once by one process; others wait. Each takes a core or two and some 30 MB.
-const PUBLISHES_AT_ONCE: usize = 4;
+const WRITES_AT_ONCE: usize = 4;
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Packs that [`PackStore::list`] tells of at most: the newest.
@@ -38,7 +38,7 @@ const LISTED_PACKS: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct PackStore {
     place: Place,
-    publishes: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
 }
 
 #[derive(Debug, Clone)]
@@ -47,9 +47,9 @@ enum Place {
     Bucket(Bucket),
 }
 
-/// What a published pack holds.
+/// The contents of a pack that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct WrittenPack {
     /// Regular files in the archive.
     pub files: u32,
     /// Their size together, extracted.
@@ -83,7 +83,7 @@ pub enum StoreError {
 
 /// Why an upload did not become a pack.
 #[derive(Debug, thiserror::Error)]
-pub enum PublishError {
+pub enum WriteError {
     /// The archive's fault.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -104,7 +104,7 @@ impl PackStore {
                 )));
             }
         };
-        Ok(Self { place, publishes: Arc::new(Semaphore::new(PUBLISHES_AT_ONCE)) })
+        Ok(Self { place, writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)) })
     }
 
     /// Reads the manifest of a pack.
@@ -158,40 +158,40 @@ impl PackStore {
     }
 
     /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails.
-    pub async fn publish(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<Published, PublishError> {
-        self.publish_root(id, spooled, Root::Archive, now).await
+    pub async fn write(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<WrittenPack, WriteError> {
+        self.write_root(id, spooled, Root::Archive, now).await
     }
 
     /// The same with what `root` names of a tarball.
-    pub async fn publish_root(
+    pub async fn write_root(
         &self,
         id: &DeploymentId,
         spooled: File,
         root: Root,
         now: Timestamp,
-    ) -> Result<Published, PublishError> {
-        let _permit = self.publishes.acquire().await.map_err(|_| StoreError::Stopping)?;
+    ) -> Result<WrittenPack, WriteError> {
+        let _permit = self.writes.acquire().await.map_err(|_| StoreError::Stopping)?;
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
-                    let (manifest, published) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
+                    let (manifest, written) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
                     incoming.finish(&data, &to_json(&manifest)?)?;
-                    Ok(published)
+                    Ok(written)
                 })
                 .await
             }
             Place::Bucket(bucket) => {
-                let (data, manifest, published) = blocking(move || {
+                let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
-                    let (manifest, published) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
-                    Ok::<_, PublishError>((data, to_json(&manifest)?, published))
+                    let (manifest, written) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
+                    Ok::<_, WriteError>((data, to_json(&manifest)?, written))
                 })
                 .await?;
                 bucket.put(id, data, manifest).await?;
-                Ok(published)
+                Ok(written)
             }
         }
     }

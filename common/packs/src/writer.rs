@@ -22,7 +22,7 @@ use domain::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    ArchiveError, FileEntry, Manifest, PublishError, Published, Span, StoreError,
+    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     appender::Appender,
     archive::{Archive, Root},
     compress::{self, Compressor},
@@ -45,7 +45,7 @@ pub(super) fn write_pack(
     data: &File,
     scratch: &Path,
     now: Timestamp,
-) -> Result<(Manifest, Published), PublishError> {
+) -> Result<(Manifest, WrittenPack), WriteError> {
     let archive = Archive::open(upload, root)?;
     let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
     let given_up = AtomicBool::new(false);
@@ -68,7 +68,7 @@ pub(super) fn write_pack(
             .collect();
         // When the workers failed, so did the reading, and theirs is the reason.
         let compressed: Vec<Compressed> = match read {
-            Err(PublishError::Archive(refused)) => return Err(refused.into()),
+            Err(WriteError::Archive(refused)) => return Err(refused.into()),
             _ => compressed.into_iter().collect::<io::Result<_>>().map_err(StoreError::Io)?,
         };
         let mut contents = read?;
@@ -85,7 +85,7 @@ struct Contents<'d> {
     files: Vec<(String, usize)>,
     headers: Vec<u8>,
     redirects: Vec<u8>,
-    published: Published,
+    written: WrittenPack,
 }
 
 /// A distinct content.
@@ -109,7 +109,7 @@ struct Compressed {
     variants: Vec<(usize, Encoding, Span)>,
 }
 
-fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, PublishError> {
+fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
     let mut contents = Contents {
         data: Appender::new(data),
         bodies: Vec::new(),
@@ -117,7 +117,7 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
         files: Vec::new(),
         headers: Vec::new(),
         redirects: Vec::new(),
-        published: Published { files: 0, bytes: 0, warnings: Vec::new() },
+        written: WrittenPack { files: 0, bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Some(path) = archive.next_file()? {
@@ -137,12 +137,12 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
         }
     }
     drop(queue); // the workers end when they have emptied it
-    contents.published.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
-    contents.published.bytes = archive.bytes();
+    contents.written.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
+    contents.written.bytes = archive.bytes();
     Ok(contents)
 }
 
-fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8], name: &str) -> Result<Vec<u8>, PublishError> {
+fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8], name: &str) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     loop {
         let read = archive.read(chunk)?;
@@ -158,7 +158,7 @@ fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8], name: &str) -> Resu
 
 impl Contents<'_> {
     /// Streams the archive's current file into the data file, unless its content is there already.
-    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<usize, PublishError> {
+    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<usize, WriteError> {
         let mut hash = Sha256::new();
         let mut utf8 = Utf8Check::default();
         loop {
@@ -199,12 +199,12 @@ impl Contents<'_> {
         Ok(())
     }
 
-    fn into_pack(self, now: Timestamp) -> (Manifest, Published) {
-        let mut published = self.published;
+    fn into_pack(self, now: Timestamp) -> (Manifest, WrittenPack) {
+        let mut written = self.written;
         let (headers, warnings) = rules::headers::compile(&self.headers);
-        published.warnings.extend(warnings);
+        written.warnings.extend(warnings);
         let (redirects, warnings) = rules::redirects::compile(&self.redirects);
-        published.warnings.extend(warnings);
+        written.warnings.extend(warnings);
         let files: BTreeMap<String, FileEntry> = self
             .files
             .into_iter()
@@ -220,7 +220,7 @@ impl Contents<'_> {
                 (path, entry)
             })
             .collect();
-        (Manifest { version: Manifest::VERSION, created_at: now.unix_seconds(), files, headers, redirects }, published)
+        (Manifest { version: Manifest::VERSION, created_at: now.unix_seconds(), files, headers, redirects }, written)
     }
 }
 

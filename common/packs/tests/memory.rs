@@ -47,7 +47,7 @@ fn a_large_upload_takes_little_memory() {
     let spooled = spool();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let before = memory("VmHWM:");
-    let published = runtime.block_on(store.publish(&DeploymentId::new(now), spooled, now)).expect("published");
+    let published = runtime.block_on(store.write(&DeploymentId::new(now), spooled, now)).expect("published");
     assert_eq!(published.bytes, 96 * MB as u64);
     let growth = memory("VmHWM:") - before;
     assert!(growth < GROWTH, "publishing took {} MB", growth / MB);

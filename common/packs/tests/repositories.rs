@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use corpus::{Case, Expect, Tarball};
 use domain::{Clock, DeploymentId, limits::MB};
-use packs::{PackStore, PublishError, Root};
+use packs::{PackStore, Root, WriteError};
 
 const TOP: &str = "octo-site-6dcb09b/";
 
@@ -19,14 +19,14 @@ fn store() -> (tempfile::TempDir, PackStore) {
 }
 
 /// The paths that are published of `directory`, or why none are.
-async fn publish(archive: &[u8], directory: &str) -> Result<Vec<String>, PublishError> {
+async fn publish(archive: &[u8], directory: &str) -> Result<Vec<String>, WriteError> {
     let (_folder, store) = store();
     let mut spooled = tempfile::tempfile().expect("a file");
     spooled.write_all(archive).expect("written");
     let now = Clock::system().now();
     let id = DeploymentId::new(now);
     let root = Root::Repository(directory.parse().expect("a directory"));
-    let published = store.publish_root(&id, spooled, root, now).await?;
+    let published = store.write_root(&id, spooled, root, now).await?;
     let files: Vec<String> = store.manifest(&id).await.expect("a manifest").files.into_keys().collect();
     assert_eq!(published.files as usize, files.len());
     Ok(files)

@@ -1,9 +1,5 @@
-//! `/projects/:name/deployments`: listing, showing, activating and deleting them. Publishing is in [`upload`], and
-//! what it shares with shares in [`receive`].
+//! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`].
 
-pub(crate) mod publish;
-pub mod receive;
-pub(crate) mod record;
 pub mod upload;
 
 use api::{
@@ -12,7 +8,7 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     deployments::{ActivateError, DeleteError},
     projects::{Deploy, Edit, Project},
 };
@@ -20,7 +16,7 @@ use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::Depl
 use serde::Deserialize;
 
 use crate::{
-    api::projects::url,
+    addresses,
     app::App,
     auth::{Caller, CliUser, ProjectAccess},
     error::{ApiError, Code},
@@ -92,13 +88,12 @@ pub async fn activate(
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let entry = Entry::of_project(caller.actor(), Action::DeploymentActivate, &project);
-    let mut tx = app.db.begin().await?;
-    audit::record(&mut tx, &entry.with("deployment", id.as_str()), now).await?;
-    let change = db::deployments::activate(&mut tx, &project, &id, now).await?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Activated { ok: true, active_deployment_id: id })))
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let touched = db::deployments::activate(&mut change, &project, &id, now).await?;
+    change.audit(Entry::of_project(Action::DeploymentActivate, &project).with("deployment", id.as_str()));
+    change.touch(touched);
+    Ok((change.commit().await?, Json(Activated { ok: true, active_deployment_id: id })))
 }
 
 /// Deletes a deployment that is not live, with its files.
@@ -123,20 +118,23 @@ pub async fn delete(
     ProjectAccess(project): ProjectAccess<Edit>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let entry = Entry::of_project(caller.actor(), Action::DeploymentDelete, &project);
-    let mut tx = app.db.begin().await?;
-    audit::record(&mut tx, &entry.with("deployment", id.as_str()), now).await?;
-    let change = db::deployments::delete(&mut tx, &project, &id, now).await?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let touched = db::deployments::delete(&mut change, &project, &id, now).await?;
+    change.audit(Entry::of_project(Action::DeploymentDelete, &project).with("deployment", id.as_str()));
+    change.touch(touched);
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// A deployment as the API shows it.
+/// Makes the view of a deployment.
 pub fn view(addresses: &Addresses, project: &Project, row: db::deployments::Deployment) -> Deployment {
     let own_address = project.share_name.is_none();
     Deployment {
-        url: if own_address { addresses.deployment_url(&row.id, &project.name) } else { url(addresses, project) },
+        url: if own_address {
+            addresses.deployment_url(&row.id, &project.name)
+        } else {
+            addresses::of_project(addresses, project)
+        },
         active: row.status == DeploymentStatus::Live,
         id: row.id,
         status: row.status,

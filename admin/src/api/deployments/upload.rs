@@ -1,6 +1,4 @@
-//! `POST /projects/:name/deployments`: record → receive → pack → go live → every edge has it.
-
-use std::fs::File;
+//! `POST /projects/:name/deployments`: record → receive → write the pack → promote → every edge has it.
 
 use api::deployments::Uploaded;
 use axum::{
@@ -10,24 +8,24 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use db::{
-    deployments::{self, UploadError},
+    deployments,
     projects::{Deploy, Permit},
 };
 use domain::DeploymentId;
 use packs::Root;
 
-use super::{
-    publish::{self, GoLiveError, Work},
-    receive::{self, OriginHeaders, Turn},
-    record::{Ending, Upload},
-};
 use crate::{
-    api::projects::url,
+    addresses,
     app::App,
     auth::{Caller, ProjectAccess},
-    error::{ApiError, Code},
+    error::ApiError,
     extract::Json,
     middleware::idempotency::Idempotency,
+    publishing::{
+        go_live::{GoLiveError, Publication, go_live},
+        receive::{self, OriginHeaders, Received, UploadSlot},
+        record::{Ending, UploadRecord},
+    },
 };
 
 /// Publishes a folder as a project's live deployment.
@@ -54,48 +52,42 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let turn = Turn::wait(&app, &headers).await?;
+    let slot = UploadSlot::wait(&app.bounds, &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let mut db = app.db.acquire().await?;
     deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await?;
     drop(db);
-    let upload = Upload::new(&app, id, Ending::Fail("The client left before it had sent all."));
-    let spooled = match turn.receive(&app, body).await {
-        Ok(spooled) => spooled,
-        Err(error) => return Err(upload.fail(error).await),
+    let record = UploadRecord::new(&app, id, Ending::Fail("The client left before it had sent all."));
+    let received = match slot.receive(body, &app.spool_folder()).await {
+        Ok(received) => received,
+        Err(error) => return Err(record.fail(error).await),
     };
-    let upload = upload.received();
-    let publish = async move |file| publish(upload, &caller, &project, file).await;
-    spooled.publish(&app, idempotency, publish).await
+    let sha256 = received.sha256;
+    let publishing = publish(record.received(), caller, project, received);
+    idempotency.run(&app, sha256, app.in_background(publishing)).await
 }
 
-async fn publish(upload: Upload, caller: &Caller, project: &Permit<Deploy>, file: File) -> Result<Response, ApiError> {
-    let upload = upload.started();
-    let (app, id) = (upload.app().clone(), upload.id().clone());
-    let work = Work { actor: caller.actor(), project, file, root: Root::Archive, push: None };
-    let live = match publish::go_live(&app, &id, work).await {
-        Ok(live) => upload.ended(live),
-        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(upload.ended(error.into())),
-        Err(error) => return Err(upload.fail(error.into()).await),
+async fn publish(
+    record: UploadRecord,
+    caller: Caller,
+    project: Permit<Deploy>,
+    received: Received,
+) -> Result<Response, ApiError> {
+    let record = record.started();
+    let (app, id) = (record.app().clone(), record.id().clone());
+    let Received { file, slot: _slot, .. } = received;
+    let publication = Publication { actor: caller.actor(), project: &project, file, root: Root::Archive, push: None };
+    let live = match go_live(&app, &id, publication).await {
+        Ok(live) => record.ended(live),
+        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => return Err(record.ended(error.into())),
+        Err(error) => return Err(record.fail(error.into()).await),
     };
-    let propagation = app.edges.apply(live.change).await;
     let answer = Uploaded {
-        url: url(&app.addresses, project),
+        url: addresses::of_project(&app.addresses, &project),
         deployment_id: id,
         expires_at: project.expires_at,
         warnings: live.warnings,
     };
-    Ok((StatusCode::CREATED, propagation, Json(answer)).into_response())
-}
-
-impl From<UploadError> for ApiError {
-    fn from(error: UploadError) -> Self {
-        match error {
-            UploadError::Gone => {
-                Self::new(Code::NotFound, "The project or this deployment was deleted while it was being uploaded.")
-            }
-            UploadError::Db(error) => error.into(),
-        }
-    }
+    Ok((StatusCode::CREATED, live.propagation, Json(answer)).into_response())
 }

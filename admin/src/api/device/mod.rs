@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::ApiError;
 
-/// Our device code: 32 random bytes in base64url. Only its SHA-256 is stored.
+/// A device code of ours: 32 random bytes in base64url. Only its SHA-256 is stored.
 struct DeviceCode(String);
 
 impl DeviceCode {
@@ -35,7 +35,7 @@ impl DeviceCode {
     }
 }
 
-/// The code host's device code, out of its sealed row.
+/// Reads the code host's device code from its opened seal.
 fn opened(plain: Vec<u8>) -> Result<SecretString, ApiError> {
     String::from_utf8(plain).map(Into::into).map_err(ApiError::internal)
 }

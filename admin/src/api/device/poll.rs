@@ -20,16 +20,16 @@ use secrets::Purpose;
 use super::{DeviceCode, opened, whole_seconds};
 use crate::{
     app::App,
-    codehost::{self, Answer, SignedIn},
+    codehost::{self, FlowState, SignedIn},
     error::{ApiError, Code},
     extract::Json,
 };
 
-/// What `slow_down` adds to the interval (RFC 8628, section 3.5).
+/// The time that `slow_down` adds to the interval (RFC 8628, section 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
-/// A client's clock and the network may shorten an interval by this much.
+/// The time by which a poll may come early: a client's clock and the network may shorten an interval.
 const INTERVAL_SLACK: Duration = Duration::from_millis(500);
-/// What tokens from here are called in the list of tokens.
+/// The label of tokens that a device flow makes.
 const LABEL: &str = "svc login";
 
 /// Asks whether the person has answered a device flow.
@@ -63,21 +63,21 @@ pub async fn poll(
         Judgement::TooFast => return Err(slow_down(&app, &hash, &grant, None).await?),
         Judgement::Approved(user) => redeem(&app, &hash, Redeemer::Known(user)).await?,
         Judgement::Ask => match ask(&app, &hash, &grant).await? {
-            Answer::Pending => return Err(pending()),
-            Answer::SlowDown(interval) => return Err(slow_down(&app, &hash, &grant, interval).await?),
-            Answer::Expired => return Err(expired()),
-            Answer::Denied => {
+            FlowState::Pending => return Err(pending()),
+            FlowState::SlowDown(interval) => return Err(slow_down(&app, &hash, &grant, interval).await?),
+            FlowState::Expired => return Err(expired()),
+            FlowState::Denied => {
                 device_grants::deny(&app.db, &hash).await?;
                 return Err(denied());
             }
-            Answer::Authorized(person) => redeem(&app, &hash, Redeemer::FromCodeHost(person)).await?,
+            FlowState::Authorized(person) => redeem(&app, &hash, Redeemer::FromCodeHost(person)).await?,
         },
     };
     let token = DeviceToken { token: token.expose().to_owned() };
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(token)))
 }
 
-/// What a flow's row says by itself.
+/// The outcome of a poll as far as the flow's row decides it.
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     Expired,
@@ -94,7 +94,7 @@ fn judge(grant: &Grant, now: Timestamp) -> Judgement {
     match (grant.state, &grant.user_id) {
         (GrantState::Used, _) | (GrantState::Approved, None) => Judgement::Expired,
         (GrantState::Denied, _) => Judgement::Denied,
-        // A person's answer is worth more than the client's manners.
+        // An answer is delivered even to a client that polls too fast.
         (GrantState::Approved, Some(user)) => Judgement::Approved(user.clone()),
         (GrantState::Pending, _) => {
             let interval = Duration::from_secs(u64::try_from(grant.interval_seconds).unwrap_or(0));
@@ -104,8 +104,8 @@ fn judge(grant: &Grant, now: Timestamp) -> Judgement {
     }
 }
 
-async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<Answer, ApiError> {
-    let Some(sealed) = &grant.sealed_device_code else { return Ok(Answer::Pending) };
+async fn ask(app: &App, hash: &[u8; 32], grant: &Grant) -> Result<FlowState, ApiError> {
+    let Some(sealed) = &grant.sealed_device_code else { return Ok(FlowState::Pending) };
     let plain = app.master_key.open(Purpose::CodeHost, hash, sealed).map_err(ApiError::internal)?;
     Ok(app.code_host.ask(&opened(plain)?).await?)
 }
@@ -115,7 +115,7 @@ enum Redeemer {
     FromCodeHost(SignedIn),
 }
 
-/// Uses the code up for a token: one transaction, so that there is never one without the other.
+/// Exchanges the code for a token, in one transaction, so that neither happens without the other.
 async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenSecret, ApiError> {
     let now = app.clock.now();
     let mut tx = app.db.begin().await?;

@@ -13,7 +13,7 @@ use secrets::Purpose;
 use super::{DeviceCode, whole_seconds};
 use crate::{app::App, error::ApiError, extract::Json};
 
-/// User codes to try before giving up: of 20^8, one in use comes up about never.
+/// User codes that are tried before giving up. Collisions are rare: there are 20^8.
 const USER_CODE_TRIES: usize = 3;
 
 /// Starts a device flow, which ends with a `cli` token.

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::headers;
 use crate::{
-    api::deployments::receive::UPLOAD_ERRORS,
     auth::AUTHENTICATION_ERRORS,
     error::{Code, PossibleError},
     extract::{BODY_ERRORS, PATH_ERRORS, QUERY_ERRORS},
     middleware::{idempotency::IDEMPOTENCY_ERRORS, rate_limit::RATE_LIMIT_ERRORS},
+    publishing::receive::UPLOAD_ERRORS,
 };
 
 /// Where an attribute lists the errors of its own handler: an object of codes and the conditions for them.

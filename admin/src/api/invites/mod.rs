@@ -1,23 +1,18 @@
-//! `/invites/:token`: what the holder of an invite's link may do. Sending and revoking them is in [`sent`].
+//! `/invites/:token`: looking at an invite and accepting it, for whoever holds its link. Sending and revoking invites is
+//! in [`sent`], joining itself in [`crate::joining`].
 
 pub mod sent;
 
 use api::{invites::InvitePreview, orgs::Org};
 use axum::{extract::State, http::header, response::IntoResponse};
-use db::{
-    audit::{self, Entry},
-    invites::{self, AcceptError},
-    route_changes,
-};
-use domain::{audit::Action, opaque::OpaqueSecret};
 
 use crate::{
     api::orgs,
     app::App,
     auth::CliUser,
-    edges::Propagation,
-    error::{ApiError, Code},
+    error::ApiError,
     extract::{Json, Path},
+    joining::{Joined, join, no_invite, preview},
 };
 
 /// Previews an invite for the holder of its link.
@@ -32,7 +27,7 @@ use crate::{
     }))),
 )]
 pub async fn show(State(app): State<App>, Path(token): Path<String>) -> Result<impl IntoResponse, ApiError> {
-    let preview = preview(&app, &token).await?.ok_or(AcceptError::NotFound)?;
+    let preview = preview(&app, &token).await?.ok_or_else(no_invite)?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(preview)))
 }
 
@@ -56,52 +51,6 @@ pub async fn accept(
     caller: CliUser,
     Path(token): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (org, propagation) = join(&app, &caller, &token).await?;
-    Ok((propagation, Json(org)))
-}
-
-/// The pending invite behind a link's token.
-pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, ApiError> {
-    let Some(secret) = OpaqueSecret::parse(token) else { return Ok(None) };
-    let preview = invites::preview(&app.db, &secret.hash(), app.clock.now()).await?;
-    Ok(preview.map(|preview| InvitePreview {
-        org: preview.org,
-        display_name: preview.display_name,
-        role: preview.role,
-        invited_by: preview.invited_by,
-        expires_at: preview.expires_at,
-    }))
-}
-
-/// Accepts the invite behind a link's token for `caller`.
-pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Org, Option<Propagation>), ApiError> {
-    let secret = OpaqueSecret::parse(token).ok_or(AcceptError::NotFound)?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let joined = invites::accept(&mut tx, &secret.hash(), &caller.user.id, now).await?;
-    let view = orgs::view(&joined.org, joined.role);
-    let Some(invite) = joined.invite else { return Ok((view, None)) };
-    let entry = Entry::of_org(caller.actor(), Action::InviteAccept, &joined.org.id, &joined.org.name)
-        .with("invite", invite.as_str())
-        .with("role", joined.role.as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    let change = route_changes::record(&mut tx, &joined.org.id, &[], now).await?;
-    tx.commit().await?;
-    Ok((view, Some(app.edges.apply(change).await)))
-}
-
-impl From<AcceptError> for ApiError {
-    fn from(error: AcceptError) -> Self {
-        match error {
-            AcceptError::NotFound => Self::new(
-                Code::NotFound,
-                "There is no such invite: it was accepted or revoked, or has expired. Ask for a new one.",
-            ),
-            AcceptError::Full => Self::new(
-                Code::PlanLimitReached,
-                "The organization has as many members as it may have; ask its admins to make room.",
-            ),
-            AcceptError::Db(error) => error.into(),
-        }
-    }
+    let (Joined { org, role, .. }, propagation) = join(&app, &caller, &token).await?;
+    Ok((propagation, Json(orgs::view(&org, role))))
 }

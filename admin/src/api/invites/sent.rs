@@ -6,7 +6,7 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     invites::{self, CreateError},
     orgs::{self, Admin, Locked},
 };
@@ -14,13 +14,13 @@ use domain::{InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
 use serde::Deserialize;
 
 use crate::{
+    addresses::paths,
     app::App,
     auth::{CliUser, OrgAccess},
-    console::paths,
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
     mail::invite::Invitation,
-    middleware::rate_limit::Bucket,
+    rates::Bucket,
 };
 
 /// The invite that a path names.
@@ -68,18 +68,18 @@ pub async fn create(
     Json(body): Json<CreateInvite>,
 ) -> Result<(StatusCode, Json<CreatedInvite>), ApiError> {
     let secret = OpaqueSecret::generate();
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    let invite = invites::create(&mut tx, &org, &caller.user, &body.email, body.role, &secret.hash(), now).await?;
-    let entry = Entry::of_org(caller.actor(), Action::InviteCreate, &org.id, &org.name)
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    let invite = invites::create(&mut change, &org, &caller.user, &body.email, body.role, &secret.hash(), now).await?;
+    let entry = Entry::of_org(Action::InviteCreate, &org.id, &org.name)
         .with("invite", invite.id.as_str())
         .with("email", invite.email.as_str())
         .with("role", Role::from(invite.role).as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    change.audit(entry);
+    change.commit().await?;
     let invite_url = format!("{}{}/{}", app.console.origin(), paths::INVITES, secret.expose());
-    // After the commit, so that no mail leads to an invite that never was, and no lock waits for a mail server.
+    // After the commit, so that no mail leads to an invite that was rolled back, and no lock waits for a mail server.
     let email_sent = send(&app, &org, &invite, &invite_url).await;
     Ok((StatusCode::CREATED, Json(CreatedInvite { invite: view(invite), invite_url, email_sent })))
 }
@@ -102,20 +102,21 @@ pub async fn revoke(
     OrgAccess(org): OrgAccess<Admin>,
     Path(Named { id }): Path<Named>,
 ) -> Result<Json<Done>, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    let revoked = invites::revoke(&mut tx, &org, &id, now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    let revoked = invites::revoke(&mut change, &org, &id, now).await?;
     let email = revoked.ok_or_else(|| ApiError::not_found("invite"))?;
-    let entry = Entry::of_org(caller.actor(), Action::InviteRevoke, &org.id, &org.name)
+    let entry = Entry::of_org(Action::InviteRevoke, &org.id, &org.name)
         .with("invite", id.as_str())
         .with("email", email.as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    change.audit(entry);
+    change.commit().await?;
     Ok(Json(Done::OK))
 }
 
-/// Sends the invitation; whether a mail server took it. An org that sends too much of it has to share links by hand.
+/// Sends the invitation by mail, and returns whether a mail server accepted it. An org that has sent too many shares
+/// links by hand.
 async fn send(app: &App, org: &Locked<Admin>, invite: &invites::Invite, url: &str) -> bool {
     if app.rate_limits.count(Bucket::InviteMail, org.id.as_str()).await.check().is_err() {
         return false;

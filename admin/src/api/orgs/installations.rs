@@ -6,7 +6,7 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     installations::{self, ShareError, UnshareError},
     orgs::Member,
 };
@@ -71,15 +71,15 @@ pub async fn share(
     Json(body): Json<ShareInstallation>,
 ) -> Result<(StatusCode, Json<Installation>), ApiError> {
     let seen = vcs::find_own(&app, &caller.user.id, body.installation_id).await?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let is_new = installations::share(&mut tx, &org, &seen, now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let is_new = installations::share(&mut change, &org, &seen, now).await?;
     if is_new {
-        let entry = Entry::of_org(caller.actor(), Action::InstallationShare, &org.id, &org.name);
+        let entry = Entry::of_org(Action::InstallationShare, &org.id, &org.name);
         let entry = entry.with("installation", seen.id).with("account", &*seen.account);
-        audit::record(&mut tx, &entry, now).await?;
+        change.audit(entry);
     }
-    tx.commit().await?;
+    change.commit().await?;
     let shared = installations::shared_with_org(&app.db, &org).await?;
     let shared = shared.into_iter().find(|shared| shared.id == seen.id);
     let shared = shared.ok_or_else(|| ApiError::not_found("installation"))?;
@@ -107,15 +107,14 @@ pub async fn unshare(
     OrgAccess(org): OrgAccess<Member>,
     Path(Named { id }): Path<Named>,
 ) -> Result<Json<Done>, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let unlinked = installations::unshare(&mut tx, &org, id).await?;
-    let entry = Entry::of_org(caller.actor(), Action::InstallationUnshare, &org.id, &org.name);
-    audit::record(&mut tx, &entry.with("installation", id), now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let unlinked = installations::unshare(&mut change, &org, id).await?;
+    let entry = Entry::of_org(Action::InstallationUnshare, &org.id, &org.name);
+    change.audit(entry.with("installation", id));
     for link in &unlinked {
-        audit::record(&mut tx, &link.entry(caller.actor()), now).await?;
+        change.audit(link.entry());
     }
-    tx.commit().await?;
+    change.commit().await?;
     Ok(Json(Done::OK))
 }
 

@@ -7,18 +7,18 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     org_members::{self, ChangeError, MemberRow},
     orgs::{self, Member, Owner},
-    route_changes,
 };
-use domain::{audit::Action, role::Role};
+use domain::{audit::Action, changes::Subject, role::Role};
 use serde::Deserialize;
 
 use super::view_member;
 use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
+    edges::Propagation,
     error::{ApiError, Code},
     extract::{Json, Path},
 };
@@ -51,23 +51,23 @@ pub async fn set_role(
     Path(Named { login }): Path<Named>,
     Json(body): Json<SetRole>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    let member = org_members::find(&mut *tx, &org, &login).await?.ok_or_else(|| ApiError::not_found("member"))?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    let member = org_members::find(&mut *change, &org, &login).await?.ok_or_else(|| ApiError::not_found("member"))?;
     if member.role == body.role {
-        return Ok((None, Json(view_member(member))));
+        return Ok((Propagation::NONE, Json(view_member(member))));
     }
-    org_members::set_role(&mut tx, &org, &member, body.role, now).await?;
-    let entry = Entry::of_org(caller.actor(), Action::MemberRole, &org.id, &org.name)
+    org_members::set_role(&mut change, &org, &member, body.role, now).await?;
+    let entry = Entry::of_org(Action::MemberRole, &org.id, &org.name)
         .with("login", &*member.login)
         .with("from", member.role.as_str())
         .with("to", body.role.as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
-    tx.commit().await?;
+    change.audit(entry);
+    change.touch(Subject::Org(org.id.clone()));
+    let propagation = change.commit().await?;
     let member = MemberRow { role: body.role, ..member };
-    Ok((Some(app.edges.apply(change).await), Json(view_member(member))))
+    Ok((propagation, Json(view_member(member))))
 }
 
 /// Removes a member from an organization, or leaves it.
@@ -94,10 +94,10 @@ pub async fn remove(
     OrgAccess(org): OrgAccess<Member>,
     Path(Named { login }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    let member = org_members::find(&mut *tx, &org, &login).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    let member = org_members::find(&mut *change, &org, &login).await?;
     let (member, action) = match member {
         Some(member) if member.user == *org.user() => (member, Action::MemberLeave),
         Some(member) if org.role().may_remove(member.role) => (member, Action::MemberRemove),
@@ -110,14 +110,12 @@ pub async fn remove(
             return Err(ApiError::new(Code::Forbidden, reason));
         }
     };
-    org_members::remove(&mut tx, &org, &member, now).await?;
-    let entry = Entry::of_org(caller.actor(), action, &org.id, &org.name)
-        .with("login", &*member.login)
-        .with("role", member.role.as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    org_members::remove(&mut change, &org, &member, now).await?;
+    let entry =
+        Entry::of_org(action, &org.id, &org.name).with("login", &*member.login).with("role", member.role.as_str());
+    change.audit(entry);
+    change.touch(Subject::Org(org.id.clone()));
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
 impl From<ChangeError> for ApiError {

@@ -11,12 +11,11 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     org_members,
     orgs::{self, Admin, CreateError, DeleteError, Member, Owner},
-    route_changes,
 };
-use domain::{OrgId, OrgName, audit::Action, orgs::DisplayName, role::Role};
+use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
 
 use crate::{
     app::App,
@@ -53,11 +52,11 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
     // Personal plans come with billing; until then everybody is on the cheapest.
     let most = app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.orgs);
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::create(&mut tx, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
-    audit::record(&mut tx, &Entry::of_org(caller.actor(), Action::OrgCreate, &org.id, &org.name), now).await?;
-    tx.commit().await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
+    change.audit(Entry::of_org(Action::OrgCreate, &org.id, &org.name));
+    change.commit().await?;
     Ok((StatusCode::CREATED, Json(view(&org, Role::Owner))))
 }
 
@@ -89,14 +88,13 @@ pub async fn rename(
     OrgAccess(org): OrgAccess<Admin>,
     Json(body): Json<RenameOrg>,
 ) -> Result<Json<Org>, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    orgs::rename(&mut tx, &org, body.display_name.as_ref()).await?;
-    let entry = Entry::of_org(caller.actor(), Action::OrgUpdate, &org.id, &org.name)
+    let mut change = app.change(caller.actor()).await?;
+    let org = orgs::lock(&mut change, org).await?;
+    orgs::rename(&mut change, &org, body.display_name.as_ref()).await?;
+    let entry = Entry::of_org(Action::OrgUpdate, &org.id, &org.name)
         .with("display_name", body.display_name.as_ref().map(DisplayName::as_str));
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    change.audit(entry);
+    change.commit().await?;
     let renamed = db::orgs::Org { display_name: body.display_name, ..db::orgs::Org::clone(&org) };
     Ok(Json(view(&renamed, org.role())))
 }
@@ -120,18 +118,16 @@ pub async fn delete(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    orgs::delete(&mut tx, &org).await?;
-    let entry = Entry::of_org(caller.actor(), Action::OrgDelete, &org.id, &org.name);
-    audit::record(&mut tx, &entry, now).await?;
-    let change = route_changes::record(&mut tx, &org.id, &[], now).await?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    let mut change = app.change(caller.actor()).await?;
+    let org = orgs::lock(&mut change, org).await?;
+    orgs::delete(&mut change, &org).await?;
+    let entry = Entry::of_org(Action::OrgDelete, &org.id, &org.name);
+    change.audit(entry);
+    change.touch(Subject::Org(org.id.clone()));
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
-/// An organization as one of its members sees it.
+/// Makes the view of an organization for one of its members.
 pub fn view(org: &db::orgs::Org, role: Role) -> Org {
     Org {
         name: org.name.clone(),
@@ -142,7 +138,7 @@ pub fn view(org: &db::orgs::Org, role: Role) -> Org {
     }
 }
 
-/// Where an icon is served, forever the same.
+/// The path of a version of an icon.
 fn icon_url(name: &OrgName, version: &str) -> String {
     format!("/orgs/{name}/icon?v={version}")
 }

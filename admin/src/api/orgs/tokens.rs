@@ -6,24 +6,21 @@ use api::{
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     org_tokens::{self, CreateError, NewToken},
     orgs::{self, Admin},
-    route_changes,
 };
 use domain::{
     TokenId,
     audit::Action,
-    changes::RouteChange,
     token::{TokenKind, TokenSecret},
 };
 use serde::Deserialize;
 
 use crate::{
-    api::tokens::checked_label,
+    api::tokens::{checked_label, touch},
     app::App,
     auth::{CliUser, OrgAccess},
-    edges::Propagation,
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
 };
@@ -80,23 +77,18 @@ pub async fn create(
         OrgTokenKind::Deploy => TokenKind::Deploy,
     };
     let secret = TokenSecret::generate();
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
     let new = NewToken { kind, label, secret: &secret.hash() };
-    let token = org_tokens::create(&mut tx, &org, &caller.user, new, now).await?;
-    let entry = Entry::of_org(caller.actor(), Action::TokenCreate, &org.id, &org.name)
+    let token = org_tokens::create(&mut change, &org, &caller.user, new, now).await?;
+    let entry = Entry::of_org(Action::TokenCreate, &org.id, &org.name)
         .with("token", token.id.as_str())
         .with("kind", kind.as_str())
         .with("label", label);
-    audit::record(&mut tx, &entry, now).await?;
-    // Edges remember the tokens of the gateway alone.
-    let change = match kind {
-        TokenKind::Ai => Some(route_changes::record(&mut tx, &token.id, &[], now).await?),
-        TokenKind::Cli | TokenKind::Deploy => None,
-    };
-    tx.commit().await?;
-    let propagation = tell(&app, change).await;
+    change.audit(entry);
+    touch(&mut change, kind, &token.id);
+    let propagation = change.commit().await?;
     let created = CreatedOrgToken { record: view(token), token: secret.expose().to_owned() };
     Ok((StatusCode::CREATED, propagation, Json(created)))
 }
@@ -119,29 +111,16 @@ pub async fn revoke(
     OrgAccess(org): OrgAccess<Admin>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    let revoked = org_tokens::revoke(&mut tx, &org, &id, now).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    let revoked = org_tokens::revoke(&mut change, &org, &id, now).await?;
     let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
-    let entry = Entry::of_org(caller.actor(), Action::TokenRevoke, &org.id, &org.name)
-        .with("token", id.as_str())
-        .with("kind", kind.as_str());
-    audit::record(&mut tx, &entry, now).await?;
-    let change = match kind {
-        TokenKind::Ai => Some(route_changes::record(&mut tx, &id, &[], now).await?),
-        TokenKind::Cli | TokenKind::Deploy => None,
-    };
-    tx.commit().await?;
-    Ok((tell(&app, change).await, Json(Done::OK)))
-}
-
-/// Tells the edges of a change, if there is one that they must know of.
-async fn tell(app: &App, change: Option<RouteChange>) -> Option<Propagation> {
-    match change {
-        Some(change) => Some(app.edges.apply(change).await),
-        None => None,
-    }
+    let entry =
+        Entry::of_org(Action::TokenRevoke, &org.id, &org.name).with("token", id.as_str()).with("kind", kind.as_str());
+    change.audit(entry);
+    touch(&mut change, kind, &id);
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
 fn view(token: db::org_tokens::OrgToken) -> OrgToken {

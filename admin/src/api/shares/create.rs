@@ -1,7 +1,4 @@
-//! `POST /shares`: receive → pack → one transaction makes the project, its deployment and its address. Before that
-//! there is no row, and a failure leaves nothing.
-
-use std::{fs::File, time::Duration};
+//! `POST /shares`: receive → write the pack → one change makes the share ([`crate::publishing::share`]).
 
 use api::deployments::Uploaded;
 use axum::{
@@ -10,34 +7,28 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use db::{
-    deployments::{Content, Origin},
-    shares::{self, CreateError, NewShare},
-};
 use domain::{
-    DeploymentId, ShareName, Timestamp,
     access::SitePassword,
-    changes::RouteChange,
     limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
 };
 use http::HeaderName;
-use packs::Published;
 use serde::Deserialize;
 
 use crate::{
-    api::deployments::receive::{self, OriginHeaders, Turn},
     app::App,
     auth::CliUser,
     error::ApiError,
     extract::{Json, Query},
     middleware::idempotency::Idempotency,
+    publishing::{
+        receive::{self, OriginHeaders, Received, UploadSlot},
+        share::{self, PublishedShare, ShareOrder},
+    },
 };
 
 const SHARE_PASSWORD: HeaderName = HeaderName::from_static("x-svc-share-password");
-/// Three words are one of many millions: so many collisions in a row mean something else is wrong.
-const NAME_ATTEMPTS: usize = 10;
 
-/// The query that says how long a share lives.
+/// The query parameter that bounds the share's life.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Lifetime {
@@ -79,67 +70,25 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
-    let spooled = Turn::wait(&app, &headers).await?.receive(&app, body).await?;
+    let slot = UploadSlot::wait(&app.bounds, &headers).await?;
+    let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
-    let wanted = Wanted { caller, origin, days, password };
-    let publisher = app.clone();
-    spooled.publish(&app, idempotency, async move |file| publish(&publisher, wanted, file).await).await
+    let sha256 = received.sha256;
+    let publishing = publish(app.clone(), ShareOrder { caller, origin, days, password }, received);
+    idempotency.run(&app, sha256, app.in_background(publishing)).await
 }
 
-/// A share as it was asked for.
-struct Wanted {
-    caller: CliUser,
-    origin: Origin,
-    days: u32,
-    password: Option<SitePassword>,
-}
-
-async fn publish(app: &App, mut wanted: Wanted, spooled: File) -> Result<Response, ApiError> {
-    let password_hash = match wanted.password.take() {
-        Some(password) => Some(app.bounds.hash(password).await?),
-        None => None,
-    };
-    let deployment = DeploymentId::new(app.clock.now());
-    let published = app.store.publish(&deployment, spooled, app.clock.now()).await?;
-    let lifetime = Duration::from_hours(24) * wanted.days;
-    let expires_at = app.clock.now() + lifetime;
-    // When this fails the pack stays, because the commit may have succeeded: if it has not, it is found as an orphan.
-    let (name, change) = make(app, &wanted, &deployment, &published, password_hash.as_deref(), expires_at).await?;
-    let propagation = app.edges.apply(change).await;
+async fn publish(app: App, order: ShareOrder, received: Received) -> Result<Response, ApiError> {
+    let Received { file, slot: _slot, .. } = received;
+    let PublishedShare { name, deployment, expires_at, warnings, propagation } =
+        share::publish(&app, order, file).await?;
     let answer = Uploaded {
         deployment_id: deployment,
         url: app.addresses.share_url(&name),
         expires_at: Some(expires_at),
-        warnings: published.warnings,
+        warnings,
     };
     Ok((StatusCode::CREATED, propagation, Json(answer)).into_response())
-}
-
-/// Makes the rows, under a name that is free.
-async fn make(
-    app: &App,
-    wanted: &Wanted,
-    deployment: &DeploymentId,
-    published: &Published,
-    password_hash: Option<&str>,
-    expires_at: Timestamp,
-) -> Result<(ShareName, RouteChange), ApiError> {
-    let content = Content { files: published.files, bytes: published.bytes };
-    for _ in 0..NAME_ATTEMPTS {
-        let name = ShareName::random();
-        let (user, actor, origin) = (&wanted.caller.user.id, wanted.caller.actor(), &wanted.origin);
-        let new = NewShare { user, actor, name: &name, deployment, origin, content, password_hash, expires_at };
-        let mut tx = app.db.begin().await?;
-        match shares::create(&mut tx, new, app.clock.now()).await {
-            Ok(change) => {
-                tx.commit().await?;
-                return Ok((name, change));
-            }
-            Err(CreateError::NameTaken) => {}
-            Err(CreateError::Db(error)) => return Err(error.into()),
-        }
-    }
-    Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))
 }
 
 fn days(ttl: Option<&str>) -> Result<u32, ApiError> {

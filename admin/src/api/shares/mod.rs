@@ -8,7 +8,7 @@ use api::{
 };
 use axum::{extract::State, response::IntoResponse};
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     projects::{self, Administer, Party, Permit},
     shares,
 };
@@ -64,7 +64,6 @@ pub async fn delete(
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
     let no_share = || ApiError::not_found("share");
-    let now = app.clock.now();
     let user = caller.user.id.clone();
     let project = match name.parse() {
         Ok(words) => shares::project_of(&app.db, &user, &words).await?,
@@ -72,10 +71,11 @@ pub async fn delete(
     };
     let project = project.ok_or_else(no_share)?;
     let owner = Party::User(user);
-    let project: Permit<Administer> = projects::permit(&app.db, &owner, &project, now).await?;
-    let mut tx = app.db.begin().await?;
-    audit::record(&mut tx, &Entry::of_project(caller.actor(), Action::ShareDelete, &project), now).await?;
-    let change = projects::delete(&mut tx, &project, now).await?.ok_or_else(no_share)?;
-    tx.commit().await?;
-    Ok((app.edges.apply(change).await, Json(Done::OK)))
+    let project: Permit<Administer> = projects::permit(&app.db, &owner, &project, app.clock.now()).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let deleted = projects::delete(&mut change, &project, now).await?;
+    change.touch(deleted.ok_or_else(no_share)?);
+    change.audit(Entry::of_project(Action::ShareDelete, &project));
+    Ok((change.commit().await?, Json(Done::OK)))
 }

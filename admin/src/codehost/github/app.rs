@@ -1,7 +1,8 @@
-//! Our app speaking for itself: a JWT signed with its private key (RS256) gets an installation access token, which reads
-//! one repository for an hour. Nobody has to be signed in for that.
+//! Tokens of our own app: a JWT signed with its private key (RS256) gets an installation access token, which reads one
+//! repository for an hour without a person being signed in.
 //!
-//! Tokens are kept in memory until shortly before they end. Many who want the same one at once ask once.
+//! Tokens are cached in memory until shortly before they expire. Concurrent callers for the same token share one
+//! request.
 
 use std::{
     path::Path,
@@ -34,60 +35,60 @@ use crate::codehost::{Account, AppToken};
 
 const CREATE: &str = "POST /app/installations/{installation_id}/access_tokens";
 const PERMISSION: &str = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
-/// GitHub's advice for clocks that differ: a JWT was made so long ago.
+/// How far a JWT's `iat` lies in the past: GitHub's advice for clocks that differ.
 const BACKDATED: Duration = Duration::from_mins(1);
-/// GitHub takes 10 minutes; one less for clocks that differ.
+/// Lifetime of a JWT. GitHub accepts 10 minutes; one less allows for clocks that differ.
 const JWT_LIFETIME: Duration = Duration::from_mins(9);
-/// Clocks that differ by more are worth a second try, with GitHub's own time.
+/// Difference between the clocks from which a second try uses GitHub's time.
 const CLOCK_SKEW: Duration = Duration::from_secs(30);
-/// What GitHub gives a token. One that claims more is not believed.
+/// Longest lifetime of a token. A token that claims more is cached for this long.
 const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
-/// A token is not handed out when it ends so soon: fetching an archive must come to its end.
+/// Remaining lifetime below which a token is not handed out: fetching an archive takes up to so long.
 const EARLY: Duration = Duration::from_mins(6);
-/// Tokens that are remembered: one for each linked repository that was pushed to in the last hour.
+/// Most tokens in the cache: one for each linked repository that was pushed to in the last hour.
 const TOKENS: u64 = 10_000;
-/// GitHub's servers do not all know a new token at once; a refusal within this time says nothing about it.
+/// How long some of GitHub's servers may not know a new token: a refusal within this time says nothing about it.
 const REPLICATION: Duration = Duration::from_secs(30);
-/// Private keys are smaller.
+/// Largest file that is read as a private key.
 const KEY_BYTES: u64 = 64 * 1024;
 
-/// The app, with its key.
-pub(super) struct App {
+/// The app with its key and its cached tokens.
+pub(super) struct GithubApp {
     issuer: String,
     key: Arc<dyn SigningKey>,
     clock: Clock,
-    tokens: Cache<Wanted, Kept>,
+    tokens: Cache<TokenKey, CachedToken>,
 }
 
-/// Which installation is to read which repository.
-type Wanted = (i64, i64);
+/// The installation and the repository that a token reads.
+type TokenKey = (i64, i64);
 
 #[derive(Clone)]
-struct Kept {
+struct CachedToken {
     token: AppToken,
     made: Instant,
     lasts: Duration,
 }
 
-struct UntilItEnds;
+struct TokenExpiry;
 
-impl Expiry<Wanted, Kept> for UntilItEnds {
-    fn expire_after_create(&self, _: &Wanted, kept: &Kept, _: Instant) -> Option<Duration> {
+impl Expiry<TokenKey, CachedToken> for TokenExpiry {
+    fn expire_after_create(&self, _: &TokenKey, kept: &CachedToken, _: Instant) -> Option<Duration> {
         Some(kept.lasts.saturating_sub(EARLY))
     }
 }
 
 #[derive(Deserialize)]
-struct Created {
+struct TokenAnswer {
     token: String,
     #[serde(with = "time::serde::rfc3339")]
     expires_at: OffsetDateTime,
     #[serde(default)]
-    repositories: Vec<Reached>,
+    repositories: Vec<ReachedRepo>,
 }
 
 #[derive(Deserialize)]
-struct Reached {
+struct ReachedRepo {
     id: i64,
     full_name: String,
 }
@@ -103,8 +104,8 @@ struct Person {
     id: u64,
 }
 
-impl App {
-    /// The app `issuer` with the key in `file`: PEM, as GitHub gives it (PKCS#1), or PKCS#8.
+impl GithubApp {
+    /// Loads the key of the app `issuer` from `file`: PEM, as GitHub gives it (PKCS#1), or PKCS#8.
     pub(super) fn load(issuer: &str, file: &Path, clock: Clock) -> anyhow::Result<Self> {
         let shown = file.display();
         let read = || -> anyhow::Result<Vec<u8>> {
@@ -118,11 +119,11 @@ impl App {
         let key = any_supported_type(&der).ok().filter(|key| key.choose_scheme(&[RS256]).is_some());
         let key =
             key.with_context(|| format!("code_host.private_key_file: {shown} holds no RSA key of 2048 bits or more"))?;
-        let tokens = Cache::builder().max_capacity(TOKENS).expire_after(UntilItEnds).build();
+        let tokens = Cache::builder().max_capacity(TOKENS).expire_after(TokenExpiry).build();
         Ok(Self { issuer: issuer.to_owned(), key, clock, tokens })
     }
 
-    /// What says that we are the app, for ten minutes.
+    /// Makes a JWT that identifies us as the app.
     fn jwt(&self, now: Timestamp) -> Result<SecretString, CodeHostError> {
         let head = json!({ "alg": "RS256", "typ": "JWT" });
         let claims = json!({
@@ -143,7 +144,7 @@ impl App {
 const RS256: SignatureScheme = SignatureScheme::RSA_PKCS1_SHA256;
 
 impl Github {
-    /// A token that reads one repository through an installation; none when the app has no key.
+    /// Gets a token that reads one repository through an installation. None when the app has no key.
     pub(super) async fn app_token_for(
         &self,
         installation: i64,
@@ -152,12 +153,12 @@ impl Github {
         let Some(app) = &self.app else { return Ok(None) };
         let making = self.create_token(app, installation, repo_id);
         let kept = app.tokens.try_get_with((installation, repo_id), making).await;
-        // Whoever waited for another's attempt shares its error.
-        let kept = kept.map_err(|error| Arc::try_unwrap(error).unwrap_or_else(|shared| shared.again()))?;
+        // Callers that waited for another's attempt share its error.
+        let kept = kept.map_err(|error| Arc::try_unwrap(error).unwrap_or_else(|shared| shared.copy()))?;
         Ok(Some(kept.token))
     }
 
-    /// The token was refused: it is made anew when it is not so young that GitHub may not know it everywhere yet.
+    /// Drops a refused token, unless it is so young that some of GitHub's servers may not know it yet.
     pub(super) async fn drop_refused_app_token(&self, installation: i64, repo_id: i64) {
         let Some(app) = &self.app else { return };
         let wanted = (installation, repo_id);
@@ -166,14 +167,14 @@ impl Github {
         }
     }
 
-    /// The next token is made anew.
+    /// Drops a token, so that the next one is made anew.
     pub(super) async fn drop_app_token(&self, installation: i64, repo_id: i64) {
         if let Some(app) = &self.app {
             app.tokens.invalidate(&(installation, repo_id)).await;
         }
     }
 
-    /// Whether that account may read the repository; asked with the app's token, which *Metadata* suffices for.
+    /// Whether that account may read the repository. The app's token needs the permission *Metadata* only.
     pub(super) async fn permits(
         &self,
         token: &SecretString,
@@ -184,7 +185,7 @@ impl Github {
         let segments = ["repos", owner, name, "collaborators", &account.login, "permission"];
         let url = self.api_url(PERMISSION, &segments)?;
         match self.fetch::<Permission>(PERMISSION, url, token).await {
-            // By the account's id: a login that was given up may be somebody else's by now.
+            // By the account's id: a login that was given up may belong to another account by now.
             Ok(Permission { permission, user: Some(user) }) => {
                 Ok(permission != "none" && user.id.to_string() == account.vcs_id)
             }
@@ -193,7 +194,12 @@ impl Github {
         }
     }
 
-    async fn create_token(&self, app: &App, installation: i64, repo_id: i64) -> Result<Kept, CodeHostError> {
+    async fn create_token(
+        &self,
+        app: &GithubApp,
+        installation: i64,
+        repo_id: i64,
+    ) -> Result<CachedToken, CodeHostError> {
         let mut now = app.clock.now();
         let mut response = self.ask_for_token(&app.jwt(now)?, installation, repo_id).await?;
         if response.status() == StatusCode::UNAUTHORIZED
@@ -206,13 +212,13 @@ impl Github {
         }
         let answered = date(response.headers()).unwrap_or(now);
         let response = succeeded(response)?;
-        let Created { token, expires_at, repositories } = call::json(CREATE, response).await?;
+        let TokenAnswer { token, expires_at, repositories } = call::json(CREATE, response).await?;
         let odd = |what: &str| CodeHostError::Answer { call: CREATE, reason: format!("an odd {what}") };
-        // Narrowed to one repository, the answer names that one, by its name of today.
+        // A token that is narrowed to one repository comes with that repository's present name.
         let reached = repositories.into_iter().find(|repo| repo.id == repo_id).ok_or_else(|| odd("repository"))?;
         let repo = reached.full_name.parse().map_err(|_| odd("full_name"))?;
         let lasts = Timestamp::from(expires_at).since(answered).min(TOKEN_LIFETIME);
-        Ok(Kept { token: AppToken { token: token.into(), repo }, made: Instant::now(), lasts })
+        Ok(CachedToken { token: AppToken { token: token.into(), repo }, made: Instant::now(), lasts })
     }
 
     async fn ask_for_token(
@@ -228,10 +234,10 @@ impl Github {
     }
 }
 
-/// What the answers to this call mean is its own.
+/// Maps the answers to this call, whose statuses have meanings of their own.
 fn succeeded(response: Response) -> Result<Response, CodeHostError> {
     match response.status() {
-        // The key is not this app's, or the app is gone: nothing that whoever pushed can mend.
+        // The key is not this app's, or the app is gone: nothing that the pusher can mend.
         StatusCode::UNAUTHORIZED => Err(CodeHostError::AppRefused),
         StatusCode::FORBIDDEN if !call::is_rate_limit(response.status(), response.headers()) => {
             Err(CodeHostError::Suspended)
@@ -241,7 +247,7 @@ fn succeeded(response: Response) -> Result<Response, CodeHostError> {
     }
 }
 
-/// GitHub's time.
+/// GitHub's time, in the answer's `Date`.
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()?;
     Some(OffsetDateTime::from(date).into())
@@ -260,12 +266,12 @@ mod tests {
     const ED25519: &str = "-----BEGIN PRIVATE KEY-----\n\
         MC4CAQAwBQYDK2VwBCIEICtx1dczKxwcvvof/m+x9p8wUwDauXjq5zE0sDHyd27F\n-----END PRIVATE KEY-----\n";
 
-    fn load(text: &str) -> anyhow::Result<App> {
+    fn load(text: &str) -> anyhow::Result<GithubApp> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("app.pem");
         std::fs::write(&file, text)?;
         let now = Timestamp::from_unix_millis(1_700_000_000_000);
-        App::load("123", &file, Clock::from_fn(move || now))
+        GithubApp::load("123", &file, Clock::from_fn(move || now))
     }
 
     #[test]
@@ -286,7 +292,7 @@ mod tests {
             let error = format!("{:#}", load(text).err().unwrap());
             assert!(error.contains("code_host.private_key_file") && error.contains("app.pem"), "{error}");
         }
-        let missing = App::load("123", &PathBuf::from("/nowhere/app.pem"), Clock::system());
+        let missing = GithubApp::load("123", &PathBuf::from("/nowhere/app.pem"), Clock::system());
         assert!(format!("{:#}", missing.err().unwrap()).contains("/nowhere/app.pem"));
     }
 

@@ -1,5 +1,5 @@
-//! One call: bounded in time and in what is read, redirected only to where GitHub itself is, and failing with an error
-//! that holds no secret.
+//! One call of GitHub: bounded in time and size, redirected only within GitHub, and failing with an error that holds no
+//! secret.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use serde::de::DeserializeOwned;
 use super::{CodeHostError, Github};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a whole call, answer included.
+/// Longest time for a whole call, its answer included.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Larger answers are not read.
+/// Largest answer that is read.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// Redirects of one call: renamed repositories are moved once, archives lie one further.
+/// Most redirects of one call: a renamed repository takes one, its archive another.
 const REDIRECTS: usize = 3;
-/// How long we leave GitHub alone when it does not say.
+/// Pause after a rate limit when GitHub names none.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_mins(1);
-/// And at most.
+/// Longest pause after a rate limit.
 const RATE_LIMIT_LONGEST: Duration = Duration::from_hours(1);
 const API_VERSION: &str = "2022-11-28";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
-/// The client of every call. Follows no redirect by itself: a redirect may lead anywhere, a token must not.
+/// Makes the HTTP client. It follows no redirect by itself: a redirect may lead anywhere, a token must not.
 pub(super) fn client() -> anyhow::Result<Client> {
     Client::builder()
         .user_agent(USER_AGENT)
@@ -38,7 +38,7 @@ pub(super) fn client() -> anyhow::Result<Client> {
 }
 
 impl Github {
-    /// The address of a path of the REST API.
+    /// Makes the URL of a path of the REST API.
     pub(super) fn api_url(&self, call: &'static str, segments: &[&str]) -> Result<Url, CodeHostError> {
         let unusable = || CodeHostError::Answer { call, reason: "code_host.api_url cannot carry a path".to_owned() };
         let mut url: Url = self.api.parse().map_err(|_| unusable())?;
@@ -46,7 +46,7 @@ impl Github {
         Ok(url)
     }
 
-    /// A call of the REST API in the name of `token`. A token goes nowhere but to the API.
+    /// Prepares a GET of the REST API. The token is added only when the URL is the API's.
     pub(super) fn api_get(&self, url: Url, token: &SecretString) -> RequestBuilder {
         let is_api = self.is_api(&url);
         let request = self
@@ -58,7 +58,7 @@ impl Github {
         if is_api { request.bearer_auth(token.expose_secret()) } else { request }
     }
 
-    /// A call of the REST API that changes something there. Whose it is, the caller says.
+    /// Prepares a POST to the REST API, to which the caller adds a credential.
     pub(super) fn api_post(&self, url: Url) -> RequestBuilder {
         self.client
             .post(url)
@@ -67,7 +67,7 @@ impl Github {
             .header("X-GitHub-Api-Version", API_VERSION)
     }
 
-    /// A call of the web's OAuth endpoints, which answer forms unless JSON is asked for.
+    /// Prepares a POST to the web's OAuth endpoints, which answer with forms unless JSON is asked for.
     pub(super) fn web_post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
         self.client
             .post(format!("{}{path}", self.web))
@@ -76,7 +76,7 @@ impl Github {
             .form(form)
     }
 
-    /// Calls the REST API and follows its redirects, which must stay at GitHub. The answer is a success.
+    /// Calls the REST API and follows redirects within GitHub. The returned answer is a success.
     pub(super) async fn follow(
         &self,
         call: &'static str,
@@ -100,7 +100,7 @@ impl Github {
         Err(CodeHostError::Answer { call, reason: "too many redirects".to_owned() })
     }
 
-    /// Reads a JSON answer of the REST API.
+    /// Calls the REST API, and reads the answer's JSON.
     pub(super) async fn fetch<T: DeserializeOwned>(
         &self,
         call: &'static str,
@@ -110,7 +110,7 @@ impl Github {
         json(call, self.follow(call, url, token, CALL_TIMEOUT).await?).await
     }
 
-    /// The same, with the address of the next page of a list.
+    /// Calls the REST API for a page of a list, and returns it with the URL of the next page.
     pub(super) async fn fetch_page<T: DeserializeOwned>(
         &self,
         call: &'static str,
@@ -132,7 +132,7 @@ impl Github {
         self.api.parse().is_ok_and(|api: Url| api.origin() == url.origin())
     }
 
-    /// Whether GitHub itself is there: the API, the web, or the host of its archives.
+    /// Whether the URL is GitHub's: the API, the web, or the host of its archives.
     pub(super) fn is_own(&self, url: &Url) -> bool {
         let Ok(web) = self.web.parse::<Url>() else { return false };
         let is_archives = match (web.host_str(), url.host_str()) {
@@ -145,9 +145,9 @@ impl Github {
     }
 }
 
-/// Sends, and reads a bounded JSON answer. OAuth endpoints also answer errors with 400 and a JSON body.
+/// Sends a request, and reads the answer's JSON. OAuth endpoints also answer errors with 400 and a JSON body.
 pub(super) async fn read<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, CodeHostError> {
-    // Without the URL: an error is logged, and must not carry more than it needs to.
+    // Without the URL, which may hold a secret: the error is logged.
     let response = request.send().await.map_err(reqwest::Error::without_url)?;
     json(call, succeeded(call, response, |status| status == StatusCode::BAD_REQUEST)?).await
 }
@@ -187,20 +187,20 @@ pub(super) async fn json<T: DeserializeOwned>(call: &'static str, mut response: 
     })
 }
 
-/// GitHub limits with 429, and with 403 when its headers say so.
+/// Whether an answer is a rate limit: 429, or 403 with headers that say so.
 pub(super) fn is_rate_limit(status: StatusCode, headers: &HeaderMap) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         || headers.contains_key(header::RETRY_AFTER)
         || headers.get(RATE_REMAINING).is_some_and(|left| left == "0")
 }
 
-/// `Retry-After`, if it is there. `x-ratelimit-reset` would need GitHub's clock to agree with ours.
+/// The pause of `Retry-After`. `x-ratelimit-reset` would need GitHub's clock to agree with ours.
 fn rate_limit_pause(headers: &HeaderMap) -> Duration {
     let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(RATE_LIMIT_PAUSE, Duration::from_secs).min(RATE_LIMIT_LONGEST)
 }
 
-/// The address in `Link: <…>; rel="next"`.
+/// Reads the URL in `Link: <…>; rel="next"`.
 fn next_page(headers: &HeaderMap) -> Option<&str> {
     let links = headers.get(header::LINK)?.to_str().ok()?;
     links.split(',').find_map(|link| {

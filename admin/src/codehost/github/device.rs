@@ -5,9 +5,9 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{Answer, Begun, CodeHostError, Github, call::read, oauth};
+use super::{CodeHostError, DeviceFlow, FlowState, Github, call::read, oauth};
 
-/// A GitHub App ignores these; an OAuth app needs them.
+/// Scopes that an OAuth app needs, and a GitHub App ignores.
 pub(super) const SCOPES: &str = "read:user user:email";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -22,16 +22,16 @@ struct FlowAnswer {
     interval: u64,
 }
 
-/// RFC 8628, section 3.2.
+/// The interval when GitHub names none (RFC 8628, section 3.2).
 fn default_interval() -> u64 {
     5
 }
 
 impl Github {
-    pub(super) async fn begin_device_flow(&self) -> Result<Begun, CodeHostError> {
+    pub(super) async fn begin_device_flow(&self) -> Result<DeviceFlow, CodeHostError> {
         let request = self.web_post("/login/device/code", &[("client_id", &*self.client_id), ("scope", SCOPES)]);
         let code: FlowAnswer = read("POST /login/device/code", request).await?;
-        Ok(Begun {
+        Ok(DeviceFlow {
             device_code: Some(code.device_code.into()),
             user_code: code.user_code,
             verification_uri: code.verification_uri,
@@ -41,7 +41,7 @@ impl Github {
         })
     }
 
-    pub(super) async fn ask_device_flow(&self, device_code: &SecretString) -> Result<Answer, CodeHostError> {
+    pub(super) async fn ask_device_flow(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError> {
         let mut answer = self
             .token(&[
                 ("client_id", &*self.client_id),
@@ -50,14 +50,14 @@ impl Github {
             ])
             .await?;
         if let Some(grant) = answer.grant() {
-            return self.signed_in(grant).await.map(Answer::Authorized);
+            return self.signed_in(grant).await.map(FlowState::Authorized);
         }
         match answer.error.as_deref() {
-            Some("authorization_pending") => Ok(Answer::Pending),
-            Some("slow_down") => Ok(Answer::SlowDown(answer.interval.map(Duration::from_secs))),
-            // A code that GitHub does not know any more has been used or has expired.
-            Some("expired_token" | "token_expired" | "incorrect_device_code") => Ok(Answer::Expired),
-            Some("access_denied") => Ok(Answer::Denied),
+            Some("authorization_pending") => Ok(FlowState::Pending),
+            Some("slow_down") => Ok(FlowState::SlowDown(answer.interval.map(Duration::from_secs))),
+            // A code that GitHub no longer knows has been used or has expired.
+            Some("expired_token" | "token_expired" | "incorrect_device_code") => Ok(FlowState::Expired),
+            Some("access_denied") => Ok(FlowState::Denied),
             other => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {other:?}") }),
         }
     }

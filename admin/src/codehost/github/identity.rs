@@ -1,4 +1,4 @@
-//! Whom a token speaks for.
+//! The person that a token speaks for.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{CodeHostError, Github};
 
-/// GitHub hands an access token out once: asking who it is for is worth a second try.
+/// Attempts to learn a token's owner. GitHub hands the token out once, so a failed call is repeated.
 const IDENTITY_TRIES: u32 = 3;
 const IDENTITY_PAUSE: Duration = Duration::from_millis(300);
 

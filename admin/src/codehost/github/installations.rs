@@ -11,9 +11,9 @@ use crate::codehost::Repository;
 
 const INSTALLATIONS: &str = "GET /user/installations";
 const REACHED: &str = "GET /user/installations/{installation_id}/repositories";
-/// As many as GitHub gives.
+/// Entries per page: as many as GitHub allows.
 const PER_PAGE: &str = "100";
-/// Pages that are read of one list, at most: 2,000 installations, or repositories.
+/// Most pages that are read of one list: 2,000 installations or repositories.
 const PAGES: usize = 20;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct Reached {
 }
 
 impl Account {
-    /// Its picture, if it is one that may be sent to browsers.
+    /// The account's picture, if its address may be sent to browsers.
     pub(super) fn avatar(&self) -> Option<String> {
         self.avatar_url.clone().filter(|url| url.starts_with("https://") && url.parse::<url::Url>().is_ok())
     }

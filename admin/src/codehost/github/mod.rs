@@ -1,7 +1,7 @@
 //! GitHub, by its documented REST wire format; also GitHub Enterprise Server, and anything else that speaks it.
 //!
-//! [`app`] is our app speaking for itself; [`call`] sends and reads within bounds; [`oauth`] is what every way of signing in ends with; each flow and each noun
-//! has a file of its own.
+//! [`app`] makes tokens of our own app, [`call`] sends and reads within bounds, [`oauth`] is the last call of each
+//! sign-in flow; each flow and each noun has a file of its own.
 
 mod app;
 mod call;
@@ -19,21 +19,22 @@ use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{Answer, Begun, CodeHost, CodeHostError, Repositories, SignedIn, WebSignIn};
+use self::app::GithubApp;
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, Repositories, SignedIn, WebSignIn};
 
-/// GitHub.
+/// GitHub as a code host.
 pub struct Github {
     client: Client,
     client_id: String,
     client_secret: SecretString,
     web: String,
     api: String,
-    /// Our app itself, if it has a key.
-    app: Option<app::App>,
+    /// Our app, if it has a key.
+    app: Option<GithubApp>,
 }
 
 impl Github {
-    /// The configured application at the configured GitHub.
+    /// Makes the configured application at the configured GitHub.
     pub fn new(host: &config::CodeHost, clock: Clock) -> anyhow::Result<Self> {
         anyhow::ensure!(!host.client_id.is_empty(), "code_host.client_id must name your GitHub App (or OAuth app)");
         if host.client_secret.is_empty() {
@@ -41,7 +42,7 @@ impl Github {
         }
         let app = match &host.private_key_file {
             None => None,
-            Some(file) => Some(app::App::load(host.app_id.as_deref().unwrap_or(&host.client_id), file, clock)?),
+            Some(file) => Some(GithubApp::load(host.app_id.as_deref().unwrap_or(&host.client_id), file, clock)?),
         };
         let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         Ok(Self {
@@ -57,11 +58,11 @@ impl Github {
 
 #[async_trait]
 impl CodeHost for Github {
-    async fn begin(&self) -> Result<Begun, CodeHostError> {
+    async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
         self.begin_device_flow().await
     }
 
-    async fn ask(&self, device_code: &SecretString) -> Result<Answer, CodeHostError> {
+    async fn ask(&self, device_code: &SecretString) -> Result<FlowState, CodeHostError> {
         self.ask_device_flow(device_code).await
     }
 

@@ -1,4 +1,4 @@
-//! What every flow ends with: `POST /login/oauth/access_token`, and who the token it gives speaks for.
+//! The last call of each sign-in flow, `POST /login/oauth/access_token`, and the person that its token speaks for.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::codehost::{SignedIn, UserGrant};
 const PATH: &str = "/login/oauth/access_token";
 pub(super) const CALL: &str = "POST /login/oauth/access_token";
 
-/// GitHub answers 200 either way; which fields are there makes the difference.
+/// The answer, which has status 200 in any case: its fields tell success from failure.
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     access_token: Option<String>,
@@ -19,14 +19,14 @@ pub(super) struct TokenAnswer {
     refresh_token: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
     refresh_token_expires_in: Option<u64>,
-    /// Why there is no token.
+    /// The reason why there is no token.
     pub(super) error: Option<String>,
-    /// With `slow_down`.
+    /// The new interval, with `slow_down`.
     pub(super) interval: Option<u64>,
 }
 
 impl TokenAnswer {
-    /// The tokens, if they were granted.
+    /// Takes the tokens, if they were granted.
     pub(super) fn grant(&mut self) -> Option<UserGrant> {
         let token = self.access_token.take()?;
         Some(UserGrant {
@@ -44,13 +44,13 @@ impl Github {
         read(CALL, self.web_post(PATH, form)).await
     }
 
-    /// Whom the tokens speak for.
+    /// Finds the person that the tokens speak for.
     pub(super) async fn signed_in(&self, grant: UserGrant) -> Result<SignedIn, CodeHostError> {
         Ok(SignedIn { identity: self.identity(&grant.token).await?, grant: Some(grant) })
     }
 }
 
-/// GitHub's documentation shows these numbers both as numbers and as text.
+/// Reads seconds, which GitHub's documentation shows both as numbers and as text.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

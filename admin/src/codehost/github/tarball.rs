@@ -12,9 +12,9 @@ use tokio::{io::AsyncWriteExt as _, time::timeout};
 use super::{CodeHostError, Github};
 
 const TARBALL: &str = "GET /repos/{owner}/{repo}/tarball/{ref}";
-/// For the whole of it, redirects included.
+/// Longest time for a whole download, redirects included.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// Longest pause within it.
+/// Longest pause within a download.
 const STALL: Duration = Duration::from_secs(20);
 /// Bytes gathered before they are written to the spool.
 const WRITE_BUFFER: usize = 256 * 1024;

@@ -7,7 +7,7 @@ use super::{CodeHostError, Github, device::SCOPES, oauth};
 use crate::codehost::{SignedIn, WebSignIn};
 
 impl Github {
-    /// Where the person answers.
+    /// Makes the address at which the person answers.
     pub(super) fn web_flow(&self, leaving: &WebSignIn<'_>) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query
@@ -23,7 +23,7 @@ impl Github {
         format!("{}/login/oauth/authorize?{}", self.web, query.finish())
     }
 
-    /// Whom a code speaks for; none when GitHub does not take it.
+    /// Finds the person that a code speaks for. None when GitHub does not accept the code.
     pub(super) async fn redeem_web_flow(
         &self,
         code: &SecretString,
@@ -43,7 +43,7 @@ impl Github {
             return self.signed_in(grant).await.map(Some);
         }
         match answer.error.as_deref() {
-            // Used, expired, or made up.
+            // The code was used, has expired, or was made up.
             Some("bad_verification_code") => Ok(None),
             other => Err(CodeHostError::Answer { call: oauth::CALL, reason: format!("error {other:?}") }),
         }

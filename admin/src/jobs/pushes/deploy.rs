@@ -1,5 +1,5 @@
-//! What becomes of a push. What the branch points at *now* is deployed, so that neither an order of arrival nor a replay
-//! can bring an older commit over a newer one.
+//! Deploys a push. The commit that the branch points at *now* is deployed, so that neither an order of arrival nor a
+//! replay can bring an older commit over a newer one.
 
 use std::{fs::File, time::Duration};
 
@@ -12,44 +12,41 @@ use domain::{
     DeploymentId,
     repo::{CommitSha, RepoName},
 };
-use packs::{PublishError, Root};
+use packs::{Root, WriteError};
 use secrecy::SecretString;
 
 use crate::{
-    api::deployments::{
-        publish::{self, GoLiveError, Work},
-        record::{Ending, Upload},
-    },
     app::App,
-    codehost::{
-        Account, AppToken, CodeHostError, Repositories,
-        grants::{self, AccessError},
+    codehost::{Account, AppToken, CodeHostError, Repositories, grants::AccessError},
+    publishing::{
+        go_live::{GoLiveError, Publication, go_live},
+        record::{Ending, UploadRecord},
     },
 };
 
-/// The branch may point elsewhere than the push said because the code host's answer is old, or because the next push's
-/// webhook is on its way: so often it is asked again before it is believed.
+/// Attempts before the code host's answer about a branch is believed when it differs from the push: the answer may be
+/// old, or the next push's webhook on its way.
 const SETTLING_TRIES: i32 = 3;
 const SETTLING_PAUSE: Duration = Duration::from_secs(1);
 
-/// Attempts in which a token of our app may be refused before people's are tried.
+/// Attempts in which our app's token may be refused before people's tokens are tried.
 const REFUSALS: i32 = 3;
 
-/// What became of a push.
+/// The outcome of working on a push.
 pub(super) enum Outcome {
-    /// It is live, or a failed deployment: noted already.
+    /// It is live or a failed deployment, which is recorded already.
     Done,
-    /// It asks for nothing: the branch is gone, or was deployed as it is.
+    /// There is nothing to deploy: the branch is gone, or was deployed as it is.
     Nothing,
-    /// A newer one has come.
+    /// A newer push has come.
     Overtaken,
-    /// The program stops.
+    /// The program is stopping.
     Stopped,
-    /// The code host does not agree yet about what was pushed.
+    /// The code host does not show the pushed commit yet.
     Settling(Duration),
     /// It cannot be deployed, for this reason.
     Failed(String),
-    /// It may be possible later.
+    /// It may be possible to deploy it later.
     Retry { error: String, after: Option<Duration> },
 }
 
@@ -77,8 +74,8 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
     publish(app, claim, &target, &sha, file).await
 }
 
-/// Finds out what is to be deployed, and fetches it: as our app where it has a key, else in the name of the first person
-/// who can.
+/// Finds the commit to deploy, and fetches it: as our app where it has a key, else in the name of the first person who
+/// can.
 async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, File), Outcome> {
     let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
     if let Some(fetched) = fetch_as_app(app, host, claim, target).await? {
@@ -94,8 +91,8 @@ async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, 
     Err(Outcome::Failed(refused.unwrap_or_else(|| sign_in_again(target))))
 }
 
-/// With a token of our app. None when it has no key, or cannot see that a person of the link may read the repository
-/// still: an installation reaches more than each of those who may use it.
+/// Fetches with our app's token. None when the app has no key, or cannot see that a person of the link may still read
+/// the repository: an installation reaches more than each of those who may use it.
 async fn fetch_as_app(
     app: &App,
     host: &dyn Repositories,
@@ -113,18 +110,18 @@ async fn fetch_as_app(
     };
     match reading.await {
         Ok(fetched) => Ok(fetched),
-        Err(Stop::Outcome(outcome)) => Err(outcome),
-        Err(Stop::Host(error)) if error.is_refusal() => {
+        Err(FetchError::Outcome(outcome)) => Err(outcome),
+        Err(FetchError::Host(error)) if error.is_refusal() => {
             host.refuse_app_token(target.installation, target.repo_id).await;
-            // A new token is not known everywhere at once. One that stays refused may not do this; a person may.
+            // Some servers may not know a new token yet. When it stays refused, a person's token may work.
             if claim.attempts < REFUSALS { Err(Outcome::retry(error)) } else { Ok(None) }
         }
-        Err(Stop::Host(error)) => Err(judge(error, target)),
+        Err(FetchError::Host(error)) => Err(judge(error, target)),
     }
 }
 
-/// A token of our app, with what the repository is called now. The name of a token that was kept may be another
-/// repository's by now, one that everybody may read even: so the id is looked at every time.
+/// Gets our app's token with the repository's present name. The name that came with a cached token may be another
+/// repository's by now, even a public one's, so the id is compared every time.
 async fn reach_as_app(host: &dyn Repositories, target: &Target) -> Result<Option<AppToken>, CodeHostError> {
     let (installation, repo_id) = (target.installation, target.repo_id);
     for is_kept in [true, false] {
@@ -156,13 +153,13 @@ async fn may_any_read(
     Ok(false)
 }
 
-/// Why reading came to its end early.
-enum Stop {
+/// A reason for which fetching ended early.
+enum FetchError {
     Host(CodeHostError),
     Outcome(Outcome),
 }
 
-impl From<CodeHostError> for Stop {
+impl From<CodeHostError> for FetchError {
     fn from(error: CodeHostError) -> Self {
         Self::Host(error)
     }
@@ -176,39 +173,39 @@ async fn fetch_as(
     target: &Target,
 ) -> Result<(CommitSha, File), Outcome> {
     let judge = |error| judge(error, target);
-    let token = match grants::token(app, &reader.user).await {
+    let token = match app.grants.token(&reader.user).await {
         Ok(token) => token,
         Err(AccessError::SignInAgain) => return Err(Outcome::Failed(sign_in_again(target))),
         Err(AccessError::Host(error)) => return Err(judge(error)),
         Err(error) => return Err(Outcome::retry(error)),
     };
-    // By its name there may be another repository by now.
+    // Another repository may have the name by now.
     let repository = host.find(&token, &target.repo).await.map_err(judge)?;
     if repository.id != target.repo_id {
         return Err(Outcome::Failed(unreachable(target)));
     }
     let sha = head(host, &token, &target.repo, claim, target).await.map_err(|stop| match stop {
-        Stop::Host(error) => judge(error),
-        Stop::Outcome(outcome) => outcome,
+        FetchError::Host(error) => judge(error),
+        FetchError::Outcome(outcome) => outcome,
     })?;
     let file = host.tarball(&token, &repository.name, &sha, &app.spool_folder()).await.map_err(judge)?;
     Ok((sha, file))
 }
 
-/// What the branch points at now.
+/// Finds the commit that the branch points at now.
 async fn head(
     host: &dyn Repositories,
     token: &SecretString,
     repo: &RepoName,
     claim: &Claim,
     target: &Target,
-) -> Result<CommitSha, Stop> {
+) -> Result<CommitSha, FetchError> {
     match host.head(token, repo, &target.branch).await? {
         Some(head) if head == claim.sha || claim.attempts >= SETTLING_TRIES => {
-            if target.last_sha.as_ref() == Some(&head) { Err(Stop::Outcome(Outcome::Nothing)) } else { Ok(head) }
+            if target.last_sha.as_ref() == Some(&head) { Err(FetchError::Outcome(Outcome::Nothing)) } else { Ok(head) }
         }
-        None if claim.attempts >= SETTLING_TRIES => Err(Stop::Outcome(Outcome::Nothing)),
-        _ => Err(Stop::Outcome(Outcome::Settling(SETTLING_PAUSE))),
+        None if claim.attempts >= SETTLING_TRIES => Err(FetchError::Outcome(Outcome::Nothing)),
+        _ => Err(FetchError::Outcome(Outcome::Settling(SETTLING_PAUSE))),
     }
 }
 
@@ -218,47 +215,45 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
         Err(UploadError::Gone) => return Outcome::Nothing,
         Err(UploadError::Db(error)) => return Outcome::retry(error),
     };
-    let work = Work {
-        actor: Actor::CodeHost(Some(&claim.pusher)),
+    let publication = Publication {
+        actor: actor(claim),
         project: &target.permit,
         file,
         root: Root::Repository(target.directory.clone()),
         push: Some((claim, sha)),
     };
     let id = upload.id().clone();
-    match publish::go_live(app, &id, work).await {
+    match go_live(app, &id, publication).await {
         Ok(live) => {
             upload.ended(());
-            let propagation = app.edges.apply(live.change).await;
+            let propagation = live.propagation;
             tracing::info!(project = %claim.project, %sha, deployment = %id, ?propagation, "a push is live");
             Outcome::Done
         }
-        // Dropping the record's guard discards it.
-        Err(GoLiveError::Publish(PublishError::Archive(error))) => {
-            fail(app, claim, sha, upload, &error.to_string()).await
-        }
-        Err(GoLiveError::Publish(PublishError::Store(error))) => Outcome::retry(error),
+        // Dropping the record's guard deletes the record.
+        Err(GoLiveError::Pack(WriteError::Archive(error))) => fail(app, claim, sha, upload, &error.to_string()).await,
+        Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),
         Err(GoLiveError::Gone | GoLiveError::Overtaken) => Outcome::Overtaken,
     }
 }
 
-async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Result<Upload, UploadError> {
+async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Result<UploadRecord, UploadError> {
     let id = DeploymentId::new(app.clock.now());
     let mut db = app.db.acquire().await?;
     deployments::begin(&mut db, &target.permit, &id, &origin(claim, sha), app.clock.now()).await?;
-    Ok(Upload::new(app, id, Ending::Discard))
+    Ok(UploadRecord::new(app, id, Ending::Discard))
 }
 
-/// The archive is at fault: the deployment is shown as failed, with the reason.
-async fn fail(app: &App, claim: &Claim, sha: &CommitSha, upload: Upload, reason: &str) -> Outcome {
+/// Records a deployment whose archive is at fault as failed, with the reason.
+async fn fail(app: &App, claim: &Claim, sha: &CommitSha, upload: UploadRecord, reason: &str) -> Outcome {
     let noted = async {
-        let mut tx = app.db.begin().await?;
-        if !repo_deploys::finish(&mut tx, claim, sha).await? {
+        let mut change = app.change(actor(claim)).await?;
+        if !repo_deploys::finish(&mut change, claim, sha).await? {
             return Ok(false);
         }
-        deployments::fail(&mut *tx, upload.id(), reason).await?;
-        tx.commit().await?;
+        deployments::fail(&mut *change, upload.id(), reason).await?;
+        change.commit().await?;
         Ok::<_, sqlx::Error>(true)
     };
     match noted.await {
@@ -268,31 +263,36 @@ async fn fail(app: &App, claim: &Claim, sha: &CommitSha, upload: Upload, reason:
     }
 }
 
-/// Shows a push that came to nothing as a failed deployment, with the reason.
+/// Records a push that could not be deployed as a failed deployment, with the reason.
 pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, reason: &str) -> Result<(), sqlx::Error> {
-    let mut tx = app.db.begin().await?;
-    let Some(target) = repo_deploys::target(&mut tx, &claim.project).await? else {
-        repo_deploys::drop_claim(&mut tx, claim).await?;
-        return tx.commit().await;
+    let mut change = app.change(actor(claim)).await?;
+    let Some(target) = repo_deploys::target(&mut change, &claim.project).await? else {
+        repo_deploys::drop_claim(&mut change, claim).await?;
+        return change.commit().await.map(drop);
     };
-    if !repo_deploys::give_up(&mut tx, claim).await? {
-        drop(tx);
+    if !repo_deploys::give_up(&mut change, claim).await? {
+        drop(change);
         return repo_deploys::give_back(&app.db, claim).await;
     }
-    let (id, now) = (DeploymentId::new(app.clock.now()), app.clock.now());
-    match deployments::begin(&mut tx, &target.permit, &id, &origin(claim, sha), now).await {
-        Ok(()) => deployments::fail(&mut *tx, &id, reason).await?,
+    let now = change.now();
+    let id = DeploymentId::new(now);
+    match deployments::begin(&mut change, &target.permit, &id, &origin(claim, sha), now).await {
+        Ok(()) => deployments::fail(&mut *change, &id, reason).await?,
         Err(UploadError::Gone) => {}
         Err(UploadError::Db(error)) => return Err(error),
     }
-    tx.commit().await
+    change.commit().await.map(drop)
+}
+
+fn actor(claim: &Claim) -> Actor<'_> {
+    Actor::CodeHost(Some(&claim.pusher))
 }
 
 fn origin(claim: &Claim, sha: &CommitSha) -> Origin {
     Origin { cli_version: None, git_sha: Some(sha.to_string()), created_by: Some(claim.pusher.clone()) }
 }
 
-/// What an error of the code host makes of a push.
+/// Maps an error of the code host to the push's outcome.
 fn judge(error: CodeHostError, target: &Target) -> Outcome {
     match error {
         CodeHostError::RateLimited { after } => Outcome::Retry { error: error.to_string(), after: Some(after) },

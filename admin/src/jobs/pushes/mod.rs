@@ -1,5 +1,5 @@
-//! Pushes that wait to be deployed. A turn leases one that is due and works on it in a task of its own; what becomes of a
-//! push is decided in [`deploy`].
+//! Deploys pending pushes. A run leases one that is due and works on it in a task of its own; [`deploy`] decides its
+//! outcome.
 
 mod deploy;
 
@@ -12,12 +12,12 @@ use self::deploy::Outcome;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// For the work on one push: fetching, publishing, and waiting for a turn to publish. After it somebody else may try, and
-/// what this one made cannot go live any more.
+/// Duration of a push's lease: for fetching, publishing, and waiting for a permit to publish. After it another admin
+/// may try, and the work of this one cannot go live any more.
 const LEASE: Duration = Duration::from_mins(12);
-/// Ends before the lease does.
+/// Longest work on one push: it ends before the lease does.
 const WORK_TIMEOUT: Duration = Duration::from_mins(10);
-/// Pauses between attempts: doubled each time.
+/// Pauses between attempts, doubled each time.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_mins(5);
 /// Attempts before the code host is given up on: some 13 minutes, without the time that they take.
 const ATTEMPTS: i32 = 10;
@@ -40,12 +40,12 @@ impl Job for Deploy {
             work(&cx, &claim).await;
             drop(turn);
         });
-        // There may be another: it is looked for at once.
+        // There may be another, which is looked for immediately.
         Ok(Batch::of(1, 1))
     }
 }
 
-/// Works on a push until it has come to something, and gives the lease back.
+/// Works on a push until it has an outcome, records that, and gives the lease back.
 async fn work(app: &App, claim: &Claim) {
     let deploying = tokio::time::timeout(WORK_TIMEOUT, deploy::deploy(app, claim));
     let outcome = match app.stopping.run_until_cancelled(deploying).await {

@@ -19,18 +19,16 @@ use subtle::ConstantTimeEq as _;
 
 use super::{SignInQuery, begin_session, sign_in_path};
 use crate::{
+    addresses::{OwnPath, paths, with_back},
     app::App,
     auth::cookies::{self, SIGN_IN},
     codehost::{self, CodeHostError, WebSignIn},
-    console::{OwnPath, paths, with_back},
     error::{ApiError, Code},
     extract::Query,
     html::{self, Link, Message},
-    middleware::{
-        client::ClientAddress,
-        rate_limit::{self, Bucket},
-    },
+    middleware::client::ClientAddress,
     pages::PageError,
+    rates::{self, Bucket},
 };
 
 /// The page that leads to the code host.
@@ -61,7 +59,7 @@ pub(in crate::pages) async fn begin(
     headers: HeaderMap,
     Query(query): Query<SignInQuery>,
 ) -> Result<Response, PageError> {
-    app.rate_limits.count(Bucket::SignIn, &rate_limit::subject(client)).await.check()?;
+    app.rate_limits.count(Bucket::SignIn, &rates::client(client)).await.check()?;
     let back = OwnPath::parse(&query.return_to);
     let (state, verifier) = (OpaqueSecret::generate(), OpaqueSecret::generate());
     let request = WebSignIn {

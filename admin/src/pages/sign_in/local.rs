@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use super::{begin_session, gated_origin};
 use crate::{
+    addresses::{OwnPath, paths},
     app::App,
     auth::{
         operator::{self, Guess},
         session,
     },
     codehost::{self, SignedIn, local},
-    console::{OwnPath, paths},
     error::ApiError,
     extract::read_body,
     html,

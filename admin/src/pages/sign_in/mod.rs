@@ -18,9 +18,9 @@ use sqlx::PgConnection;
 
 use super::PageError;
 use crate::{
+    addresses::{OwnPath, paths, with_back},
     app::App,
     auth::{WebUser, session},
-    console::{OwnPath, paths, with_back},
     extract::Query,
     html,
 };

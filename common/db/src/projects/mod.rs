@@ -9,10 +9,10 @@ pub use self::permit::{Administer, AtLeast, Deploy, Edit, Level, Party, Permit, 
 
 use domain::{
     DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
-    addresses::HostKey, changes::RouteChange, names::NewProjectName,
+    addresses::HostKey, changes::Touched, names::NewProjectName,
 };
 
-use super::{domains, orgs::Membership, pack_removals, repo_links, route_changes};
+use super::{domains, orgs::Membership, pack_removals, repo_links};
 
 /// A project's row, with its org's name.
 #[derive(Debug, Clone)]
@@ -161,8 +161,7 @@ pub async fn set_access(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Edit>>,
     access: NewAccess,
-    now: Timestamp,
-) -> Result<(AccessMode, RouteChange), SetAccessError> {
+) -> Result<(AccessMode, Touched), SetAccessError> {
     // Locked, because the new state depends on the stored one.
     let stored = sqlx::query!(
         r#"SELECT access_mode AS "access_mode: AccessMode", password_hash, org_id FROM projects
@@ -190,7 +189,7 @@ pub async fn set_access(
     )
     .execute(&mut *conn)
     .await?;
-    Ok((mode, route_changes::record(conn, &project.id, &[], now).await?))
+    Ok((mode, Touched::new(&project.id)))
 }
 
 /// Whom a project is to belong to.
@@ -232,8 +231,7 @@ pub async fn transfer(
     project: &Permit<impl AtLeast<Administer>>,
     to: Destination<'_>,
     most_domains: u32,
-    now: Timestamp,
-) -> Result<Option<(Project, RouteChange)>, TransferError> {
+) -> Result<Option<(Project, Touched)>, TransferError> {
     if project.share_name.is_some() {
         return Err(TransferError::Share);
     }
@@ -278,13 +276,12 @@ pub async fn transfer(
     };
     // Whose installation it was read through is not the new owner's business.
     repo_links::end(conn, &project.id).await?;
-    let change = route_changes::record(conn, &project.id, &[], now).await?;
     let moved = Project {
         org_id: org.map(|membership| membership.org().clone()),
         org: org.map(|membership| membership.name().clone()),
         ..Project::clone(project)
     };
-    Ok(Some((moved, change)))
+    Ok(Some((moved, Touched::new(&project.id))))
 }
 
 /// Deletes the project and all it owns; its packs are queued for removal. None when it is gone already.
@@ -292,7 +289,7 @@ pub async fn delete(
     conn: &mut PgConnection,
     project: &Permit<impl AtLeast<Administer>>,
     now: Timestamp,
-) -> Result<Option<RouteChange>, sqlx::Error> {
+) -> Result<Option<Touched>, sqlx::Error> {
     // Who was permitted to delete it in one org may not delete it in the next.
     let org = project.org_id.as_ref().map(OrgId::as_str);
     let stays = sqlx::query_scalar!(
@@ -312,7 +309,7 @@ pub(super) async fn remove(
     id: &ProjectId,
     host: &HostKey,
     now: Timestamp,
-) -> Result<Option<RouteChange>, sqlx::Error> {
+) -> Result<Option<Touched>, sqlx::Error> {
     // Locked first: an upload that goes live waits here, then finds nothing to go live in.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
         .fetch_optional(&mut *conn)
@@ -324,5 +321,5 @@ pub(super) async fn remove(
     let mut hosts = domains::end(conn, id).await?;
     hosts.push(host.clone());
     sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
-    route_changes::record(conn, id, &hosts, now).await.map(Some)
+    Ok(Some(Touched::new(id).with_hosts(hosts)))
 }

@@ -8,7 +8,7 @@ use std::{
 use flate2::bufread::GzDecoder;
 
 use super::ArchiveError;
-use crate::PublishError;
+use crate::WriteError;
 
 /// Members of one upload, at most: block-wise compressors make one every 64 KB. Each costs a decoder, so a tarball
 /// of empty members would be slow to read.
@@ -48,7 +48,7 @@ impl<R: Read> Gunzip<R> {
     }
 
     /// Reads some bytes; 0 at the end, when every checksum was right and nothing follows.
-    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize, PublishError> {
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         while let Some(decoder) = &mut self.decoder {
             let read = loop {
                 match decoder.read(buf) {
@@ -77,9 +77,9 @@ impl<R: Read> Gunzip<R> {
     }
 }
 
-fn judge(error: io::Error) -> PublishError {
+fn judge(error: io::Error) -> WriteError {
     if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<SpoolError>) {
-        return PublishError::Store(error.into());
+        return WriteError::Store(error.into());
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => ArchiveError::invalid("the gzip data is cut off; upload it again").into(),

@@ -25,7 +25,7 @@ use self::{
     path::{Names, shown},
     pax::Records,
 };
-use super::{PublishError, StoreError};
+use super::{StoreError, WriteError};
 
 /// Bytes of one PAX header or GNU long name, at most. It is read into memory.
 const METADATA_BYTES: u64 = MB;
@@ -99,7 +99,7 @@ struct Extras {
 
 impl Archive<File> {
     /// Reads a spooled upload from its beginning.
-    pub fn open(mut upload: File, root: Root) -> Result<Self, PublishError> {
+    pub fn open(mut upload: File, root: Root) -> Result<Self, WriteError> {
         let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
         if rewound.map_err(StoreError::Io)?.len() > limit {
@@ -134,7 +134,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// Goes to the next regular file and gives its path; none at the end of an archive that is right as a whole.
-    pub fn next_file(&mut self) -> Result<Option<String>, PublishError> {
+    pub fn next_file(&mut self) -> Result<Option<String>, WriteError> {
         let mut skipped = [0; 8 * BLOCK];
         let mut extras = Extras::default();
         let mut block = [0; BLOCK];
@@ -159,7 +159,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// Reads some bytes of the current file; 0 at its end.
-    pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, PublishError> {
+    pub fn read(&mut self, buf: &mut [u8]) -> Result<usize, WriteError> {
         if self.body == 0 {
             return self.skip_padding().map(|()| 0);
         }
@@ -202,7 +202,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// Judges an entry by its header. Gives the path when it is a regular file, whose body then comes next.
-    fn enter(&mut self, header: &Header<'_>, extras: &mut Extras) -> Result<Option<String>, PublishError> {
+    fn enter(&mut self, header: &Header<'_>, extras: &mut Extras) -> Result<Option<String>, WriteError> {
         let own_path = header.path()?;
         let kind = header.kind(&own_path)?;
         let own_size = || {
@@ -244,7 +244,7 @@ impl<R: Read> Archive<R> {
         Ok(None)
     }
 
-    fn enter_named(&mut self, kind: Kind, raw: &[u8], size: u64) -> Result<Option<String>, PublishError> {
+    fn enter_named(&mut self, kind: Kind, raw: &[u8], size: u64) -> Result<Option<String>, WriteError> {
         if kind == Kind::Skipped {
             path::judge(raw, Names::Folder)?;
             if size > 0 {
@@ -272,7 +272,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// The body of an entry that describes another.
-    fn metadata(&mut self, size: u64) -> Result<Vec<u8>, PublishError> {
+    fn metadata(&mut self, size: u64) -> Result<Vec<u8>, WriteError> {
         if size > METADATA_BYTES {
             return Err(ArchiveError::invalid("an extended header is larger than 1 MB").into());
         }
@@ -284,13 +284,13 @@ impl<R: Read> Archive<R> {
         Ok(text)
     }
 
-    fn skip_padding(&mut self) -> Result<(), PublishError> {
+    fn skip_padding(&mut self) -> Result<(), WriteError> {
         let padding = mem::take(&mut self.padding);
         self.read_overhead(&mut [0; BLOCK][..padding], "in the padding of a file")
     }
 
     /// Reads what comes after the first end block: the second one, zeros, and the end of the gzip data.
-    fn finish(&mut self) -> Result<(), PublishError> {
+    fn finish(&mut self) -> Result<(), WriteError> {
         let mut block = [0; BLOCK];
         self.read_overhead(&mut block, "before its two end blocks")?;
         loop {
@@ -312,7 +312,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// Fills `buf` with what is not a file's body. `place` completes "the archive ends …".
-    fn read_overhead(&mut self, mut buf: &mut [u8], place: &str) -> Result<(), PublishError> {
+    fn read_overhead(&mut self, mut buf: &mut [u8], place: &str) -> Result<(), WriteError> {
         self.count_overhead(buf.len())?;
         while !buf.is_empty() {
             let read = self.gunzip.read(buf)?;
@@ -324,7 +324,7 @@ impl<R: Read> Archive<R> {
         Ok(())
     }
 
-    fn count_overhead(&mut self, bytes: usize) -> Result<(), PublishError> {
+    fn count_overhead(&mut self, bytes: usize) -> Result<(), WriteError> {
         self.overhead += bytes as u64;
         let limit = self.root.overhead_bytes();
         if self.overhead > limit {

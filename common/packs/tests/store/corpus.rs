@@ -5,7 +5,7 @@ use std::{fs::File, io::Write as _, path::Path};
 
 use corpus::{Case, Expect, Tarball};
 use domain::DeploymentId;
-use packs::PublishError;
+use packs::WriteError;
 use proptest::prelude::*;
 
 use crate::World;
@@ -30,8 +30,8 @@ async fn every_upload_gets_the_answer_it_must_get() {
                 }
                 world.store.remove(&id).await.expect("removed");
             }
-            (Expect::Invalid, Err(PublishError::Archive(error))) if !error.is_too_large() => {}
-            (Expect::TooLarge, Err(PublishError::Archive(error))) if error.is_too_large() => {}
+            (Expect::Invalid, Err(WriteError::Archive(error))) if !error.is_too_large() => {}
+            (Expect::TooLarge, Err(WriteError::Archive(error))) if error.is_too_large() => {}
             (expect, result) => {
                 wrong.push(format!("{name}: {result:?} and not {} {:?}", expect.status(), expect.code()));
             }
@@ -66,7 +66,7 @@ async fn an_upload_cut_anywhere_is_refused() {
     let whole = sample().end();
     for cut in 0..whole.len() {
         let (_, result) = world.publish(&whole[..cut]).await;
-        assert!(matches!(result, Err(PublishError::Archive(_))), "cut to {cut} of {}: {result:?}", whole.len());
+        assert!(matches!(result, Err(WriteError::Archive(_))), "cut to {cut} of {}: {result:?}", whole.len());
     }
     assert!(world.files().is_empty());
     assert!(world.publish(&whole).await.1.is_ok());
@@ -99,7 +99,7 @@ proptest! {
                     }
                     assert_eq!(world.files().len(), 3);
                 }
-                Err(PublishError::Archive(_)) => assert!(world.files().is_empty()),
+                Err(WriteError::Archive(_)) => assert!(world.files().is_empty()),
                 Err(error) => panic!("{error}"),
             }
         });
@@ -130,7 +130,7 @@ fn the_sample_of_a_file_can_be_spooled_twice() {
     let again = spooled.try_clone().expect("a second handle");
     runtime.block_on(async {
         for spooled in [spooled, again] {
-            world.store.publish(&DeploymentId::new(world.now), spooled, world.now).await.expect("published");
+            world.store.write(&DeploymentId::new(world.now), spooled, world.now).await.expect("published");
         }
     });
 }

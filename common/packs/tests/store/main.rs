@@ -7,7 +7,7 @@ mod packs;
 
 use std::io::Write as _;
 
-use ::packs::{PackStore, PublishError, Published};
+use ::packs::{PackStore, WriteError, WrittenPack};
 use domain::{Clock, DeploymentId, Timestamp};
 
 struct World {
@@ -24,11 +24,11 @@ impl World {
         Self { folder, store, now: Clock::system().now() }
     }
 
-    async fn publish(&self, bytes: &[u8]) -> (DeploymentId, Result<Published, PublishError>) {
+    async fn publish(&self, bytes: &[u8]) -> (DeploymentId, Result<WrittenPack, WriteError>) {
         let mut spooled = tempfile::tempfile().expect("a file");
         spooled.write_all(bytes).expect("written");
         let id = DeploymentId::new(self.now);
-        let result = self.store.publish(&id, spooled, self.now).await;
+        let result = self.store.write(&id, spooled, self.now).await;
         (id, result)
     }
 

@@ -4,11 +4,11 @@ use std::io::{Read as _, Write as _};
 
 use corpus::Tarball;
 use domain::DeploymentId;
-use packs::{Encoding, FileEntry, Manifest, Published, Span, StoreError};
+use packs::{Encoding, FileEntry, Manifest, Span, StoreError, WrittenPack};
 
 use crate::World;
 
-async fn publish(world: &World, tarball: Tarball) -> (DeploymentId, Manifest, Published) {
+async fn publish(world: &World, tarball: Tarball) -> (DeploymentId, Manifest, WrittenPack) {
     let (id, published) = world.publish(&tarball.end()).await;
     let manifest = world.store.manifest(&id).await.expect("a manifest");
     (id, manifest, published.expect("published"))
@@ -118,7 +118,7 @@ async fn packs_are_listed_removed_and_never_overwritten() {
 
     let mut again = tempfile::tempfile().expect("a file");
     again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
-    assert!(world.store.publish(&id, again, world.now).await.is_err());
+    assert!(world.store.write(&id, again, world.now).await.is_err());
     assert_eq!(world.store.manifest(&id).await.expect("still there"), manifest);
 
     world.store.remove(&id).await.expect("removed");

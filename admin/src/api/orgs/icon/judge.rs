@@ -4,36 +4,36 @@
 use domain::orgs::IconFormat;
 use imagesize::ImageType;
 
-/// Pixels of a side, at most. Decoded, this many by this many are 64 MB.
+/// Most pixels of a side. An image of this many by this many is 64 MB when decoded.
 const SIDE: usize = 4_096;
 
-/// Why bytes are no icon.
+/// A reason why bytes are not an icon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoIcon {
-    /// None of the four kinds.
+pub(super) enum IconError {
+    /// The bytes are none of the four kinds of image.
     Kind,
-    /// One of them, but cut off or damaged.
+    /// The image is cut off or damaged.
     Incomplete,
-    /// More than [`SIDE`] pixels wide or high.
+    /// The image has more than [`SIDE`] pixels in width or height.
     Dimensions,
 }
 
 /// The icon's kind.
-pub(super) fn judge(image: &[u8]) -> Result<IconFormat, NoIcon> {
-    let kind = imagesize::image_type(image).map_err(|_| NoIcon::Kind)?;
+pub(super) fn judge(image: &[u8]) -> Result<IconFormat, IconError> {
+    let kind = imagesize::image_type(image).map_err(|_| IconError::Kind)?;
     let (format, is_whole) = match kind {
         ImageType::Png => (IconFormat::Png, is_whole_png(image)),
         ImageType::Jpeg => (IconFormat::Jpeg, is_whole_jpeg(image)),
         ImageType::Webp => (IconFormat::Webp, is_whole_webp(image)),
         ImageType::Gif => (IconFormat::Gif, is_whole_gif(image)),
-        _ => return Err(NoIcon::Kind),
+        _ => return Err(IconError::Kind),
     };
-    let size = imagesize::blob_size(image).map_err(|_| NoIcon::Incomplete)?;
+    let size = imagesize::blob_size(image).map_err(|_| IconError::Incomplete)?;
     if size.width > SIDE || size.height > SIDE {
-        return Err(NoIcon::Dimensions);
+        return Err(IconError::Dimensions);
     }
     let is_whole = is_whole.is_some() && size.width > 0 && size.height > 0;
-    if is_whole { Ok(format) } else { Err(NoIcon::Incomplete) }
+    if is_whole { Ok(format) } else { Err(IconError::Incomplete) }
 }
 
 /// Chunks up to the one that ends it; at least one of them holds pixels.
@@ -136,7 +136,7 @@ mod tests {
             b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0",
             b"<html>GIF89a\x01\0\x01\0",
         ] {
-            assert_eq!(judge(bad), Err(NoIcon::Kind), "{bad:?}");
+            assert_eq!(judge(bad), Err(IconError::Kind), "{bad:?}");
         }
         let gif = |width: u8| {
             let mut image = b"GIF89a\0\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;".to_vec();
@@ -144,8 +144,8 @@ mod tests {
             image
         };
         assert_eq!(judge(&gif(1)), Ok(IconFormat::Gif));
-        assert_eq!(judge(&gif(0)), Err(NoIcon::Incomplete));
-        assert_eq!(judge(b"GIF89a\x01\0\x01\0\0\0\0"), Err(NoIcon::Incomplete));
+        assert_eq!(judge(&gif(0)), Err(IconError::Incomplete));
+        assert_eq!(judge(b"GIF89a\x01\0\x01\0\0\0\0"), Err(IconError::Incomplete));
     }
 
     /// A JPEG with an odd but good beginning: a marker that is filled up, one that stands alone.

@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use db::{
-    audit::{self, Entry},
+    audit::Entry,
     installations,
     org_icons::{self, Icon},
     orgs::{self, Admin},
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use self::judge::NoIcon;
+use self::judge::IconError;
 use super::icon_url;
 use crate::{
     app::App,
@@ -30,15 +30,15 @@ use crate::{
     extract::{Json, Path, Query, read_body_up_to},
 };
 
-/// Bytes of the image's hash that tell versions apart.
+/// Bytes of the image's hash in a version's name.
 const VERSION_BYTES: usize = 8;
-/// An address with the icon's own version never shows another icon.
+/// `Cache-Control` of an address with the icon's version, which never shows another icon.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// Without a version: somebody may upload another at any time.
+/// `Cache-Control` of an address without a version, whose icon may change at any time.
 const FOR_A_MOMENT: HeaderValue = HeaderValue::from_static("public, max-age=60");
-/// Opened by itself the image is a document: one that may do nothing.
+/// The policy of the image when it is opened as a document: nothing is allowed.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-/// The console has a host of its own.
+/// Lets the console, which has another host, embed the image.
 const CROSS_ORIGIN: (&str, HeaderValue) = ("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
 
 /// The query that names a version of the icon.
@@ -97,11 +97,11 @@ pub async fn show(
     Ok((headers, [CROSS_ORIGIN], icon.image).into_response())
 }
 
-/// To the picture at the code host that stands for an org without an icon.
+/// Redirects to the picture at the code host that stands for an org without an icon.
 async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiError> {
     let Some(org) = orgs::find_id(&app.db, name).await? else { return Ok(None) };
     let Some(picture) = installations::avatar_of_org(&app.db, &org).await? else { return Ok(None) };
-    // It came from the code host, which is believed: but only ever as the address of a page.
+    // The code host is trusted with it only as far as the address of a web page.
     let is_page = Url::parse(&picture).is_ok_and(|url| matches!(url.scheme(), "https" | "http"));
     let location = HeaderValue::try_from(picture).ok().filter(|_| is_page);
     Ok(location.map(|location| {
@@ -141,13 +141,13 @@ pub async fn put(
     let format = judge::judge(&image)?;
     let version = hex::encode(&Sha256::digest(&image)[..VERSION_BYTES]);
     let icon = Icon { format, image: image.into(), version };
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    org_icons::put(&mut tx, &org, &icon, now).await?;
-    let entry = Entry::of_org(caller.actor(), Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = orgs::lock(&mut change, org).await?;
+    org_icons::put(&mut change, &org, &icon, now).await?;
+    let entry = Entry::of_org(Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
+    change.audit(entry);
+    change.commit().await?;
     Ok(Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) }))
 }
 
@@ -165,30 +165,29 @@ pub async fn delete(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
 ) -> Result<Json<Done>, ApiError> {
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let org = orgs::lock(&mut tx, org).await?;
-    if !org_icons::remove(&mut tx, &org).await? {
+    let mut change = app.change(caller.actor()).await?;
+    let org = orgs::lock(&mut change, org).await?;
+    if !org_icons::remove(&mut change, &org).await? {
         return Err(ApiError::not_found("icon"));
     }
-    let entry = Entry::of_org(caller.actor(), Action::IconRemove, &org.id, &org.name);
-    audit::record(&mut tx, &entry, now).await?;
-    tx.commit().await?;
+    let entry = Entry::of_org(Action::IconRemove, &org.id, &org.name);
+    change.audit(entry);
+    change.commit().await?;
     Ok(Json(Done::OK))
 }
 
-impl From<NoIcon> for ApiError {
-    fn from(error: NoIcon) -> Self {
+impl From<IconError> for ApiError {
+    fn from(error: IconError) -> Self {
         match error {
-            NoIcon::Kind => Self::new(
+            IconError::Kind => Self::new(
                 Code::UnsupportedMediaType,
                 "The body is not an image; send the bytes of a PNG, JPEG, WebP or GIF file.",
             ),
-            NoIcon::Incomplete => Self::new(
+            IconError::Incomplete => Self::new(
                 Code::UnsupportedMediaType,
                 "The image is cut off or damaged; send the whole file, or save it anew.",
             ),
-            NoIcon::Dimensions => Self::new(
+            IconError::Dimensions => Self::new(
                 Code::PayloadTooLarge,
                 "The image has more than 4096 pixels in width or height; 256 by 256 are plenty.",
             ),
@@ -200,7 +199,7 @@ fn etag(version: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::try_from(format!("\"{version}\"")).map_err(ApiError::internal)
 }
 
-/// Whether `If-None-Match` names this version. Weak comparison, as RFC 9110 wants it here.
+/// Whether `If-None-Match` names this version, by weak comparison as RFC 9110 demands.
 fn names(if_none_match: &HeaderValue, version: &str) -> bool {
     let tags = if_none_match.to_str().unwrap_or_default().split(',').map(str::trim);
     tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == "*" || tag.trim_matches('"') == version)

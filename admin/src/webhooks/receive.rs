@@ -1,4 +1,4 @@
-//! Takes a webhook in, bounded in size and time, and proves that the code host sent it: nothing of it is looked at before.
+//! Receives a webhook, bounded in size and time, and verifies its signature before anything of it is parsed.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::{
     error::{ApiError, Code},
 };
 
-/// The code host gives up on us after 10 s.
+/// Longest time for a body. The code host gives up on us after 10 s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Characters of a delivery's id, and of an event's name: GitHub's are 36 and some 30.
+/// Most characters of a delivery's id and of an event's name. GitHub's have 36 and some 30.
 const NAME_CHARS: usize = 100;
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 const DELIVERY: HeaderName = HeaderName::from_static("x-github-delivery");
 const EVENT: HeaderName = HeaderName::from_static("x-github-event");
 
-/// A webhook that is genuine.
+/// A webhook whose signature was verified.
 pub(super) struct Delivery {
     pub(super) id: String,
     pub(super) event: String,
@@ -32,17 +32,17 @@ pub(super) struct Delivery {
     pub(super) sha256: [u8; 32],
 }
 
-/// Receives and verifies.
+/// Receives a webhook and verifies it.
 pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
     let secret = app.config.code_host.webhook_secret.as_bytes();
     if secret.is_empty() {
-        // An HMAC with an empty key is one that everybody can make.
+        // Anybody can make an HMAC with an empty key.
         return Err(ApiError::new(
             Code::NotFound,
             "This platform takes no webhooks: code_host.webhook_secret is not set.",
         ));
     }
-    // Before the body, so that nobody without a signature is listened to for long.
+    // Before the body, so that a client without a signature does not occupy a permit.
     let signature = signature(headers).ok_or_else(unsigned)?;
     let _turn = app.bounds.webhook().await?;
     let body = tokio::time::timeout(BODY_TIMEOUT, read(app, body))
@@ -74,7 +74,7 @@ async fn read(app: &App, body: Body) -> Result<Vec<u8>, ApiError> {
     Ok(read)
 }
 
-/// The 32 bytes of `sha256=…`, of a header that is there once.
+/// Reads the 32 bytes of `sha256=…`, if the header is there exactly once.
 fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
     let mut values = headers.get_all(SIGNATURE).into_iter();
     let (value, None) = (values.next()?, values.next()) else { return None };
@@ -83,7 +83,7 @@ fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
     Some(signature)
 }
 
-/// In constant time.
+/// Compares the body's HMAC with the signature in constant time.
 fn is_genuine(secret: &[u8], body: &[u8], signature: &[u8; 32]) -> bool {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
     mac.update(body);

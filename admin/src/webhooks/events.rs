@@ -1,27 +1,26 @@
-//! What the code host's events mean. Unknown ones, and unknown fields, mean nothing.
+//! The code host's events: their JSON, and what each of them changes. Unknown events and unknown fields are ignored.
 
 use db::{
-    audit::{self, Actor, Entry},
+    audit::{Actor, Entry},
     code_host_grants, installations,
     repo_deploys::{self, Push},
     repo_links::{self, Ended},
     users,
 };
 use domain::{
-    Timestamp,
     audit::Action,
     repo::{CommitSha, RepoName},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use sqlx::PgConnection;
 
-use crate::error::ApiError;
+use crate::{change::Change, error::ApiError};
 
-/// Characters of a pusher's name that are kept.
+/// Most characters of a pusher's name that are stored.
 const PUSHER_CHARS: usize = 100;
 const BRANCHES: &str = "refs/heads/";
 
-/// An event, as far as it concerns us.
+/// An event that was read. Kinds that change nothing here are [`Event::Other`].
 pub(super) enum Event {
     Push(PushEvent),
     Installation(InstallationEvent),
@@ -78,11 +77,11 @@ struct Account {
 
 #[derive(Deserialize)]
 struct Changes {
-    login: Option<Change>,
+    login: Option<Renamed>,
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct Renamed {
     from: String,
 }
 
@@ -147,53 +146,67 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     })
 }
 
-/// Does what the event says. How many projects it makes deploy.
-pub(super) async fn apply(conn: &mut PgConnection, event: &Event, now: Timestamp) -> Result<u64, sqlx::Error> {
+impl Event {
+    /// The account at the code host in whose name the audit log records what the event changes.
+    pub(super) fn actor(&self) -> Actor<'_> {
+        let sender = match self {
+            Self::Installation(event) => event.sender.as_ref(),
+            Self::InstallationRepositories(event) => event.sender.as_ref(),
+            Self::Repository(event) => event.sender.as_ref(),
+            Self::Push(_) | Self::InstallationTarget(_) | Self::Authorization(_) | Self::Other => None,
+        };
+        Actor::CodeHost(sender.map(|sender| &*sender.login))
+    }
+}
+
+/// Applies the event, and returns how many projects it makes deploy.
+pub(super) async fn apply(change: &mut Change<'_>, event: &Event) -> Result<u64, sqlx::Error> {
+    let now = change.now();
     match event {
-        Event::Push(event) => return push(conn, event, now).await,
-        Event::Installation(InstallationEvent { action, installation, sender }) => match action.as_str() {
-            "deleted" => uninstall(conn, installation.id, actor(sender.as_ref()), now).await?,
-            "suspend" => installations::set_suspended(conn, installation.id, Some(now)).await?,
-            "unsuspend" => installations::set_suspended(conn, installation.id, None).await?,
+        Event::Push(event) => return push(change, event).await,
+        Event::Installation(InstallationEvent { action, installation, .. }) => match action.as_str() {
+            "deleted" => uninstall(change, installation.id).await?,
+            "suspend" => installations::set_suspended(change, installation.id, Some(now)).await?,
+            "unsuspend" => installations::set_suspended(change, installation.id, None).await?,
             _ => {}
         },
         Event::InstallationRepositories(event) if event.action == "removed" => {
             let removed: Vec<i64> = event.repositories_removed.iter().map(|repo| repo.id).collect();
-            let ended = repo_links::end_all(conn, Some(event.installation.id), None, Some(&removed)).await?;
-            record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+            let ended = repo_links::end_all(change, Some(event.installation.id), None, Some(&removed)).await?;
+            audit(change, &ended);
         }
         Event::Repository(event) => match (event.action.as_str(), event.repository.full_name.parse::<RepoName>()) {
             ("deleted", _) => {
-                let ended = repo_links::end_all(conn, None, None, Some(&[event.repository.id])).await?;
-                record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+                let ended = repo_links::end_all(change, None, None, Some(&[event.repository.id])).await?;
+                audit(change, &ended);
             }
             (action, Ok(name)) => {
-                repo_links::rename(conn, event.repository.id, &name).await?;
+                repo_links::rename(change, event.repository.id, &name).await?;
                 if let ("transferred", Some(installation)) = (action, &event.installation) {
-                    let ended = repo_links::transfer(conn, event.repository.id, installation.id).await?;
-                    record(conn, &ended, actor(event.sender.as_ref()), now).await?;
+                    let ended = repo_links::transfer(change, event.repository.id, installation.id).await?;
+                    audit(change, &ended);
                 }
             }
             _ => {}
         },
-        Event::InstallationTarget(event) if event.action == "renamed" => rename_account(conn, event).await?,
+        Event::InstallationTarget(event) if event.action == "renamed" => rename_account(change, event).await?,
         // The person took back what they had granted: the tokens work no more.
         Event::Authorization(event) if event.action == "revoked" => {
-            code_host_grants::revoke(conn, &event.sender.id.to_string()).await?;
+            code_host_grants::revoke(change, &event.sender.id.to_string()).await?;
         }
         Event::InstallationRepositories(_) | Event::InstallationTarget(_) | Event::Authorization(_) | Event::Other => {}
     }
     Ok(0)
 }
 
-async fn push(conn: &mut PgConnection, event: &PushEvent, now: Timestamp) -> Result<u64, sqlx::Error> {
+async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::Error> {
     // The code host spoke of this repository by this name just now.
     if let Ok(name) = event.repository.full_name.parse() {
-        repo_links::rename(conn, event.repository.id, &name).await?;
+        repo_links::rename(change, event.repository.id, &name).await?;
     }
     let pushed = event.r#ref.strip_prefix(BRANCHES).zip(event.after.parse::<CommitSha>().ok());
     // A tag, or a branch that is gone: what was deployed from it stays.
-    let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !is_nothing(sha)) else { return Ok(0) };
+    let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !is_null(sha)) else { return Ok(0) };
     let pusher = event.pusher.as_ref().map(|pusher| &*pusher.name);
     let pusher = pusher.or(event.sender.as_ref().map(|sender| &*sender.login)).unwrap_or("code host");
     let pusher: String = pusher.chars().filter(|c| !c.is_control()).take(PUSHER_CHARS).collect();
@@ -204,10 +217,11 @@ async fn push(conn: &mut PgConnection, event: &PushEvent, now: Timestamp) -> Res
         sha: &sha,
         pusher: &pusher,
     };
-    repo_deploys::queue(conn, &push, now).await
+    let now = change.now();
+    repo_deploys::queue(change, &push, now).await
 }
 
-/// An account is called otherwise now: its installation, its repositories, and the person whose it is.
+/// Renames an account: in its installation, in its repositories' names, and as the person whose it is.
 async fn rename_account(conn: &mut PgConnection, event: &TargetEvent) -> Result<(), sqlx::Error> {
     let Account { id, login, avatar_url } = &event.account;
     // What can be the owner in a repository's name is kept, and nothing else.
@@ -217,39 +231,29 @@ async fn rename_account(conn: &mut PgConnection, event: &TargetEvent) -> Result<
     let avatar = avatar_url.as_deref().filter(|url| url.starts_with("https://"));
     installations::rename(conn, event.installation.id, login, avatar).await?;
     users::rename(conn, &id.to_string(), login).await?;
-    if let Some(Change { from }) = event.changes.as_ref().and_then(|changes| changes.login.as_ref()) {
+    if let Some(Renamed { from }) = event.changes.as_ref().and_then(|changes| changes.login.as_ref()) {
         repo_links::rename_owner(conn, event.installation.id, from, login).await?;
     }
     Ok(())
 }
 
-/// The id that stands for no commit.
-fn is_nothing(sha: &CommitSha) -> bool {
+/// Whether the id is git's null id, which stands for no commit.
+fn is_null(sha: &CommitSha) -> bool {
     sha.as_str().bytes().all(|b| b == b'0')
 }
 
-async fn uninstall(
-    conn: &mut PgConnection,
-    installation: i64,
-    actor: Actor<'_>,
-    now: Timestamp,
-) -> Result<(), sqlx::Error> {
-    let ended = repo_links::end_all(conn, Some(installation), None, None).await?;
-    record(conn, &ended, actor, now).await?;
-    if let Some((id, name)) = installations::forget(conn, installation).await? {
-        let entry = Entry::of_org(actor, Action::InstallationUnshare, &id, &name).with("installation", installation);
-        audit::record(conn, &entry, now).await?;
+async fn uninstall(change: &mut Change<'_>, installation: i64) -> Result<(), sqlx::Error> {
+    let ended = repo_links::end_all(change, Some(installation), None, None).await?;
+    audit(change, &ended);
+    if let Some((id, name)) = installations::forget(change, installation).await? {
+        let entry = Entry::of_org(Action::InstallationUnshare, &id, &name).with("installation", installation);
+        change.audit(entry);
     }
     Ok(())
 }
 
-async fn record(conn: &mut PgConnection, ended: &[Ended], actor: Actor<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
+fn audit(change: &mut Change<'_>, ended: &[Ended]) {
     for link in ended {
-        audit::record(conn, &link.entry(actor), now).await?;
+        change.audit(link.entry());
     }
-    Ok(())
-}
-
-fn actor(sender: Option<&Sender>) -> Actor<'_> {
-    Actor::CodeHost(sender.map(|sender| &*sender.login))
 }

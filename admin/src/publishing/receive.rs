@@ -1,30 +1,27 @@
-//! What every upload goes through: its headers, its turn, its body (into the spool folder, never into memory), and the
-//! task that finishes it.
+//! Receiving an upload: its headers are checked, it waits for a slot, and its body is written to a file in the spool folder,
+//! never held in memory.
 
 use std::{fs::File, path::Path, time::Duration};
 
-use api::error::ErrorEnvelope;
-use axum::{body::Body, http::HeaderMap, response::Response};
+use axum::{body::Body, http::HeaderMap};
 use db::deployments::Origin;
 use domain::limits::{MB, UPLOAD_BYTES};
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
-use packs::PublishError;
+use packs::WriteError;
 use sha2::{Digest as _, Sha256};
 use tokio::{io::AsyncWriteExt as _, sync::OwnedSemaphorePermit, time::Instant};
-use tracing::Instrument as _;
 
 use crate::{
-    app::App,
+    bounds::Bounds,
     error::{ApiError, Code, PossibleError},
-    middleware::idempotency::Idempotency,
 };
 
 /// Longest pause within a body.
 const STALL: Duration = Duration::from_secs(20);
-/// A body must keep up this many bytes a second...
+/// Bytes a second that a body must keep up after [`GRACE`].
 const SLOWEST: u64 = 16 * 1024;
-/// ...once it has had so long to get going.
+/// Time that a body has before its pace is judged.
 const GRACE: Duration = Duration::from_secs(30);
 /// Longest time for a whole body. Far below the hour after which an upload is given up for dead.
 const LONGEST: Duration = Duration::from_mins(30);
@@ -35,7 +32,7 @@ const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
 const CLI_VERSION_CHARS: usize = 100;
 
-/// The headers in which an upload may say where it comes from.
+/// The headers by which an upload says where it comes from.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is left out and not refused")]
@@ -64,60 +61,38 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::Busy, "as many uploads are being received as the server does at a time"),
 ];
 
-/// An upload that may send its body: one of a bounded number, until this is dropped.
+/// One of the bounded number of uploads under way, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct UploadSlot {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A received body. The file has no name: it goes away with this.
+/// A received body. The file has no name, so it goes away with this.
 #[derive(Debug)]
-pub struct Spooled {
+pub struct Received {
     /// The body.
     pub file: File,
-    sha256: [u8; 32],
-    turn: Turn,
+    /// The body's SHA-256.
+    pub sha256: [u8; 32],
+    /// Held until the upload is published or has failed.
+    pub slot: UploadSlot,
 }
 
-impl Turn {
-    /// Waits for a turn, unless the headers alone condemn the upload.
-    pub async fn wait(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
+impl UploadSlot {
+    /// Checks the headers, then waits for a slot.
+    pub async fn wait(bounds: &Bounds, headers: &HeaderMap) -> Result<Self, ApiError> {
         check(headers)?;
-        Ok(Self { _permit: app.bounds.upload().await? })
+        Ok(Self { _permit: bounds.upload().await? })
     }
 
-    /// Writes the body to a file without a name.
-    pub async fn receive(self, app: &App, body: Body) -> Result<Spooled, ApiError> {
-        let (file, sha256) = receive(body, &app.spool_folder()).await?;
-        Ok(Spooled { file, sha256, turn: self })
-    }
-}
-
-impl Spooled {
-    /// Answers with what `publish` makes of the body; or as before, when this is a repetition. A task of its own: from
-    /// here on the upload goes through, even when the client leaves.
-    pub async fn publish<F>(
-        self,
-        app: &App,
-        idempotency: Idempotency,
-        publish: impl FnOnce(File) -> F + Send + 'static,
-    ) -> Result<Response, ApiError>
-    where
-        F: Future<Output = Result<Response, ApiError>> + Send + 'static,
-    {
-        let Self { file, sha256, turn } = self;
-        let work = Box::pin(async move {
-            let answer = publish(file).await;
-            drop(turn);
-            answer
-        });
-        let tasks = app.tasks.clone();
-        let work = async move { tasks.spawn(work.in_current_span()).await.map_err(ApiError::internal)? };
-        idempotency.run(app, sha256, work).await
+    /// Writes the body to a file without a name in `folder`.
+    pub async fn receive(self, body: Body, folder: &Path) -> Result<Received, ApiError> {
+        let (file, sha256) = receive(body, folder).await?;
+        Ok(Received { file, sha256, slot: self })
     }
 }
 
-/// Refuses what the headers alone condemn.
+/// Refuses an upload whose headers break a rule.
 fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -131,7 +106,7 @@ fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     if length.is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
 }
 
-/// Writes the body to a file without a name in `folder`; gives it with its SHA-256.
+/// Writes the body to a file without a name in `folder`, and returns it with its SHA-256.
 async fn receive(body: Body, folder: &Path) -> Result<(File, [u8; 32]), ApiError> {
     let spool = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
     let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
@@ -165,12 +140,12 @@ async fn receive(body: Body, folder: &Path) -> Result<(File, [u8; 32]), ApiError
     Ok((file, sha256.finalize().into()))
 }
 
-/// How long after its start a body with so many bytes may be waited for.
+/// Time after its start by which a body that has sent so many bytes must send the next.
 fn slowest_pace(received: u64) -> Duration {
     (GRACE + Duration::from_secs(received / SLOWEST)).min(LONGEST)
 }
 
-/// Where an upload comes from. The headers are for people to read: one that is odd is left out, not refused.
+/// Reads where an upload comes from. The headers are for people to read: a malformed one is left out, not refused.
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let is_version = |text: &&str| (1..=CLI_VERSION_CHARS).contains(&text.len());
@@ -190,12 +165,12 @@ fn too_slow() -> ApiError {
     ApiError::new(Code::RequestTimeout, "The upload stood still or was too slow; please try again.")
 }
 
-impl From<PublishError> for ApiError {
-    fn from(error: PublishError) -> Self {
+impl From<WriteError> for ApiError {
+    fn from(error: WriteError) -> Self {
         match error {
-            PublishError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
-            PublishError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
-            PublishError::Store(error) => Self::internal(error),
+            WriteError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
+            WriteError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
+            WriteError::Store(error) => Self::internal(error),
         }
     }
 }

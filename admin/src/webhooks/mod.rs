@@ -1,7 +1,7 @@
-//! `POST /webhooks/github`: what the code host tells us. [`receive`] takes a webhook in and proves that it is genuine;
-//! [`events`] is what each kind of event means.
+//! `POST /webhooks/github`: events of the code host. [`receive`] reads a delivery and verifies its signature, [`events`]
+//! applies each kind of event to the database.
 //!
-//! Nothing here waits for the code host or deploys: a push becomes a row, which a job works off.
+//! Nothing here waits for the code host or deploys: a push becomes a row, which a job (`jobs/pushes`) works off.
 
 mod events;
 mod receive;
@@ -38,11 +38,11 @@ use crate::{app::App, error::ApiError, extract::Json};
 pub async fn github(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Json<WebhookTaken>, ApiError> {
     let delivery = receive::receive(&app, &headers, body).await?;
     let event = events::read(&delivery.event, &delivery.body)?;
-    let now = app.clock.now();
-    let mut tx = app.db.begin().await?;
-    let is_new = webhook_deliveries::note(&mut tx, &delivery.id, &delivery.sha256, &delivery.event, now).await?;
-    let deploys = if is_new { events::apply(&mut tx, &event, now).await? } else { 0 };
-    tx.commit().await?;
+    let mut change = app.change(event.actor()).await?;
+    let now = change.now();
+    let is_new = webhook_deliveries::note(&mut change, &delivery.id, &delivery.sha256, &delivery.event, now).await?;
+    let deploys = if is_new { events::apply(&mut change, &event).await? } else { 0 };
+    change.commit().await?;
     tracing::info!(event = delivery.event, delivery = delivery.id, is_new, deploys, "a webhook");
     Ok(Json(WebhookTaken { ok: true, deploys }))
 }

@@ -1,4 +1,4 @@
-//! The record of a deployment while it comes about: however the work on it ends, the record does not stay `uploading`.
+//! The record of a deployment that is being uploaded. However the work on it ends, the record does not stay `uploading`.
 
 use std::mem;
 
@@ -7,28 +7,29 @@ use domain::DeploymentId;
 
 use crate::{app::App, error::ApiError};
 
-/// An upload that is recorded. However its handler ends, its record does not stay `uploading`.
-pub(crate) struct Upload {
+/// Guards a deployment's record: dropped before the record has its outcome, it writes one.
+pub(crate) struct UploadRecord {
     app: App,
     id: DeploymentId,
-    /// What becomes of the record when this is dropped.
-    unless_ended: Ending,
+    /// The outcome that is written when this is dropped.
+    on_drop: Ending,
 }
 
+/// The outcome of a record whose guard is dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
     /// It failed, for this reason.
     Fail(&'static str),
-    /// It is forgotten: the request was a repetition, and was answered with the first one's answer.
+    /// It is deleted: the request repeated an earlier one, whose answer it got.
     Discard,
-    /// It has ended already.
+    /// It has its outcome already.
     Ended,
 }
 
-impl Upload {
-    /// Of a record that was just written.
-    pub(crate) fn new(app: &App, id: DeploymentId, unless_ended: Ending) -> Self {
-        Self { app: app.clone(), id, unless_ended }
+impl UploadRecord {
+    /// Guards a record that was just written.
+    pub(crate) fn new(app: &App, id: DeploymentId, on_drop: Ending) -> Self {
+        Self { app: app.clone(), id, on_drop }
     }
 
     pub(crate) fn app(&self) -> &App {
@@ -39,38 +40,38 @@ impl Upload {
         &self.id
     }
 
-    /// All of it is here; what is to be done with it is not decided yet.
+    /// Marks the body as received. Dropped from here on, the record is deleted: the request may be a repetition.
     pub(crate) fn received(mut self) -> Self {
-        self.unless_ended = Ending::Discard;
+        self.on_drop = Ending::Discard;
         self
     }
 
-    /// It is being published.
+    /// Marks the work on it as begun. Dropped from here on, the record fails.
     pub(crate) fn started(mut self) -> Self {
-        self.unless_ended = Ending::Fail("The upload was cut off on our side; please try again.");
+        self.on_drop = Ending::Fail("The upload was cut off on our side; please try again.");
         self
     }
 
-    /// Its record says how it ended.
+    /// Ends the guard: the record has its outcome. Returns `outcome`, whatever it is.
     pub(crate) fn ended<T>(mut self, outcome: T) -> T {
-        self.unless_ended = Ending::Ended;
+        self.on_drop = Ending::Ended;
         outcome
     }
 
-    /// Records the failure, and gives the error back to be answered.
+    /// Records the failure, and returns the error to be answered.
     pub(crate) async fn fail(mut self, error: ApiError) -> ApiError {
         if let Err(unrecorded) = deployments::fail(&self.app.db, &self.id, error.message()).await {
             tracing::warn!(error = %unrecorded, deployment = %self.id, "a failed upload is left to the job");
         }
-        self.unless_ended = Ending::Ended;
+        self.on_drop = Ending::Ended;
         error
     }
 }
 
-impl Drop for Upload {
+impl Drop for UploadRecord {
     fn drop(&mut self) {
         let (db, id) = (self.app.db.clone(), self.id.clone());
-        let ending = mem::replace(&mut self.unless_ended, Ending::Ended);
+        let ending = mem::replace(&mut self.on_drop, Ending::Ended);
         let end = async move {
             let ended = match ending {
                 Ending::Fail(reason) => deployments::fail(&db, &id, reason).await,

@@ -1,46 +1,49 @@
-//! Addresses of the console, and the only kind of address that it leads people to by itself.
+//! Addresses that admin makes: the console's pages ([`Console`], [`paths`]), the pages that people may be redirected to
+//! ([`OwnPath`]), and a project's ([`of_project`]).
 
 use std::sync::Arc;
 
+use db::projects::Project;
+use domain::addresses::Addresses;
 use url::{Position, Url, form_urlencoded};
 
 /// The paths of the console's pages.
 pub mod paths {
-    /// Where everything starts.
+    /// The front page.
     pub const HOME: &str = "/";
-    /// The sign-in page; and where the local kind's form goes.
+    /// The sign-in page, to which the local kind's form is sent as well.
     pub const SIGN_IN: &str = "/sign-in";
-    /// Leads to the code host.
+    /// The redirect to the code host.
     pub const BEGIN: &str = "/sign-in/code-host";
-    /// Where the code host leads back to.
+    /// The page that the code host redirects back to.
     pub const CALLBACK: &str = "/sign-in/callback";
-    /// Ends this browser's session.
+    /// The form that ends this browser's session.
     pub const SIGN_OUT: &str = "/sign-out";
-    /// Ends all of the person's sessions.
+    /// The form that ends all of the person's sessions.
     pub const SIGN_OUT_EVERYWHERE: &str = "/sign-out/everywhere";
-    /// Ends one other of them.
+    /// The form that ends another of the person's sessions.
     pub const END_SESSION: &str = "/sign-out/session";
-    /// Where a gated site sends its visitors.
+    /// The page to which a gated site sends its visitors.
     pub const GATE: &str = "/gate";
-    /// Where invites lead, each with its token below.
+    /// The parent of invites' pages, each of which has its token as its name.
     pub const INVITES: &str = "/invites";
 }
 
-/// Longest path that people are led back to.
+/// Longest path that people are redirected back to.
 const OWN_PATH_BYTES: usize = 8 * 1024;
 
-/// A page of the console: a path with its query, never another host, and never a step of signing in or out. The type is
-/// the check: nothing else is redirected to.
+/// A page of the console that people may be redirected to: a path with its query, never another host, and never a step
+/// of signing in or out. Holding one means that it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnPath(String);
 
 impl OwnPath {
-    /// The home page.
+    /// The front page.
     pub fn home() -> Self {
         Self(paths::HOME.to_owned())
     }
 
-    /// `text` if it is such a path, else the home page.
+    /// Parses a path. Anything that may not be redirected to becomes the front page.
     pub fn parse(text: &str) -> Self {
         Self::checked(text).unwrap_or_else(Self::home)
     }
@@ -51,7 +54,7 @@ impl OwnPath {
         if !is_plain || !text.starts_with('/') || text.starts_with("//") || text.contains('\\') {
             return None;
         }
-        // As a browser will read it: without dots in it, and still here.
+        // As a browser resolves it: without dot segments, and on the same origin.
         let base = Url::parse("https://console.invalid/").ok()?;
         let url = base.join(text).ok().filter(|url| url.origin() == base.origin())?;
         let path = url.path();
@@ -69,7 +72,7 @@ impl OwnPath {
         &self.0
     }
 
-    /// The host that the person wants to see, when the path leads through a site's gate.
+    /// The site's host, when the path leads through a site's gate.
     pub fn gated_host(&self) -> Option<String> {
         let query = self.0.strip_prefix(paths::GATE)?.strip_prefix('?')?;
         form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "host").map(|(_, host)| host.into_owned())
@@ -85,42 +88,50 @@ pub struct Console {
 }
 
 impl Console {
-    /// From the configuration.
+    /// Takes the console's addresses from the configuration.
     pub fn new(site: &config::Site) -> Self {
         let port = site.base_url.port().map(|port| format!(":{port}")).unwrap_or_default();
         Self { origin: site.console_url.origin().ascii_serialization().into(), port_suffix: port.into() }
     }
 
-    /// The origin, as browsers name it.
+    /// The console's origin, as browsers name it.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The whole address of a page.
+    /// Makes the whole address of a page.
     pub fn url(&self, path: &OwnPath) -> String {
         format!("{}{}", self.origin, path.as_str())
     }
 
-    /// The sign-in page, which leads to `back` afterwards.
+    /// Makes the address of the sign-in page, which redirects to `back` afterwards.
     pub fn sign_in(&self, back: &OwnPath) -> String {
         format!("{}{}", self.origin, with_back(paths::SIGN_IN, back))
     }
 
-    /// Where the code host leads back to.
+    /// Makes the address that the code host redirects back to.
     pub fn callback(&self) -> String {
         format!("{}{}", self.origin, paths::CALLBACK)
     }
 
-    /// The origin of a site at `host`.
+    /// Makes the origin of the site at `host`.
     pub fn site_origin(&self, host: &str) -> String {
         format!("https://{host}{}", self.port_suffix)
     }
 }
 
-/// `path`, told where to lead afterwards.
+/// Adds the page to return to, `back`, to the path of a page.
 pub fn with_back(path: &str, back: &OwnPath) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("return_to", back.as_str()).finish();
     format!("{path}?{query}")
+}
+
+/// Makes the address at which the project's active deployment is served.
+pub fn of_project(addresses: &Addresses, project: &Project) -> String {
+    match &project.share_name {
+        Some(words) => addresses.share_url(words),
+        None => addresses.project_url(&project.name),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,109 @@
+//! A change of the platform, from its transaction to the edges that have applied it.
+//!
+//! Every change goes through the same steps in the same order, and a [`Change`] is the one place that knows it: acts, then
+//! the audit log, then the rows of `route_changes`, the commit, the messages to the edges, the wait for them. The rows of
+//! `route_changes` come last because their counter stays locked until the commit: whatever stood after them would make
+//! every other change of the platform wait.
+
+use std::ops::{Deref, DerefMut};
+
+use db::{
+    audit::{self, Actor, Entry},
+    route_changes,
+};
+use domain::{
+    Clock, Timestamp,
+    changes::{RouteChange, Touched},
+};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
+
+use crate::edges::{Edges, Propagation};
+
+/// A transaction that knows who makes it, what the audit log is to say of it, and what edges have to forget.
+///
+/// Acts take it as the connection that it derefs to. Dropped without a commit, it leaves nothing behind.
+#[must_use = "a change that is not committed is rolled back"]
+pub struct Change<'a> {
+    transaction: Transaction<'static, Postgres>,
+    edges: Edges,
+    actor: Actor<'a>,
+    now: Timestamp,
+    entries: Vec<Entry>,
+    touched: Vec<Touched>,
+}
+
+impl<'a> Change<'a> {
+    /// Begins a change in the name of `actor`.
+    pub async fn begin(db: &PgPool, edges: &Edges, clock: &Clock, actor: Actor<'a>) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            transaction: db.begin().await?,
+            edges: edges.clone(),
+            actor,
+            now: clock.now(),
+            entries: Vec::new(),
+            touched: Vec::new(),
+        })
+    }
+
+    /// The time of the change, which its rows and its audit entries carry.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Adds a line to the audit log, in the actor's name.
+    pub fn audit(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Has the edges forget what they remember of a subject. Touching one twice is the same as touching it once.
+    pub fn touch(&mut self, touched: impl Into<Touched>) {
+        let touched = touched.into();
+        match self.touched.iter_mut().find(|before| before.subject == touched.subject) {
+            Some(before) => before.hosts.extend(touched.hosts),
+            None => self.touched.push(touched),
+        }
+    }
+
+    /// Commits, and waits until the living edges have applied the change; does not wait when nothing was touched.
+    pub async fn commit(self) -> Result<Propagation, sqlx::Error> {
+        let edges = self.edges.clone();
+        let changes = self.finish().await?;
+        Ok(edges.apply(changes).await)
+    }
+
+    /// Commits, and tells the edges without waiting for them: for changes that nobody looks for right away.
+    pub async fn commit_without_waiting(self) -> Result<(), sqlx::Error> {
+        let edges = self.edges.clone();
+        for change in self.finish().await? {
+            edges.send(change);
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that end the transaction, and commits it.
+    async fn finish(mut self) -> Result<Vec<RouteChange>, sqlx::Error> {
+        for entry in &self.entries {
+            audit::record(&mut self.transaction, self.actor, entry, self.now).await?;
+        }
+        let mut changes = Vec::with_capacity(self.touched.len());
+        for touched in self.touched {
+            changes.push(route_changes::record(&mut self.transaction, touched, self.now).await?);
+        }
+        self.transaction.commit().await?;
+        Ok(changes)
+    }
+}
+
+impl Deref for Change<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for Change<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.transaction
+    }
+}

@@ -1,0 +1,65 @@
+//! Joining an organization by an invite: what the API's `/invites` and the console's invite page both do.
+
+use api::invites::InvitePreview;
+pub use db::invites::Joined;
+use db::{
+    audit::Entry,
+    invites::{self, AcceptError},
+};
+use domain::{audit::Action, changes::Subject, opaque::OpaqueSecret};
+
+use crate::{
+    app::App,
+    auth::CliUser,
+    edges::Propagation,
+    error::{ApiError, Code},
+};
+
+/// Finds the pending invite behind a link's token.
+pub async fn preview(app: &App, token: &str) -> Result<Option<InvitePreview>, ApiError> {
+    let Some(secret) = OpaqueSecret::parse(token) else { return Ok(None) };
+    let preview = invites::preview(&app.db, &secret.hash(), app.clock.now()).await?;
+    Ok(preview.map(|preview| InvitePreview {
+        org: preview.org,
+        display_name: preview.display_name,
+        role: preview.role,
+        invited_by: preview.invited_by,
+        expires_at: preview.expires_at,
+    }))
+}
+
+/// Accepts the invite behind a link's token for `caller`.
+pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, Propagation), ApiError> {
+    let secret = OpaqueSecret::parse(token).ok_or_else(no_invite)?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let joined = invites::accept(&mut change, &secret.hash(), &caller.user.id, now).await?;
+    let Some(invite) = &joined.invite else { return Ok((joined, Propagation::NONE)) };
+    let entry = Entry::of_org(Action::InviteAccept, &joined.org.id, &joined.org.name)
+        .with("invite", invite.as_str())
+        .with("role", joined.role.as_str());
+    change.audit(entry);
+    change.touch(Subject::Org(joined.org.id.clone()));
+    Ok((joined, change.commit().await?))
+}
+
+/// The answer to a link whose invite is not pending.
+pub fn no_invite() -> ApiError {
+    AcceptError::NotFound.into()
+}
+
+impl From<AcceptError> for ApiError {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::NotFound => Self::new(
+                Code::NotFound,
+                "There is no such invite: it was accepted or revoked, or has expired. Ask for a new one.",
+            ),
+            AcceptError::Full => Self::new(
+                Code::PlanLimitReached,
+                "The organization has as many members as it may have; ask its admins to make room.",
+            ),
+            AcceptError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The last steps to a live deployment: its pack is written, then one change promotes it. Uploads and pushes come this way.
+
+use std::fs::File;
+
+use db::{
+    audit::{Actor, Entry},
+    deployments::{self, Content, UploadError},
+    projects::{Deploy, Permit},
+    repo_deploys::{self, Claim},
+};
+use domain::{DeploymentId, audit::Action, repo::CommitSha};
+use packs::{Root, WriteError};
+
+use crate::{
+    app::App,
+    edges::Propagation,
+    error::{ApiError, Code},
+};
+
+/// A deployment that is to go live.
+pub(crate) struct Publication<'a> {
+    /// The caller or account in whose name it goes live.
+    pub(crate) actor: Actor<'a>,
+    /// The project that is to serve it.
+    pub(crate) project: &'a Permit<Deploy>,
+    /// The gzipped tarball.
+    pub(crate) file: File,
+    /// The part of the tarball that becomes the site.
+    pub(crate) root: Root,
+    /// The push it comes from, and the commit. It does not go live once a newer push has come.
+    pub(crate) push: Option<(&'a Claim, &'a CommitSha)>,
+}
+
+/// A deployment that went live.
+pub(crate) struct Live {
+    /// How far the edges have got with it.
+    pub(crate) propagation: Propagation,
+    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A failure to go live. The project serves what it served before.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GoLiveError {
+    /// No pack was written: the archive or the store is at fault.
+    #[error(transparent)]
+    Pack(#[from] WriteError),
+    /// The project, or the deployment's record, is no longer there.
+    #[error("the project is gone")]
+    Gone,
+    /// A newer push has come, or the link has ended.
+    #[error("the push was overtaken")]
+    Overtaken,
+    /// The database failed.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Publishes the deployment `id`, whose record is `uploading`.
+pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
+    let Publication { actor, project, file, root, push } = publication;
+    let pack = app.store.write_root(id, file, root, app.clock.now()).await?;
+    let content = Content { files: pack.files, bytes: pack.bytes };
+    let promote = async {
+        let mut change = app.change(actor).await?;
+        let now = change.now();
+        let mut entry = Entry::of_project(Action::DeploymentUpload, project).with("deployment", id.as_str());
+        if let Some((claim, sha)) = push {
+            if !repo_deploys::finish(&mut change, claim, sha).await? {
+                return Err(GoLiveError::Overtaken);
+            }
+            entry = entry.with("git_sha", sha.as_str());
+        }
+        let touched = deployments::promote(&mut change, project, id, content, now).await?;
+        change.audit(entry);
+        change.touch(touched);
+        Ok(change.commit().await?)
+    };
+    match promote.await {
+        Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
+        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => {
+            if let Err(error) = app.store.remove(id).await {
+                tracing::warn!(%error, deployment = %id, "the pack is left to the search for orphans");
+            }
+            Err(error)
+        }
+        // The pack stays, because the commit may have succeeded. If it has not, the search for orphans finds the pack.
+        Err(error) => Err(error),
+    }
+}
+
+impl From<UploadError> for GoLiveError {
+    fn from(error: UploadError) -> Self {
+        match error {
+            UploadError::Gone => Self::Gone,
+            UploadError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+impl From<GoLiveError> for ApiError {
+    fn from(error: GoLiveError) -> Self {
+        match error {
+            GoLiveError::Pack(error) => error.into(),
+            GoLiveError::Gone | GoLiveError::Overtaken => UploadError::Gone.into(),
+            GoLiveError::Db(error) => error.into(),
+        }
+    }
+}
+
+impl From<UploadError> for ApiError {
+    fn from(error: UploadError) -> Self {
+        match error {
+            UploadError::Gone => {
+                Self::new(Code::NotFound, "The project or this deployment was deleted while it was being uploaded.")
+            }
+            UploadError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Publishing a share: its pack is written, then one change makes the project, its deployment and its address. Before that
+//! there is no row, so a failure leaves none.
+
+use std::fs::File;
+
+use db::{
+    audit::Entry,
+    deployments::{Content, Origin},
+    shares::{self, CreateError, NewShare},
+};
+use domain::{DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
+
+use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError};
+
+/// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
+const NAME_ATTEMPTS: usize = 10;
+
+/// A share that is to be published.
+pub(crate) struct ShareOrder {
+    /// The person whose share it is.
+    pub(crate) caller: CliUser,
+    /// Where the upload came from.
+    pub(crate) origin: Origin,
+    /// How many days it lives.
+    pub(crate) days: u32,
+    /// The password that visitors are asked for, if any.
+    pub(crate) password: Option<SitePassword>,
+}
+
+/// A share that was published.
+pub(crate) struct PublishedShare {
+    /// Its address of three words.
+    pub(crate) name: ShareName,
+    /// The deployment that it serves.
+    pub(crate) deployment: DeploymentId,
+    /// The end of its life.
+    pub(crate) expires_at: Timestamp,
+    /// Lines of `_headers` and `_redirects` that were left out, and why.
+    pub(crate) warnings: Vec<String>,
+    /// How far the edges have got with it.
+    pub(crate) propagation: Propagation,
+}
+
+/// Publishes the gzipped tarball in `file` as a share.
+pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
+    let password_hash = match order.password.take() {
+        Some(password) => Some(app.bounds.hash(password).await?),
+        None => None,
+    };
+    let deployment = DeploymentId::new(app.clock.now());
+    let pack = app.store.write(&deployment, file, app.clock.now()).await?;
+    let content = Content { files: pack.files, bytes: pack.bytes };
+    let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
+    // When this fails the pack stays, because the commit may have succeeded. If it has not, the search for orphans finds
+    // the pack.
+    for _ in 0..NAME_ATTEMPTS {
+        let name = ShareName::random();
+        let new = NewShare {
+            user: &order.caller.user.id,
+            name: &name,
+            deployment: &deployment,
+            origin: &order.origin,
+            content,
+            password_hash: password_hash.as_deref(),
+            expires_at,
+        };
+        let mut change = app.change(order.caller.actor()).await?;
+        let now = change.now();
+        let created = match shares::create(&mut change, new, now).await {
+            Ok(created) => created,
+            Err(CreateError::NameTaken) => continue,
+            Err(CreateError::Db(error)) => return Err(error.into()),
+        };
+        let entry = Entry::of_personal(Action::ShareCreate, &created.id, &created.project);
+        change.audit(entry.with("deployment", deployment.as_str()));
+        change.touch(created.touched);
+        let propagation = change.commit().await?;
+        return Ok(PublishedShare { name, deployment, expires_at, warnings: pack.warnings, propagation });
+    }
+    Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))
+}

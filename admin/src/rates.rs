@@ -1,0 +1,241 @@
+//! Rate limits: how often a caller may do something, counted in Redis for all admins together.
+//!
+//! While Redis does not answer, each process counts by itself. A window begins with its first request, so `Retry-After`
+//! is exact. Not here: which routes are limited, which is `router.rs` with [`crate::middleware::rate_limit`].
+
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::http::{HeaderMap, HeaderName};
+use governor::{
+    Quota,
+    clock::{Clock as _, QuantaClock},
+    middleware::StateInformationMiddleware,
+    state::keyed::DashMapStateStore,
+};
+use live::Redis;
+
+use crate::error::{ApiError, Code};
+
+const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const TEN_MINUTES: Duration = Duration::from_mins(10);
+/// Wrong operator's secrets accepted from one client address in ten minutes.
+const SIGN_IN_GUESSES: u32 = 10;
+/// Web sign-ins that one client address may begin in ten minutes. Many people may share an address.
+const SIGN_INS: u32 = 200;
+/// Tickets into gated sites issued to one person in ten minutes.
+const GATE_TICKETS: u32 = 300;
+/// Invitations that an organization may send by mail in an hour. Invites beyond it are made without mail.
+const INVITE_MAILS: u32 = 100;
+/// How long Redis is not asked after it failed, so that its absence does not slow every request.
+const REDIS_PAUSE: Duration = Duration::from_secs(1);
+/// Keys counted in this process before those without recent requests are forgotten.
+const LOCAL_KEYS: usize = 100_000;
+
+/// Something that is limited, with a rate and counters of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bucket {
+    /// `POST /auth/device`, per client address.
+    AuthDevice,
+    /// `POST /auth/device/poll`, per client address.
+    AuthPoll,
+    /// The control plane outside `/auth`, per credential.
+    Api,
+    /// Wrong operator's secrets on the pages of the local code host, per client address.
+    SignInGuess,
+    /// Web sign-ins begun, per client address.
+    SignIn,
+    /// Tickets into gated sites, per person.
+    GateTicket,
+    /// Routes of the control plane that need no token, per client address.
+    Public,
+    /// Invitations by mail, per organization.
+    InviteMail,
+}
+
+impl Bucket {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AuthDevice => "auth-device",
+            Self::AuthPoll => "auth-poll",
+            Self::Api => "api",
+            Self::SignInGuess => "sign-in-guess",
+            Self::SignIn => "sign-in",
+            Self::GateTicket => "gate-ticket",
+            Self::Public => "public",
+            Self::InviteMail => "invite-mail",
+        }
+    }
+}
+
+/// The state of a limit after a request was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    limit: u32,
+    remaining: u32,
+    /// Set when this request exceeds the limit.
+    retry_after: Option<Duration>,
+}
+
+impl Standing {
+    fn of(limit: u32, events: u64, resets_in: Duration) -> Self {
+        let remaining = u32::try_from(u64::from(limit).saturating_sub(events)).unwrap_or(0);
+        Self { limit, remaining, retry_after: (events > u64::from(limit)).then_some(resets_in) }
+    }
+
+    /// Refuses the request when it exceeds the limit.
+    pub fn check(&self) -> Result<(), ApiError> {
+        let Some(wait) = self.retry_after else { return Ok(()) };
+        let message = "Too many requests; wait as long as Retry-After says, then go on.";
+        Err(ApiError::new(Code::RateLimitExceeded, message).retry_after(wait))
+    }
+
+    /// Adds `X-RateLimit-Limit` and `X-RateLimit-Remaining` to an answer.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(X_RATELIMIT_LIMIT, self.limit.into());
+        headers.insert(X_RATELIMIT_REMAINING, self.remaining.into());
+    }
+}
+
+/// The counters of all buckets. Cheap to clone.
+#[derive(Clone)]
+pub struct RateLimits {
+    redis: Redis,
+    buckets: Arc<[Limiter; 8]>,
+    redis_paused_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl RateLimits {
+    /// The counters with the configured rates.
+    pub fn new(redis: Redis, limits: &config::Limits) -> Self {
+        let buckets = Arc::new([
+            Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
+            Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
+            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
+            Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
+            Limiter::new(SIGN_INS, TEN_MINUTES),
+            Limiter::new(GATE_TICKETS, TEN_MINUTES),
+            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
+            Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
+        ]);
+        Self { redis, buckets, redis_paused_until: Arc::default() }
+    }
+
+    fn limiter(&self, bucket: Bucket) -> &Limiter {
+        let [device, poll, api, guess, sign_in, ticket, public, invite_mail] = &*self.buckets;
+        match bucket {
+            Bucket::AuthDevice => device,
+            Bucket::AuthPoll => poll,
+            Bucket::Api => api,
+            Bucket::SignInGuess => guess,
+            Bucket::SignIn => sign_in,
+            Bucket::GateTicket => ticket,
+            Bucket::Public => public,
+            Bucket::InviteMail => invite_mail,
+        }
+    }
+
+    /// Counts one request under `key`.
+    pub async fn count(&self, bucket: Bucket, key: &str) -> Standing {
+        let limiter = self.limiter(bucket);
+        if self.redis_is_paused() {
+            return limiter.count_here(key);
+        }
+        match self.redis.count(bucket.name(), key, limiter.window).await {
+            Ok(count) => Standing::of(limiter.limit, count.events, count.resets_in),
+            Err(error) => {
+                tracing::warn!("limits are kept in this process, because Redis does not answer: {error}");
+                *self.redis_paused_until.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Instant::now() + REDIS_PAUSE);
+                limiter.count_here(key)
+            }
+        }
+    }
+
+    /// Takes back a request that was counted and turned out not to be limited.
+    pub async fn uncount(&self, bucket: Bucket, key: &str) {
+        if !self.redis_is_paused()
+            && let Err(error) = self.redis.uncount(bucket.name(), key).await
+        {
+            tracing::warn!("a request could not be uncounted: {error}");
+        }
+    }
+
+    fn redis_is_paused(&self) -> bool {
+        let until = *self.redis_paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+type LocalCounter = governor::RateLimiter<String, DashMapStateStore<String>, QuantaClock, StateInformationMiddleware>;
+
+struct Limiter {
+    limit: u32,
+    window: Duration,
+    here: LocalCounter,
+}
+
+impl Limiter {
+    fn new(limit: u32, window: Duration) -> Self {
+        let burst = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
+        let every = window / burst.get();
+        let quota = Quota::with_period(every).unwrap_or(Quota::per_second(burst)).allow_burst(burst);
+        Self { limit, window, here: governor::RateLimiter::dashmap(quota).with_middleware() }
+    }
+
+    fn count_here(&self, key: &str) -> Standing {
+        if self.here.len() > LOCAL_KEYS {
+            self.here.retain_recent();
+        }
+        let (remaining, retry_after) = match self.here.check_key(&key.to_owned()) {
+            Ok(state) => (state.remaining_burst_capacity(), None),
+            Err(refusal) => (0, Some(refusal.wait_time_from(QuantaClock::default().now()))),
+        };
+        Standing { limit: self.limit, remaining, retry_after }
+    }
+}
+
+/// The key that a client address is counted under: an IPv6 client is its /64, which one household or server has whole.
+pub fn client(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_itself_is_still_admitted() {
+        let wait = Duration::from_secs(30);
+        assert_eq!(Standing::of(10, 1, wait), Standing { limit: 10, remaining: 9, retry_after: None });
+        assert_eq!(Standing::of(10, 10, wait), Standing { limit: 10, remaining: 0, retry_after: None });
+        assert_eq!(Standing::of(10, 11, wait), Standing { limit: 10, remaining: 0, retry_after: Some(wait) });
+    }
+
+    #[test]
+    fn without_redis_the_same_number_is_admitted() {
+        let limiter = Limiter::new(3, TEN_MINUTES);
+        let remaining: Vec<u32> = (0..3).map(|_| limiter.count_here("a").remaining).collect();
+        assert_eq!(remaining, [2, 1, 0]);
+        let refused = limiter.count_here("a");
+        assert!(refused.check().is_err() && refused.retry_after.unwrap() <= TEN_MINUTES / 3);
+        assert!(limiter.count_here("b").check().is_ok());
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        assert_eq!(client("2001:db8:1:2:3:4:5:6".parse().unwrap()), "2001:db8:1:2::");
+        assert_eq!(client("203.0.113.9".parse().unwrap()), "203.0.113.9");
+    }
+}
