@@ -175,7 +175,7 @@ async fn every_sealed_column_is_sealed_anew() {
                    AND column_name LIKE 'sealed%' AND column_name <> 'sealed_answer'";
     let sealed = usize::try_from(world.sql_number(columns).await).unwrap();
     let told = said.lines().filter(|line| line.contains(".sealed_") && line.contains("sealed anew")).count();
-    assert_eq!(told, sealed, "common/db/src/sealed.rs misses a column of the schema: {said}");
+    assert_eq!(told, sealed, "common/db/src/upkeep/sealed.rs misses a column of the schema: {said}");
 }
 
 #[tokio::test]

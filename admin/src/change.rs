@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 use db::{
     audit::{self, Actor, Entry},
-    route_changes,
+    edges::route_changes,
 };
 use domain::{
     Clock, Timestamp,

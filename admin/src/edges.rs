@@ -11,7 +11,7 @@ use std::{
 };
 
 use axum::response::{IntoResponseParts, ResponseParts};
-use db::route_changes;
+use db::edges::route_changes;
 use domain::{Clock, changes::RouteChange, limits::ACKNOWLEDGE_WAIT};
 use futures_util::StreamExt as _;
 use http::{HeaderName, HeaderValue};

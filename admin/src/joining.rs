@@ -1,10 +1,10 @@
 //! Joining an organization by an invite: what the API's `/invites` and the console's invite page both do.
 
 use api::invites::InvitePreview;
-pub use db::invites::Joined;
+pub use db::orgs::invites::Joined;
 use db::{
     audit::Entry,
-    invites::{self, AcceptError},
+    orgs::invites::{self, AcceptError},
 };
 use domain::{audit::Action, changes::Subject, opaque::OpaqueSecret};
 

@@ -7,7 +7,7 @@ use admin::{app::App, codehost::local, metrics, serve};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use config::{CodeHostKind, Config};
-use db::{tokens, users};
+use db::sign_in::{tokens, users};
 use domain::{
     Clock,
     token::{TokenKind, TokenSecret},

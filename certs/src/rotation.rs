@@ -11,7 +11,7 @@
 
 use std::{fmt, fs, io, path::Path, time::Duration};
 
-use db::sealed::Column;
+use db::upkeep::sealed::Column;
 use secrets::{
     MasterKey,
     master_key::{Key, KeyError, KeyFile, RELOAD_EVERY},
@@ -49,7 +49,7 @@ pub enum RotationError {
     Prepared,
     /// Some values open with no known key; they were unreadable before.
     #[error("{} of the sealed values open with no key of the file, {} first; the old keys are kept", .0.len(), .0[0])]
-    Unopenable(Vec<String>),
+    OpenError(Vec<String>),
     /// Values were still being sealed with the old key after every search.
     #[error(
         "values are still being sealed with the old key: does every program read this key file? Copy it to all \
@@ -155,7 +155,7 @@ pub async fn rotate(db: &PgPool, path: &Path) -> Result<Rotated, RotationError> 
             found += anew;
         }
         if !unopenable.is_empty() {
-            return Err(RotationError::Unopenable(unopenable));
+            return Err(RotationError::OpenError(unopenable));
         }
         // Not after the first search: see below.
         if found == 0 && search > 0 {

@@ -48,7 +48,7 @@ fn suggested(folder: &Path) -> Option<String> {
 pub(crate) fn parse(text: &str) -> Result<ProjectName, String> {
     let label = first_label(text).unwrap_or(text);
     let name = label.split_once("--").filter(|(head, _)| domain::ids::is_body(head)).map_or(label, |(_, name)| name);
-    name.parse().map_err(|why: domain::names::InvalidName| why.to_string())
+    name.parse().map_err(|why: domain::names::NameError| why.to_string())
 }
 
 /// The first label of an `https://label.domain/…` address; nothing when `text` is no address.

@@ -100,7 +100,7 @@ fn listeners(
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
     let source = Postgres { near: near.clone(), primary: db.clone() };
-    let keys = Keys::new(marks.clone(), near, db.clone(), &config.billing.plans);
+    let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone());
     let members = Arc::new(OrgMembers::new(marks.clone(), source.clone()));
     let routes = Arc::new(Routes::new(marks.clone(), source, clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());

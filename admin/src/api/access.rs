@@ -7,7 +7,8 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    projects::{self, Edit, NewAccess, Permit, SetAccessError},
+    permits::{Member, ProjectPermit},
+    projects::{self, NewAccess, SetAccessError},
 };
 use domain::{access::AccessMode, audit::Action};
 
@@ -36,7 +37,7 @@ use crate::{
 pub async fn set_access(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<SetAccess>,
 ) -> Result<impl IntoResponse, ApiError> {
     let access = match (body.mode, body.password) {
@@ -64,7 +65,7 @@ pub async fn set_access(
 pub async fn set_password(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
     let hash = app.bounds.hash(body.password).await?;
@@ -82,7 +83,7 @@ pub async fn set_password(
 pub async fn delete_password(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
 ) -> Result<impl IntoResponse, ApiError> {
     let entry = Entry::of_project(Action::ProjectPasswordRemove, &project);
     let (_, propagation) = change(&app, &caller, &project, NewAccess::WithoutPassword, entry).await?;
@@ -92,7 +93,7 @@ pub async fn delete_password(
 async fn change(
     app: &App,
     caller: &CliUser,
-    project: &Permit<Edit>,
+    project: &ProjectPermit<Member>,
     access: NewAccess,
     entry: Entry,
 ) -> Result<(AccessMode, Propagation), ApiError> {

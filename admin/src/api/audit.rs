@@ -7,8 +7,7 @@ use api::{
 use axum::extract::State;
 use db::{
     audit::{self, Recorded},
-    orgs::Admin,
-    projects::Administer,
+    permits::Admin,
 };
 use domain::AuditId;
 use serde_json::Value;
@@ -33,7 +32,7 @@ use crate::{
 )]
 pub async fn of_project(
     State(app): State<App>,
-    ProjectAccess(project): ProjectAccess<Administer>,
+    ProjectAccess(project): ProjectAccess<Admin>,
     page: Paged<AuditId>,
 ) -> Result<Json<AuditLog>, ApiError> {
     let rows = audit::page_of_project(&app.db, &project, page.before.as_ref(), page.rows()).await?;

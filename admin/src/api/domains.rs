@@ -7,11 +7,11 @@ use api::{
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
     audit::Entry,
-    domains::{self, AttachError, Attached, CustomDomain},
-    projects::Edit,
+    permits::Member,
+    projects::domains::{self, AttachError, Attached, CustomDomain},
 };
 use domain::{
-    Hostname,
+    Account, Hostname,
     addresses::{Addresses, HostKey},
     audit::Action,
     changes::Touched,
@@ -47,7 +47,7 @@ pub struct Named {
 pub async fn attach(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Json(AttachDomain { domain }): Json<AttachDomain>,
 ) -> Result<impl IntoResponse, ApiError> {
     if app.addresses.is_own(&domain) {
@@ -57,7 +57,10 @@ pub async fn attach(
     }
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let attached = domains::attach(&mut change, &project, &domain, most_domains(&app), now).await?;
+    // Only its owner may edit a personal project.
+    let owner = project.org_id.clone().map_or_else(|| Account::User(caller.user.id.clone()), Account::Org);
+    let most = most_domains(&app, &owner);
+    let attached = domains::attach(&mut change, &project, &domain, most, now).await?;
     let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
     match attached {
         Attached::Before => {}
@@ -83,7 +86,7 @@ pub async fn attach(
 pub async fn detach(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Path(named): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
     let no_domain = || ApiError::not_found("domain");
@@ -103,10 +106,9 @@ pub fn view(addresses: &Addresses, domain: CustomDomain) -> Domain {
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target: addresses.dns_target().to_owned() }
 }
 
-/// The number of domains that the owner of a project may have. Plans come with billing; until then all owners are on
-/// the cheapest.
-pub fn most_domains(app: &App) -> u32 {
-    app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.domains)
+/// The number of custom domains that `owner` may have, over all projects.
+pub fn most_domains(app: &App, owner: &Account) -> u32 {
+    app.config.billing.plans.plan_of(owner).map_or(0, |plan| plan.limits.domains)
 }
 
 impl From<AttachError> for ApiError {

@@ -7,8 +7,8 @@ use api::{
 use axum::extract::State;
 use db::{
     audit::Entry,
-    env::{self, SetError},
-    projects::Edit,
+    permits::Member,
+    projects::env::{self, SetError},
 };
 use domain::{
     audit::Action,
@@ -44,7 +44,7 @@ impl Named {
 )]
 pub async fn list(
     State(app): State<App>,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
 ) -> Result<Json<EnvList>, ApiError> {
     let rows = env::list(&app.db, &project).await?;
     let open = |row: env::Stored| {
@@ -71,7 +71,7 @@ pub async fn list(
 pub async fn set(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Path(named): Path<Named>,
     Json(body): Json<SetEnv>,
 ) -> Result<Json<EnvChanged>, ApiError> {
@@ -98,7 +98,7 @@ pub async fn set(
 pub async fn remove(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Path(named): Path<Named>,
 ) -> Result<Json<Done>, ApiError> {
     let no_variable = || ApiError::not_found("variable");

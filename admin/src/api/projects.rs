@@ -8,12 +8,14 @@ use api::{
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
     audit::Entry,
-    deployments, domains, orgs,
-    projects::{self, Administer, CreateError, Deploy, Party},
-    repo_links::{self, RepoLink},
+    code_host::repo_links::{self, RepoLink},
+    orgs,
+    permits::{Admin, Deploy},
+    projects::{self, CreateError, deployments, domains},
 };
 use domain::{
-    OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, changes::Touched, limits::DETAIL_DEPLOYMENTS,
+    Account, OrgName, ProjectId, UserId, addresses::Addresses, audit::Action, changes::Touched,
+    limits::DETAIL_DEPLOYMENTS,
 };
 use serde::Deserialize;
 
@@ -52,9 +54,9 @@ pub async fn list(
     page: Paged<ProjectId>,
 ) -> Result<Json<ProjectList>, ApiError> {
     let owner = match (&caller, whose.org) {
-        (_, None) => caller.party(),
+        (_, None) => caller.account(),
         (Caller::User(caller), Some(org)) => org_of(&app, &caller.user.id, &org).await?,
-        (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => caller.party(),
+        (Caller::Deploy(token), Some(org)) if org == token.org_name.as_str() => caller.account(),
         (Caller::Deploy(_), Some(_)) => return Err(ApiError::not_found("organization")),
     };
     let mut projects = projects::page(&app.db, &owner, page.before.as_ref(), page.rows()).await?;
@@ -78,7 +80,7 @@ pub async fn create(
     Json(body): Json<CreateProject>,
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let owner = match body.org {
-        None => Party::User(caller.user.id.clone()),
+        None => Account::User(caller.user.id.clone()),
         Some(org) => org_of(&app, &caller.user.id, &org).await?,
     };
     let mut change = app.change(caller.actor()).await?;
@@ -132,7 +134,7 @@ fn view_repo(link: &RepoLink) -> Repo {
 pub async fn delete(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Administer>,
+    ProjectAccess(project): ProjectAccess<Admin>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
@@ -143,11 +145,11 @@ pub async fn delete(
 }
 
 /// Finds the org called `name`, if the user belongs to it.
-async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Party, ApiError> {
+async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
     let no_org = || ApiError::not_found("organization");
     let name: OrgName = name.parse().map_err(|_| no_org())?;
     let membership = orgs::membership(&app.db, user, &name).await?.ok_or_else(no_org)?;
-    Ok(Party::Org(membership.org().clone()))
+    Ok(Account::Org(membership.org().clone()))
 }
 
 /// Makes the view of a project.

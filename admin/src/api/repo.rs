@@ -6,9 +6,11 @@ use api::repo::{LinkRepo, RepoLinked};
 use axum::extract::State;
 use db::{
     audit::Entry,
-    installations,
-    projects::{Edit, Permit},
-    repo_links::{self, LinkError, NewLink},
+    code_host::{
+        installations,
+        repo_links::{self, LinkError, NewLink},
+    },
+    permits::{Member, ProjectPermit},
 };
 use domain::{
     UserId,
@@ -44,7 +46,7 @@ const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 pub async fn set(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<LinkRepo>,
 ) -> Result<Json<RepoLinked>, ApiError> {
     let Some(wanted) = body.repo else { return unlink(&app, &caller, &project).await };
@@ -87,7 +89,7 @@ pub async fn set(
     }))
 }
 
-async fn unlink(app: &App, caller: &CliUser, project: &Permit<Edit>) -> Result<Json<RepoLinked>, ApiError> {
+async fn unlink(app: &App, caller: &CliUser, project: &ProjectPermit<Member>) -> Result<Json<RepoLinked>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     if repo_links::unlink(&mut change, project).await? {
         change.audit(Entry::of_project(Action::RepoUnlink, project));
@@ -101,7 +103,7 @@ async fn unlink(app: &App, caller: &CliUser, project: &Permit<Edit>) -> Result<J
 async fn readers(
     app: &App,
     caller: &UserId,
-    project: &Permit<Edit>,
+    project: &ProjectPermit<Member>,
     installation: i64,
 ) -> Result<Vec<UserId>, ApiError> {
     if project.org_id.is_none() {

@@ -27,7 +27,8 @@ use crate::{
     responses((status = 200, description = "The tokens", body = TokenList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>) -> Result<Json<TokenList>, ApiError> {
-    let mut tokens = db::tokens::list_of_user(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
+    let mut tokens =
+        db::sign_in::tokens::list_of_user(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
     let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
     Ok(Json(TokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
@@ -54,7 +55,8 @@ pub async fn create(
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let token = db::tokens::create_for_user(&mut change, &caller.user.id, kind, label, &secret.hash(), now).await?;
+    let token =
+        db::sign_in::tokens::create_for_user(&mut change, &caller.user.id, kind, label, &secret.hash(), now).await?;
     touch(&mut change, kind, &token.id);
     let propagation = change.commit().await?;
     let created = CreatedToken { record: view(token), token: secret.expose().to_owned() };
@@ -77,7 +79,7 @@ pub async fn revoke(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let revoked = db::tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
+    let revoked = db::sign_in::tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
     let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     touch(&mut change, kind, &id);
     Ok((change.commit().await?, Json(Done::OK)))
@@ -103,7 +105,7 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     Ok(Some(label).filter(|label| !label.is_empty()))
 }
 
-fn view(token: db::tokens::Token) -> Token {
+fn view(token: db::sign_in::tokens::Token) -> Token {
     Token {
         id: token.id,
         kind: token.kind,

@@ -5,7 +5,8 @@ use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
     orgs,
-    projects::{self, Administer, Destination, TransferError},
+    permits::Admin,
+    projects::{self, Destination, TransferError},
 };
 use domain::audit::Action;
 
@@ -37,7 +38,7 @@ use crate::{
 pub async fn transfer(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Administer>,
+    ProjectAccess(project): ProjectAccess<Admin>,
     Json(body): Json<TransferProject>,
 ) -> Result<impl IntoResponse, ApiError> {
     let no_org = || ApiError::not_found("organization");
@@ -51,8 +52,8 @@ pub async fn transfer(
     };
     let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
     // It is there already: nothing is committed, not even that somebody tried.
-    let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, most_domains(&app)).await?
-    else {
+    let most = most_domains(&app, &destination.account());
+    let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, most).await? else {
         return Ok((Propagation::NONE, Json(view(&app.addresses, project.clone()))));
     };
     if project.org_id.is_some() {

@@ -2,7 +2,7 @@
 
 use api::usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals};
 use axum::extract::State;
-use db::{ai_usage, orgs::Member};
+use db::{gateway::ai_usage, permits::Member};
 use domain::month::Month;
 
 use crate::{

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use api::vcs::{Installation, InstallationList};
 use axum::extract::State;
-use db::installations::{self, Seen, Shared};
+use db::code_host::installations::{self, Seen, Shared};
 use domain::UserId;
 
 use crate::{

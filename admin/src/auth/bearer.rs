@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use db::tokens::{self, Bearer, Owner};
+use db::sign_in::tokens::{self, Bearer, Owner};
 use domain::token::{TokenKind, TokenSecret};
 
 use super::{

@@ -5,7 +5,7 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use db::orgs::{self, Level, Permit, PermitError};
+use db::permits::{self, Level, OrgPermit, PermitError, ResourceKind};
 use domain::{OrgName, role::Role};
 
 use super::CliUser;
@@ -17,7 +17,7 @@ use crate::{
 /// The org called `{name}` in the path, in which the caller has the role of level `R` or a higher one. Rejects with 401
 /// (no person), 404 (no such org, or none that the caller belongs to) or 403 (a role that does not suffice).
 #[derive(Debug)]
-pub struct OrgAccess<R>(pub Permit<R>);
+pub struct OrgAccess<R>(pub OrgPermit<R>);
 
 impl<R: Level> FromRequestParts<App> for OrgAccess<R> {
     type Rejection = ApiError;
@@ -27,16 +27,20 @@ impl<R: Level> FromRequestParts<App> for OrgAccess<R> {
         let parameters =
             RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("organization"))?;
         let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
-        let name: OrgName = name.ok_or(PermitError::NotFound)?;
-        Ok(Self(orgs::permit(&app.db, &caller.user.id, &name).await?))
+        let name: OrgName = name.ok_or_else(|| ApiError::not_found("organization"))?;
+        Ok(Self(permits::org(&app.db, &caller.user.id, &name).await?))
     }
 }
 
 impl From<PermitError> for ApiError {
     fn from(error: PermitError) -> Self {
         match error {
-            PermitError::NotFound => Self::not_found("organization"),
-            PermitError::Role(needed) => {
+            PermitError::NotFound(ResourceKind::Project) => Self::not_found("project"),
+            PermitError::NotFound(ResourceKind::Org) => Self::not_found("organization"),
+            PermitError::Role(ResourceKind::Project, _) => {
+                Self::new(Code::Forbidden, "Your role in the organization does not allow this; ask one of its admins.")
+            }
+            PermitError::Role(ResourceKind::Org, needed) => {
                 let who = if needed == Role::Owner { "an owner" } else { "an owner or admin" };
                 Self::new(Code::Forbidden, format!("Only {who} of the organization may do this; ask one of them."))
             }

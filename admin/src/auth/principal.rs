@@ -4,7 +4,10 @@ use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
     http::request::Parts,
 };
-use db::{audit::Actor, tokens::Token, users::User};
+use db::{
+    audit::Actor,
+    sign_in::{tokens::Token, users::User},
+};
 use domain::{OrgId, OrgName, SessionId, Timestamp, TokenId};
 
 use super::Authentication;

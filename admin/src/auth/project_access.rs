@@ -5,19 +5,16 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
-use db::projects::{self, Level, Party, Permit, PermitError};
-use domain::ProjectName;
+use db::permits::{self, Level, ProjectPermit};
+use domain::{Account, ProjectName};
 
 use super::{Caller, CliUser};
-use crate::{
-    app::App,
-    error::{ApiError, Code},
-};
+use crate::{app::App, error::ApiError};
 
 /// The project called `{name}` in the path, which the caller may act on at level `L`. Rejects with 401 (a deploy token
 /// where only people may act), 404 (no such project, or none of the caller's) or 403 (a role that does not suffice).
 #[derive(Debug)]
-pub struct ProjectAccess<L>(pub Permit<L>);
+pub struct ProjectAccess<L>(pub ProjectPermit<L>);
 
 impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
     type Rejection = ApiError;
@@ -31,29 +28,17 @@ impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
         let parameters =
             RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("project"))?;
         let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
-        let name: ProjectName = name.ok_or(PermitError::NotFound)?;
-        Ok(Self(projects::permit(&app.db, &caller.party(), &name, app.clock.now()).await?))
+        let name: ProjectName = name.ok_or_else(|| ApiError::not_found("project"))?;
+        Ok(Self(permits::project(&app.db, &caller.account(), &name, app.clock.now()).await?))
     }
 }
 
 impl Caller {
-    /// The person or org that the caller acts for.
-    pub fn party(&self) -> Party {
+    /// The account that the caller acts for.
+    pub fn account(&self) -> Account {
         match self {
-            Self::User(caller) => Party::User(caller.user.id.clone()),
-            Self::Deploy(caller) => Party::Org(caller.org.clone()),
-        }
-    }
-}
-
-impl From<PermitError> for ApiError {
-    fn from(error: PermitError) -> Self {
-        match error {
-            PermitError::NotFound => Self::not_found("project"),
-            PermitError::Role => {
-                Self::new(Code::Forbidden, "Your role in the organization does not allow this; ask one of its admins.")
-            }
-            PermitError::Db(error) => error.into(),
+            Self::User(caller) => Account::User(caller.user.id.clone()),
+            Self::Deploy(caller) => Account::Org(caller.org.clone()),
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
-use db::{
+use db::sign_in::{
     sessions::{self, Session},
     users::User,
 };

@@ -1,6 +1,6 @@
 //! The last step of a sign-in, whichever flow it came by.
 
-use db::users::{self, User};
+use db::sign_in::users::{self, User};
 use domain::Timestamp;
 use secrets::MasterKey;
 use sqlx::PgConnection;

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use db::code_host_grants::{self, Grant, NewGrant};
+use db::code_host::grants::{self, Grant, NewGrant};
 use domain::{Clock, Timestamp, UserId};
 use secrecy::{ExposeSecret as _, SecretString};
 use secrets::{MasterKey, Purpose};
@@ -80,7 +80,7 @@ pub(super) async fn keep(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     let sealed = seal(master_key, user, grant, now);
-    code_host_grants::keep(conn, user, &sealed.row(), now).await
+    grants::keep(conn, user, &sealed.row(), now).await
 }
 
 impl Grants {
@@ -88,7 +88,7 @@ impl Grants {
     pub async fn token(&self, user: &UserId) -> Result<SecretString, AccessError> {
         for _ in 0..LOOKS {
             let now = self.clock.now();
-            let grant = code_host_grants::find(&self.db, user).await?.ok_or(AccessError::SignInAgain)?;
+            let grant = grants::find(&self.db, user).await?.ok_or(AccessError::SignInAgain)?;
             let tokens = open(&self.master_key, user, &grant)?;
             if grant.expires_at.is_none_or(|end| now + EARLY < end) {
                 return Ok(tokens.token.into());
@@ -99,7 +99,7 @@ impl Grants {
                 return if is_usable { Ok(tokens.token.into()) } else { Err(AccessError::SignInAgain) };
             };
             let until = now + REFRESH_LEASE;
-            if code_host_grants::begin_refresh(&self.db, user, grant.version, now, until).await? {
+            if grants::begin_refresh(&self.db, user, grant.version, now, until).await? {
                 let renewed = self.clone().renew(user.clone(), grant.version, refresh_token.into());
                 // A task of its own: the refresh token works once, so its answer must be stored even when the client
                 // leaves.
@@ -120,16 +120,16 @@ impl Grants {
         match answer {
             Ok(Some(grant)) => {
                 let sealed = seal(&self.master_key, &user, &grant, now);
-                code_host_grants::finish_refresh(&self.db, &user, version, &sealed.row(), now).await?;
+                grants::finish_refresh(&self.db, &user, version, &sealed.row(), now).await?;
                 Ok(grant.token)
             }
             Ok(None) => {
                 tracing::info!(%user, "the code host takes a person's refresh token no more");
-                code_host_grants::abandon_refresh(&self.db, &user, version, true, now).await?;
+                grants::abandon_refresh(&self.db, &user, version, true, now).await?;
                 Err(AccessError::SignInAgain)
             }
             Err(error) => {
-                code_host_grants::abandon_refresh(&self.db, &user, version, false, now).await?;
+                grants::abandon_refresh(&self.db, &user, version, false, now).await?;
                 Err(error.into())
             }
         }

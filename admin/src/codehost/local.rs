@@ -2,7 +2,7 @@
 //! operator's secret.
 
 use async_trait::async_trait;
-use db::users::Identity;
+use db::sign_in::users::Identity;
 use domain::limits::DEVICE_CODE_LIFETIME;
 use rand::RngExt as _;
 use secrecy::SecretString;

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use config::{CodeHostKind, Config};
-use db::users::Identity;
+use db::sign_in::users::Identity;
 use domain::Clock;
 use secrecy::SecretString;
 

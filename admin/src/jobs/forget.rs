@@ -3,7 +3,12 @@
 
 use std::time::Duration;
 
-use db::{device_grants, gate_tickets, idempotency, invites, sessions, sign_ins, webhook_deliveries};
+use db::{
+    code_host::webhook_deliveries,
+    orgs::invites,
+    sign_in::{device_grants, gate_tickets, sessions, sign_ins},
+    upkeep::idempotency,
+};
 use domain::limits::IDEMPOTENCY_WINDOW;
 
 use super::{Batch, Job};

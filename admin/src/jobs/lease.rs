@@ -1,6 +1,6 @@
 //! Runs a job under its lease until the program stops.
 
-use db::job_leases;
+use db::upkeep::job_leases;
 
 use super::{Batch, Job};
 use crate::{app::App, metrics};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::route_changes;
+use db::edges::route_changes;
 
 use super::{Batch, Job};
 use crate::{app::App, edges};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::{audit::Actor, shares};
+use db::{audit::Actor, projects::shares};
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::deployments;
+use db::projects::deployments;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use db::ai_usage;
+use db::gateway::ai_usage;
 use domain::{CompletionId, usage::UsageRow};
 use live::budgets::Open;
 

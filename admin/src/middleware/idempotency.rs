@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-use db::idempotency::{self, Claim, Horizon};
+use db::upkeep::idempotency::{self, Claim, Horizon};
 use domain::{Timestamp, limits::IDEMPOTENCY_WINDOW};
 use secrets::master_key;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use askama::Template;
 use axum::{Extension, body::Body, extract::State, http::StatusCode, response::Response};
 use config::CodeHostKind;
-use db::{device_grants, users};
+use db::sign_in::{device_grants, users};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 

@@ -11,8 +11,8 @@ use axum::{
     response::Response,
 };
 use db::{
-    gate_tickets::{self, NewTicket},
-    routes,
+    edges::routes,
+    sign_in::gate_tickets::{self, NewTicket},
 };
 use domain::{
     OrgId,

@@ -7,11 +7,10 @@ use axum::{
     response::Response,
 };
 use db::{
-    orgs,
-    projects::{self, Party},
-    sessions::{self, Session},
+    orgs, projects,
+    sign_in::sessions::{self, Session},
 };
-use domain::{OrgName, ProjectName, SessionId, Timestamp, addresses::HostKey, orgs::DisplayName};
+use domain::{Account, OrgName, ProjectName, SessionId, Timestamp, addresses::HostKey, orgs::DisplayName};
 use time::Date;
 
 use super::{PageError, with_article};
@@ -77,7 +76,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
     };
     let user = &person.user;
     let now = app.clock.now();
-    let projects = project_list(&app, Party::User(user.id.clone())).await?;
+    let projects = project_list(&app, Account::User(user.id.clone())).await?;
     let memberships = orgs::page(&app.db, &user.id, None, i64::try_from(SHOWN).unwrap_or(i64::MAX)).await?;
     let mut orgs = Vec::with_capacity(memberships.len());
     for (org, role) in &memberships {
@@ -85,7 +84,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
             name: &org.name,
             display_name: org.display_name.as_ref(),
             role: with_article(*role),
-            projects: project_list(&app, Party::Org(org.id.clone())).await?,
+            projects: project_list(&app, Account::Org(org.id.clone())).await?,
         });
     }
     let sessions = sessions::list_of_user(&app.db, &user.id, now).await?;
@@ -94,7 +93,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
     Ok(html::page(StatusCode::OK, &page))
 }
 
-async fn project_list(app: &App, party: Party) -> Result<ProjectList, PageError> {
+async fn project_list(app: &App, party: Account) -> Result<ProjectList, PageError> {
     let limit = i64::try_from(SHOWN + 1).unwrap_or(i64::MAX);
     let found = projects::page(&app.db, &party, None, limit).await?;
     let has_more = found.len() > SHOWN;

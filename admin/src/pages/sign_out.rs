@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, Method, header},
     response::Response,
 };
-use db::{audit::Actor, sessions};
+use db::{audit::Actor, sign_in::sessions};
 use serde::Deserialize;
 
 use super::{PageError, sign_in};

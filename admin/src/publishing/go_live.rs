@@ -4,9 +4,9 @@ use std::fs::File;
 
 use db::{
     audit::{Actor, Entry},
-    deployments::{self, Content, UploadError},
-    projects::{Deploy, Permit},
-    repo_deploys::{self, Claim},
+    code_host::repo_deploys::{self, Claim},
+    permits::{Deploy, ProjectPermit},
+    projects::deployments::{self, Content, UploadError},
 };
 use domain::{DeploymentId, audit::Action, repo::CommitSha};
 use packs::{Root, WriteError};
@@ -22,7 +22,7 @@ pub(crate) struct Publication<'a> {
     /// The caller or account in whose name it goes live.
     pub(crate) actor: Actor<'a>,
     /// The project that is to serve it.
-    pub(crate) project: &'a Permit<Deploy>,
+    pub(crate) project: &'a ProjectPermit<Deploy>,
     /// The gzipped tarball.
     pub(crate) file: File,
     /// The part of the tarball that becomes the site.

@@ -4,7 +4,7 @@
 use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
-use db::deployments::Origin;
+use db::projects::deployments::Origin;
 use domain::limits::{MB, UPLOAD_BYTES};
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use db::deployments;
+use db::projects::deployments;
 use domain::DeploymentId;
 
 use crate::{app::App, error::ApiError};

@@ -5,8 +5,10 @@ use std::fs::File;
 
 use db::{
     audit::Entry,
-    deployments::{Content, Origin},
-    shares::{self, CreateError, NewShare},
+    projects::{
+        deployments::{Content, Origin},
+        shares::{self, CreateError, NewShare},
+    },
 };
 use domain::{DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
 

@@ -2,10 +2,12 @@
 
 use db::{
     audit::{Actor, Entry},
-    code_host_grants, installations,
-    repo_deploys::{self, Push},
-    repo_links::{self, Ended},
-    users,
+    code_host::{
+        grants, installations,
+        repo_deploys::{self, Push},
+        repo_links::{self, Ended},
+    },
+    sign_in::users,
 };
 use domain::{
     audit::Action,
@@ -192,7 +194,7 @@ pub(super) async fn apply(change: &mut Change<'_>, event: &Event) -> Result<u64,
         Event::InstallationTarget(event) if event.action == "renamed" => rename_account(change, event).await?,
         // The person took back what they had granted: the tokens work no more.
         Event::Authorization(event) if event.action == "revoked" => {
-            code_host_grants::revoke(change, &event.sender.id.to_string()).await?;
+            grants::revoke(change, &event.sender.id.to_string()).await?;
         }
         Event::InstallationRepositories(_) | Event::InstallationTarget(_) | Event::Authorization(_) | Event::Other => {}
     }

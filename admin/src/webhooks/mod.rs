@@ -8,7 +8,7 @@ mod receive;
 
 use api::webhooks::WebhookTaken;
 use axum::{body::Body, extract::State, http::HeaderMap};
-use db::webhook_deliveries;
+use db::code_host::webhook_deliveries;
 
 use crate::{app::App, error::ApiError, extract::Json};
 

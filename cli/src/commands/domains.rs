@@ -112,7 +112,7 @@ async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: 
 fn parse(text: &str) -> Result<Hostname, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map_or(text, |rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
-    host.parse().map_err(|why: domain::hostname::InvalidHostname| why.to_string())
+    host.parse().map_err(|why: domain::hostname::HostnameError| why.to_string())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Wire types of every request and answer of the control plane, one file per noun.
 //!
-//! admin serves them, the client reads them, the OpenAPI document is made from them. No behaviour here.
+//! admin serves them, the client reads them, the OpenAPI document is made from them by the feature `openapi`. There is no
+//! behaviour here; the types of their fields are in `domain`. Start with the noun of the URL.
 
 pub mod access;
 pub mod account;

@@ -1,7 +1,8 @@
 //! Configuration: one optional `svc.toml`, overridden by environment `SVC__SECTION__KEY`.
 //!
-//! Each section is a file of its own, where every key is documented. Unknown keys are errors that name the nearest
-//! known one. Both programs and both tools call [`Config::load`] once, at their start.
+//! Each section is a file of its own in `sections`, where its keys are documented. An unknown key is an error that names
+//! the nearest known one. Not here: what a value means to the program that reads it. Start with [`Config::load`], which a
+//! program calls once, at its start.
 
 mod load;
 pub mod models;

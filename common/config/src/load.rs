@@ -16,23 +16,23 @@ pub enum ConfigError {
     /// The file named by `--config` or `SVC_CONFIG` cannot be read.
     #[error("cannot read the configuration file {path}: {source}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The file is not TOML.
     #[error("the configuration file {path} is not valid TOML: {reason}")]
     Syntax {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and what.
+        /// The parser's message, with the place.
         reason: String,
     },
     /// A key that does not exist.
     #[error("unknown configuration key {key} (in {origin}); did you mean {nearest}?")]
     UnknownKey {
-        /// As written.
+        /// The key as written.
         key: String,
         /// The file or variable it stands in.
         origin: String,
@@ -57,7 +57,7 @@ impl Config {
         Self::from_parts(&path, &text, std::env::vars())
     }
 
-    /// The same from given text and variables.
+    /// Loads the configuration from the text of a file and from environment variables. `path` names the file in errors.
     pub fn from_parts(
         path: &Path,
         text: &str,

@@ -11,54 +11,54 @@ use crate::gateway::{Gateway, Quirks};
 /// Largest `max_tokens` of a request, and what it is when the request names none.
 pub const MAX_TOKENS: u64 = 4096;
 
-/// The models there are.
+/// The catalog of models, by id.
 #[derive(Debug, Clone)]
 pub struct Models(BTreeMap<String, Arc<Model>>);
 
-/// A model.
+/// A model of the AI gateway.
 #[derive(Debug)]
 pub struct Model {
-    /// `svc/…`.
+    /// The id, `svc/…`.
     pub id: String,
-    /// Who serves it.
+    /// The provider that serves the model.
     pub provider: Arc<Provider>,
-    /// What its provider calls it.
+    /// The model's name at the provider.
     pub upstream: String,
-    /// Cents for a million tokens read.
+    /// Price of a million tokens read, in cents.
     pub input_cents: u32,
-    /// Cents for a million tokens written.
+    /// Price of a million tokens written, in cents.
     pub output_cents: u32,
 }
 
-/// Who serves models.
+/// A provider of models.
 #[derive(Debug)]
 pub struct Provider {
-    /// As the configuration and the records of usage call it.
+    /// The name in the configuration and in the records of usage.
     pub name: String,
-    /// As `GET /v1/models` does.
+    /// The owner that `GET /v1/models` names.
     pub owned_by: String,
-    /// Where its paths begin, without a slash at the end.
+    /// The URL under which the provider's paths stand, without a slash at its end.
     pub base_url: Url,
-    /// How we are admitted there.
+    /// The means by which the provider admits us.
     pub access: Access,
-    /// Where it differs from `OpenAI`.
+    /// The provider's deviations from `OpenAI`'s wire format.
     pub quirks: Quirks,
 }
 
-/// How we are admitted to a provider.
+/// The means by which a provider admits us.
 #[derive(Debug)]
 pub enum Access {
-    /// With a key.
+    /// The provider takes this key.
     Key(SecretString),
-    /// Without one: the server of `gateway.provider_url`.
+    /// The server of `gateway.provider_url` takes requests without a key.
     Open,
-    /// Not at all: this environment variable holds no key.
+    /// The provider does not admit us: this environment variable holds no key.
     Missing(String),
 }
 
 /// Why a catalog cannot be made of the configuration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum InvalidModels {
+pub enum ModelsError {
     /// A model's id is not of the form `svc/name`.
     #[error(
         "gateway.models: {0} is not an id of the form {BRAND}/<name> with letters, digits, dots, hyphens and underscores"
@@ -81,10 +81,10 @@ pub enum InvalidModels {
 }
 
 impl Models {
-    /// What the configuration says; `variable` reads the environment.
-    pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidModels> {
+    /// Makes the catalog of a configuration. `variable` reads an environment variable.
+    pub fn of(config: &Gateway, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelsError> {
         if config.provider_url.is_none() && config.provider_api_key.is_some() {
-            return Err(InvalidModels::KeyWithoutUrl);
+            return Err(ModelsError::KeyWithoutUrl);
         }
         let providers = (config.providers.iter())
             .map(|(name, provider)| {
@@ -103,20 +103,20 @@ impl Models {
                 let provider = Provider {
                     name: name.clone(),
                     owned_by: provider.owned_by.clone(),
-                    base_url: base(url).ok_or(InvalidModels::Address(key))?,
+                    base_url: base(url).ok_or(ModelsError::Address(key))?,
                     access,
                     quirks: quirks.unwrap_or_default(),
                 };
                 Ok((name.as_str(), Arc::new(provider)))
             })
-            .collect::<Result<BTreeMap<_, _>, InvalidModels>>()?;
+            .collect::<Result<BTreeMap<_, _>, ModelsError>>()?;
         let models = config.models.iter().map(|(id, model)| {
             if !is_id(id) {
-                return Err(InvalidModels::Id(id.clone()));
+                return Err(ModelsError::Id(id.clone()));
             }
             let provider = providers
                 .get(model.provider.as_str())
-                .ok_or_else(|| InvalidModels::Provider { model: id.clone(), provider: model.provider.clone() })?;
+                .ok_or_else(|| ModelsError::Provider { model: id.clone(), provider: model.provider.clone() })?;
             let model = Model {
                 id: id.clone(),
                 provider: provider.clone(),
@@ -129,12 +129,12 @@ impl Models {
         Ok(Self(models.collect::<Result<_, _>>()?))
     }
 
-    /// The model with this id.
+    /// Returns the model with this id.
     pub fn find(&self, id: &str) -> Option<&Arc<Model>> {
         self.0.get(id)
     }
 
-    /// All of them, sorted by id.
+    /// Returns all models, sorted by id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
         self.0.values()
     }
@@ -162,7 +162,7 @@ fn base(url: &Url) -> Option<Url> {
 mod tests {
     use super::*;
 
-    fn models(change: impl FnOnce(&mut Gateway)) -> Result<Models, InvalidModels> {
+    fn models(change: impl FnOnce(&mut Gateway)) -> Result<Models, ModelsError> {
         let mut config = Gateway::default();
         change(&mut config);
         Models::of(&config, |name| (name == "MISTRAL_API_KEY").then(|| "key-of-mistral".to_owned()))

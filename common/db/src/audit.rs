@@ -10,20 +10,20 @@ use domain::{
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgExecutor};
 
-use super::{
-    orgs,
-    projects::{Administer, AtLeast, Permit, Project},
-    users::User,
+use crate::{
+    permits::{Admin, AtLeast, OrgPermit, ProjectPermit},
+    projects::project::Project,
+    sign_in::users::User,
 };
 
-/// Who did it, and with which token.
+/// The author of a change, and the token it was made with.
 #[derive(Debug, Clone, Copy)]
 pub enum Actor<'a> {
     /// A person, by a token or, without one, in the console.
     User {
-        /// Who.
+        /// The person.
         id: &'a UserId,
-        /// As they are called now.
+        /// The person's present login.
         login: &'a str,
         /// The token presented.
         token: Option<&'a TokenId>,
@@ -32,7 +32,7 @@ pub enum Actor<'a> {
     DeployToken {
         /// The token presented.
         id: &'a TokenId,
-        /// What the org calls it.
+        /// The label that the org gave it.
         label: Option<&'a str>,
     },
     /// The code host, by a webhook: the account that pushed.
@@ -42,7 +42,7 @@ pub enum Actor<'a> {
 }
 
 impl<'a> Actor<'a> {
-    /// A person.
+    /// Makes an actor of a person and the token that was presented.
     pub fn user(user: &'a User, token: Option<&'a TokenId>) -> Self {
         Self::User { id: &user.id, login: &user.vcs_login, token }
     }
@@ -118,7 +118,7 @@ pub async fn record(
                                 org_id, org_name, project_id, project_name, detail)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         AuditId::new(now) as AuditId,
-        now as Timestamp,
+        now,
         entry.action.as_str(),
         kind as ActorKind,
         user,
@@ -139,66 +139,57 @@ pub async fn record(
 /// An entry as it was recorded.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// Its id.
+    /// The id.
     pub id: AuditId,
-    /// When.
+    /// Time of the event.
     pub created_at: Timestamp,
-    /// What: an [`Action`]'s word. A newer program may have written one that this one does not know.
+    /// The word of an [`Action`]. A newer program may have written one that this one does not know.
     pub action: String,
-    /// Who.
+    /// The kind of actor.
     pub actor_kind: ActorKind,
-    /// Their name then.
+    /// The actor's name at that time.
     pub actor_name: Option<String>,
-    /// With which token.
+    /// The token that the change was made with.
     pub token_id: Option<TokenId>,
-    /// To which org, as it was called then.
+    /// The name of the changed org at that time.
     pub org_name: Option<OrgName>,
-    /// To which project, as it was called then.
+    /// The name of the changed project at that time.
     pub project_name: Option<ProjectName>,
-    /// What else there is to say.
+    /// Further details.
     pub detail: Value,
 }
 
-/// What was done to the project, newest first: at most `rows`, older than `before`.
-pub async fn page_of_project(
-    db: impl PgExecutor<'_>,
-    project: &Permit<impl AtLeast<Administer>>,
-    before: Option<&AuditId>,
-    rows: i64,
-) -> Result<Vec<Recorded>, sqlx::Error> {
-    sqlx::query_as!(
-        Recorded,
-        r#"SELECT id AS "id: AuditId", created_at AS "created_at: Timestamp", action,
-                  actor_kind AS "actor_kind: ActorKind", actor_name, token_id AS "token_id: TokenId",
-                  org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
-           FROM audit_log WHERE project_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
-        project.id.as_str(),
-        before.map(AuditId::as_str),
-        rows,
-    )
-    .fetch_all(db)
-    .await
+/// Reads a page of entries, newest first. The arguments after the condition's are the end of the page before, and rows.
+macro_rules! select_entries {
+    ($condition:literal, $($argument:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Recorded,
+            "SELECT id, created_at, action, actor_kind, actor_name, token_id, org_name, project_name, detail
+             FROM audit_log WHERE " + $condition + " AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
+            $($argument),*
+        )
+    };
 }
 
-/// What was done to the org and to its projects while they were its, newest first: at most `rows`, older than `before`.
-pub async fn page_of_org(
+/// Returns the entries about the project, newest first: at most `rows`, older than `before`.
+pub async fn page_of_project(
     db: impl PgExecutor<'_>,
-    org: &orgs::Permit<impl orgs::AtLeast<orgs::Admin>>,
+    project: &ProjectPermit<impl AtLeast<Admin>>,
     before: Option<&AuditId>,
     rows: i64,
 ) -> Result<Vec<Recorded>, sqlx::Error> {
-    sqlx::query_as!(
-        Recorded,
-        r#"SELECT id AS "id: AuditId", created_at AS "created_at: Timestamp", action,
-                  actor_kind AS "actor_kind: ActorKind", actor_name, token_id AS "token_id: TokenId",
-                  org_name AS "org_name: OrgName", project_name AS "project_name: ProjectName", detail
-           FROM audit_log WHERE org_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3"#,
-        org.id.as_str(),
-        before.map(AuditId::as_str),
-        rows,
-    )
-    .fetch_all(db)
-    .await
+    select_entries!("project_id = $1", project.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
+}
+
+/// Returns the entries about the org, and about projects while it owned them, newest first: at most `rows`, older than
+/// `before`.
+pub async fn page_of_org(
+    db: impl PgExecutor<'_>,
+    org: &OrgPermit<impl AtLeast<Admin>>,
+    before: Option<&AuditId>,
+    rows: i64,
+) -> Result<Vec<Recorded>, sqlx::Error> {
+    select_entries!("org_id = $1", org.id.as_str(), before.map(AuditId::as_str), rows,).fetch_all(db).await
 }
 
 fn without_nul(detail: &Map<String, Value>) -> Map<String, Value> {

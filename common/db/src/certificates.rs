@@ -1,9 +1,10 @@
 //! Certificates: the chain in the clear, the private key sealed with the master key.
 
-use super::route_changes;
 use domain::{CertificateId, Subject, Timestamp};
-use secrets::{MasterKey, Purpose, master_key::Unopenable};
+use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgPool};
+
+use crate::edges::route_changes;
 
 /// A certificate as stored.
 #[derive(Debug, Clone)]
@@ -40,8 +41,8 @@ pub struct NewCertificate<'a> {
 }
 
 impl Certificate {
-    /// The private key, PEM.
-    pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, Unopenable> {
+    /// Opens the private key, PEM.
+    pub fn open_key(&self, master: &MasterKey) -> Result<Vec<u8>, OpenError> {
         master.open(Purpose::CertificateKeys, self.id.as_str().as_bytes(), &self.sealed_key)
     }
 }
@@ -63,37 +64,37 @@ pub async fn store(
         certificate.names,
         certificate.chain_pem,
         sealed,
-        certificate.not_before.as_datetime(),
-        certificate.not_after.as_datetime(),
-        now.as_datetime(),
+        certificate.not_before,
+        certificate.not_after,
+        now,
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now.as_datetime()).execute(&mut *conn).await?;
+    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now).execute(&mut *conn).await?;
     route_changes::record_names(conn, Subject::Certificate(id), certificate.names.to_vec(), now).await?;
     Ok(())
 }
 
-/// The newest certificate that covers any of `names`: one that is valid now before others, and then one that covers the
-/// first of them.
+/// Returns the newest certificate that covers any of `names`. One that is valid now comes before others, and then one
+/// that covers the first of them.
 pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
     sqlx::query_as!(
         Certificate,
-        r#"SELECT id AS "id: CertificateId", names, chain_pem, sealed_key, not_before AS "not_before: Timestamp",
-                  not_after AS "not_after: Timestamp", created_at AS "created_at: Timestamp"
+        "SELECT id, names, chain_pem, sealed_key, not_before,
+                  not_after, created_at
            FROM certificates WHERE names && $1
-           ORDER BY not_before <= $2 AND not_after > $2 DESC, $1[1] = ANY (names) DESC, created_at DESC LIMIT 1"#,
+           ORDER BY not_before <= $2 AND not_after > $2 DESC, $1[1] = ANY (names) DESC, created_at DESC LIMIT 1",
         names,
-        now.as_datetime(),
+        now,
     )
     .fetch_optional(pool)
     .await
 }
 
-/// What an operator is told of a certificate.
+/// A certificate as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// The row.
+    /// Id of the row.
     pub id: CertificateId,
     /// DNS names it covers.
     pub names: Vec<String>,
@@ -103,14 +104,14 @@ pub struct Listed {
     pub not_after: Timestamp,
 }
 
-/// The certificates, those that end first first: at most `limit`, after `after`.
+/// Returns at most `limit` certificates after `after`, in the order of their expiry.
 pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
     sqlx::query_as!(
         Listed,
-        r#"SELECT id AS "id: CertificateId", names, chain_pem, not_after AS "not_after: Timestamp"
+        "SELECT id, names, chain_pem, not_after
            FROM certificates WHERE $1::timestamptz IS NULL OR (not_after, id) > ($1, $2)
-           ORDER BY not_after, id LIMIT $3"#,
-        after.map(|last| last.not_after.as_datetime()),
+           ORDER BY not_after, id LIMIT $3",
+        after.map(|last| last.not_after),
         after.map(|last| last.id.as_str()),
         limit,
     )

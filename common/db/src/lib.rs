@@ -1,39 +1,19 @@
-//! All SQL, one file per noun. Nothing outside this folder speaks to Postgres.
+//! The SQL of both programs: a folder for each part of the service, a file for each noun, queries checked at compile time.
 //!
-//! The shape of every function: connection first, then the proof of access or the plain data; the tenant is in the
-//! `WHERE`; a violated constraint comes back as an error of the domain. Queries are checked at compile time.
+//! A function takes a connection first, then the proof of access or the plain data; the tenant is in the `WHERE`, and a
+//! violated constraint comes back as an error of the noun. The Rust types of columns are in `sqlx.toml`. Rules without IO
+//! are in the crate `domain`. Start with [`permits`] and [`projects`].
 
-pub mod ai_keys;
-pub mod ai_usage;
 pub mod audit;
 pub mod certificates;
-pub mod code_host_grants;
-pub mod deployments;
-pub mod device_grants;
-pub mod domains;
-pub mod env;
-pub mod gate_tickets;
-pub mod idempotency;
-pub mod installations;
-pub mod invites;
-pub mod job_leases;
-pub mod org_icons;
-pub mod org_members;
-pub mod org_tokens;
+pub mod code_host;
+pub mod edges;
+pub mod gateway;
 pub mod orgs;
-pub mod pack_removals;
+pub mod permits;
 pub mod projects;
-pub mod repo_deploys;
-pub mod repo_links;
-pub mod route_changes;
-pub mod routes;
-pub mod sealed;
-pub mod sessions;
-pub mod shares;
-pub mod sign_ins;
-pub mod tokens;
-pub mod users;
-pub mod webhook_deliveries;
+pub mod sign_in;
+pub mod upkeep;
 
 use std::time::Duration;
 
@@ -42,17 +22,17 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 /// Longest wait for a connection from the pool; beyond it the caller reports that Postgres is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A pool of connections, made when first needed. Fails only when `url` cannot be read.
+/// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
     PgPoolOptions::new().max_connections(postgres.max_connections).acquire_timeout(ACQUIRE_TIMEOUT).connect_lazy(url)
 }
 
-/// Brings the database to this program's version. Safe to call from many processes at once.
+/// Applies the migrations that the database lacks. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     sqlx::migrate!("../../migrations").run(pool).await
 }
 
-/// Whether Postgres answers.
+/// Fails unless Postgres answers.
 pub async fn ping(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query!("SELECT 1 AS one").fetch_one(pool).await.map(drop)
 }

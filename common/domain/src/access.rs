@@ -10,11 +10,11 @@ use super::limits;
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum AccessMode {
-    /// Everybody.
+    /// Every visitor may see the site.
     Public,
-    /// Everybody who knows the password.
+    /// Visitors who know the password may see the site.
     Password,
-    /// The members of the owning organization.
+    /// Members of the owning organization may see the site.
     Org,
 }
 
@@ -38,22 +38,22 @@ pub struct SitePassword(secrecy::SecretString);
 /// The password is too short or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("password must be 4 to 128 characters")]
-pub struct InvalidPassword;
+pub struct PasswordError;
 
 impl SitePassword {
-    /// The password itself.
+    /// Returns the password in the clear.
     pub fn expose(&self) -> &str {
         secrecy::ExposeSecret::expose_secret(&self.0)
     }
 }
 
 impl TryFrom<String> for SitePassword {
-    type Error = InvalidPassword;
-    fn try_from(text: String) -> Result<Self, InvalidPassword> {
+    type Error = PasswordError;
+    fn try_from(text: String) -> Result<Self, PasswordError> {
         if limits::PASSWORD_CHARS.contains(&text.chars().count()) && !text.contains('\0') {
             Ok(Self(text.into()))
         } else {
-            Err(InvalidPassword)
+            Err(PasswordError)
         }
     }
 }

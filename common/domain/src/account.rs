@@ -1,12 +1,12 @@
-//! Who uses the service and pays for it: a person or an organization, each a billing scope of its own.
+//! Accounts: the persons and organizations that own projects, act on them and pay for what is used.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{InvalidId, OrgId, UserId};
+use super::{IdError, OrgId, UserId};
 
-/// A billing scope. Written as its id, whose prefix tells the kind.
+/// A person or an organization, as an owner, an actor and a billing scope of its own. Written as its id, whose prefix tells the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(untagged)]
 pub enum Account {
@@ -17,11 +17,27 @@ pub enum Account {
 }
 
 impl Account {
-    /// The id.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::User(id) => id.as_str(),
             Self::Org(id) => id.as_str(),
+        }
+    }
+
+    /// Returns the user's id if the account is a person.
+    pub fn as_user(&self) -> Option<&UserId> {
+        match self {
+            Self::User(id) => Some(id),
+            Self::Org(_) => None,
+        }
+    }
+
+    /// Returns the org's id if the account is an organization.
+    pub fn as_org(&self) -> Option<&OrgId> {
+        match self {
+            Self::User(_) => None,
+            Self::Org(id) => Some(id),
         }
     }
 }
@@ -33,8 +49,8 @@ impl fmt::Display for Account {
 }
 
 impl FromStr for Account {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
         text.parse().map(Self::User).or_else(|_| text.parse().map(Self::Org))
     }
 }

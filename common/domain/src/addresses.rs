@@ -17,7 +17,7 @@ pub enum HostKey {
 }
 
 impl HostKey {
-    /// The form in which `route_changes.hosts` lists it: unique over all kinds.
+    /// Returns the text that `route_changes.hosts` lists for this key. No two keys have the same label.
     pub fn label(&self) -> String {
         match self {
             Self::Project(name) => name.to_string(),
@@ -28,7 +28,7 @@ impl HostKey {
     }
 }
 
-/// What a request's host names.
+/// The part of the platform that a request's host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostKind {
     /// A stored site.
@@ -89,22 +89,22 @@ impl Addresses {
         }
     }
 
-    /// A project's address.
+    /// Returns the URL of a project.
     pub fn project_url(&self, name: &ProjectName) -> String {
         format!("https://{name}.{}{}", self.site_domain, self.port_suffix)
     }
 
-    /// A deployment's permanent address.
+    /// Returns the permanent URL of a deployment.
     pub fn deployment_url(&self, id: &DeploymentId, name: &ProjectName) -> String {
         format!("https://{}--{name}.{}{}", id.body(), self.site_domain, self.port_suffix)
     }
 
-    /// A share's address.
+    /// Returns the URL of a share.
     pub fn share_url(&self, name: &ShareName) -> String {
         format!("https://{name}.{}{}", self.share_domain, self.port_suffix)
     }
 
-    /// What a custom domain's CNAME must point at.
+    /// Returns the host that a custom domain's CNAME must point at.
     pub fn dns_target(&self) -> &str {
         &self.dns_target
     }
@@ -114,14 +114,15 @@ impl Addresses {
         self.is_own_host(name.as_str())
     }
 
-    /// The same of any host: lower case, no port.
+    /// Whether `host`, in lower case and without a port, is one of the platform's hosts or domains, or under one of
+    /// them.
     pub fn is_own_host(&self, host: &str) -> bool {
         [&self.site_domain, &self.share_domain, &self.api_host, &self.console_host, &self.ai_host, &self.dns_target]
             .into_iter()
             .any(|own| hostname::is_within(host, own))
     }
 
-    /// What `host` names: no port, lower case, no trailing dot (see edge's host parsing).
+    /// Tells what `host` names. It must be in lower case, without a port and without a trailing dot.
     pub fn classify(&self, host: &str) -> HostKind {
         if host == self.api_host {
             return HostKind::Api;

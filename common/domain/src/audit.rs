@@ -97,7 +97,7 @@ actions! {
     BillingRenewal = "billing.renewal",
 }
 
-/// Who did it.
+/// The kinds of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]

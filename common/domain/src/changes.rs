@@ -7,16 +7,17 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Account, CertificateId, HostKey, InvalidId, OrgId, ProjectId, TokenId, UserId};
+use super::{Account, CertificateId, HostKey, IdError, OrgId, ProjectId, TokenId, UserId};
 
 /// One committed change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChange {
-    /// Its place in the order of commits, without gaps.
+    /// The change's place in the order of commits. The numbers have no gaps.
     pub seq: i64,
-    /// What it is that changed: everything remembered of it is to be forgotten.
+    /// The thing that changed; an edge forgets everything that it remembers of it.
     pub subject: Subject,
-    /// Hosts ([`super::HostKey::label`]) that began or ceased to exist: also forget that they were unknown.
+    /// Labels ([`super::HostKey::label`]) of hosts that began or ceased to exist; an edge also forgets that they were
+    /// unknown.
     pub hosts: Vec<String>,
 }
 
@@ -49,20 +50,20 @@ impl From<Subject> for Touched {
     }
 }
 
-/// What edges remember things of. Written as its id, whose prefix tells the kind.
+/// A thing that edges remember something of. Written as its id, whose prefix tells the kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// What a project serves, and to whom.
+    /// A project: what it serves, and who may see it.
     Project(ProjectId),
-    /// Who belongs to an org.
+    /// An organization: its members.
     Org(OrgId),
-    /// Whether a token of the gateway works, and for whom.
+    /// A token of the gateway: whether it works, and for which account.
     Token(TokenId),
-    /// Whether a person's visits to gated sites go on.
+    /// A person: whether their visits to gated sites go on.
     User(UserId),
     /// A certificate that was issued, renewed or removed.
     Certificate(CertificateId),
-    /// What the plan of an account allows.
+    /// The plan of an account: what it allows.
     Plan(AccountPlan),
 }
 
@@ -76,7 +77,7 @@ pub struct AccountPlan {
 impl AccountPlan {
     const PREFIX: &'static str = "plan/";
 
-    /// The account whose plan it is.
+    /// Returns the account whose plan it is.
     pub fn account(&self) -> &Account {
         &self.account
     }
@@ -90,15 +91,15 @@ impl From<Account> for AccountPlan {
 }
 
 impl FromStr for AccountPlan {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let account: Account = text.strip_prefix(Self::PREFIX).ok_or(InvalidId)?.parse()?;
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let account: Account = text.strip_prefix(Self::PREFIX).ok_or(IdError)?.parse()?;
         Ok(account.into())
     }
 }
 
 impl Subject {
-    /// The id.
+    /// Returns the text form.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Project(id) => id.as_str(),
@@ -118,8 +119,8 @@ impl fmt::Display for Subject {
 }
 
 impl FromStr for Subject {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
         (text.parse().map(Self::Project))
             .or_else(|_| text.parse().map(Self::Org))
             .or_else(|_| text.parse().map(Self::Token))
@@ -224,7 +225,7 @@ mod tests {
         for bad in
             ["", "plan/", "plan/prj_0123456789abcdefghij", "planusr_0123456789abcdefghij", "dep_0123456789abcdefghij"]
         {
-            assert_eq!(bad.parse::<Subject>(), Err(InvalidId), "{bad}");
+            assert_eq!(bad.parse::<Subject>(), Err(IdError), "{bad}");
         }
     }
 }

@@ -13,28 +13,28 @@ use time::{OffsetDateTime, UtcOffset};
 pub struct Timestamp(#[serde(with = "time::serde::rfc3339")] OffsetDateTime);
 
 impl Timestamp {
-    /// The instant so many milliseconds after 1970; out of range becomes 1970.
+    /// Makes the instant that is `millis` milliseconds after the Unix epoch. A number out of range becomes the epoch.
     pub fn from_unix_millis(millis: i64) -> Self {
         let nanos = i128::from(millis) * 1_000_000;
         Self(OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH))
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since the Unix epoch; zero before it.
     pub fn unix_millis(self) -> u64 {
         u64::try_from(self.0.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since the Unix epoch.
     pub fn unix_seconds(self) -> i64 {
         self.0.unix_timestamp()
     }
 
-    /// The date and time of day.
+    /// Returns the date and time of day in UTC.
     pub fn as_datetime(self) -> OffsetDateTime {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is before.
+    /// Returns the time that has passed since `earlier`; zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::try_from(self.0 - earlier.0).unwrap_or(Duration::ZERO)
     }
@@ -67,23 +67,23 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where the time comes from. Cheap to clone.
+/// A source of the current time, passed in wherever time matters. Cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The machine's clock.
+    /// Makes a clock that reads the machine's.
     pub fn system() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
         Self(Arc::new(|| OffsetDateTime::now_utc().into()))
     }
 
-    /// A clock that a test sets.
+    /// Makes a clock that calls `now`, for tests.
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

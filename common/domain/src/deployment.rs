@@ -19,7 +19,7 @@ pub enum DeploymentStatus {
 }
 
 impl DeploymentStatus {
-    /// Whether `activate` may point the project here.
+    /// Whether the project may be pointed at a deployment in this state.
     pub fn is_activatable(self) -> bool {
         matches!(self, Self::Live | Self::Superseded)
     }

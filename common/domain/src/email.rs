@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, format = Email, max_length = 254))]
 pub struct EmailAddress(String);
 
-/// The text is no address.
+/// The text is not an email address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("email must be an address such as ada@example.com")]
-pub struct InvalidEmail;
+pub struct EmailError;
 
 /// RFC 5321, section 4.5.3.1, and its erratum 1690.
 const MAX_LEN: usize = 254;
@@ -23,7 +23,7 @@ const LOCAL_MAX_LEN: usize = 64;
 const LABEL_MAX_LEN: usize = 63;
 
 impl EmailAddress {
-    /// The address as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -48,14 +48,14 @@ fn is_domain(domain: &str) -> bool {
 }
 
 impl FromStr for EmailAddress {
-    type Err = InvalidEmail;
-    fn from_str(text: &str) -> Result<Self, InvalidEmail> {
+    type Err = EmailError;
+    fn from_str(text: &str) -> Result<Self, EmailError> {
         let text = text.trim_matches(' ');
-        let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
+        let (local, domain) = text.rsplit_once('@').ok_or(EmailError)?;
         if text.len() <= MAX_LEN && is_local(local) && is_domain(domain) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidEmail)
+            Err(EmailError)
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
             &long,
             &longer,
         ] {
-            assert_eq!(bad.parse::<EmailAddress>(), Err(InvalidEmail), "{bad:?}");
+            assert_eq!(bad.parse::<EmailAddress>(), Err(EmailError), "{bad:?}");
         }
     }
 }

@@ -9,14 +9,14 @@ use super::limits::{ENV_KEY_CHARS, ENV_VALUE_CHARS};
 
 /// Why a variable was refused. The text is for the person who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidEnv {
-    /// Not what a shell can name.
+pub enum EnvError {
+    /// The key is not a name that a shell accepts.
     #[error("key must be 1 to 128 letters, digits and underscores, and not begin with a digit")]
     Key,
-    /// Too long.
+    /// The value is too long.
     #[error("value must be at most 32768 characters")]
     Length,
-    /// An environment cannot hold it.
+    /// The value has a NUL character, which no environment can hold.
     #[error("value must not contain a NUL character")]
     Nul,
 }
@@ -29,21 +29,21 @@ pub enum InvalidEnv {
 pub struct EnvKey(String);
 
 impl EnvKey {
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl FromStr for EnvKey {
-    type Err = InvalidEnv;
-    fn from_str(text: &str) -> Result<Self, InvalidEnv> {
+    type Err = EnvError;
+    fn from_str(text: &str) -> Result<Self, EnvError> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         let starts_well = text.bytes().next().is_some_and(|first| !first.is_ascii_digit());
         if starts_well && text.len() <= ENV_KEY_CHARS && text.bytes().all(allowed) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidEnv::Key)
+            Err(EnvError::Key)
         }
     }
 }
@@ -66,20 +66,20 @@ impl<'de> Deserialize<'de> for EnvKey {
 pub struct EnvValue(SecretString);
 
 impl EnvValue {
-    /// The value itself.
+    /// Returns the value in the clear.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 }
 
 impl TryFrom<String> for EnvValue {
-    type Error = InvalidEnv;
-    fn try_from(text: String) -> Result<Self, InvalidEnv> {
+    type Error = EnvError;
+    fn try_from(text: String) -> Result<Self, EnvError> {
         if text.contains('\0') {
-            return Err(InvalidEnv::Nul);
+            return Err(EnvError::Nul);
         }
         if text.chars().count() > ENV_VALUE_CHARS {
-            return Err(InvalidEnv::Length);
+            return Err(EnvError::Length);
         }
         Ok(Self(text.into()))
     }
@@ -139,7 +139,7 @@ mod tests {
             assert!(good.parse::<EnvKey>().is_ok(), "{good}");
         }
         for bad in ["", "1A", "A-B", "A B", "A.B", "Ä", "A=B", "A\n", "A\0", &"X".repeat(129)] {
-            assert_eq!(bad.parse::<EnvKey>(), Err(InvalidEnv::Key), "{bad:?}");
+            assert_eq!(bad.parse::<EnvKey>(), Err(EnvError::Key), "{bad:?}");
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&value).unwrap(), "\"hunter2\"");
         assert!(EnvValue::try_from(String::new()).is_ok());
         assert!(EnvValue::try_from("é".repeat(ENV_VALUE_CHARS)).is_ok());
-        assert_eq!(EnvValue::try_from("x".repeat(ENV_VALUE_CHARS + 1)).unwrap_err(), InvalidEnv::Length);
-        assert_eq!(EnvValue::try_from("a\0b".to_owned()).unwrap_err(), InvalidEnv::Nul);
+        assert_eq!(EnvValue::try_from("x".repeat(ENV_VALUE_CHARS + 1)).unwrap_err(), EnvError::Length);
+        assert_eq!(EnvValue::try_from("a\0b".to_owned()).unwrap_err(), EnvError::Nul);
     }
 }

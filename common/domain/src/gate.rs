@@ -1,14 +1,14 @@
 //! What the console and the edges say to each other about a visitor of a gated site, through the visitor's browser.
 
-/// Where on a site's host a ticket is redeemed.
+/// Path on a site's host at which a ticket is redeemed.
 pub const ENTER_PATH: &str = "/.svc/enter";
-/// Its parameter with the ticket.
+/// Parameter of [`ENTER_PATH`] that holds the ticket.
 pub const TICKET: &str = "ticket";
-/// Its parameter with the way back; the console's has the same name.
+/// Parameter of [`ENTER_PATH`] and [`CONSOLE_PATH`] that holds the path to return to.
 pub const RETURN: &str = "return";
-/// Where on the console's host a visitor gets a ticket.
+/// Path on the console's host at which a visitor gets a ticket.
 pub const CONSOLE_PATH: &str = "/gate";
-/// Its parameter with the site's host.
+/// Parameter of [`CONSOLE_PATH`] that holds the site's host.
 pub const HOST: &str = "host";
-/// Its parameter with the hash of the secret that the visitor's browser keeps for the site.
+/// Parameter of [`CONSOLE_PATH`] that holds the hash of the secret that the visitor's browser keeps for the site.
 pub const VISITOR: &str = "visitor";

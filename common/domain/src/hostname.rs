@@ -25,28 +25,28 @@ const INPUT_MAX_LEN: usize = 4 * MAX_LEN;
 ))]
 pub struct Hostname(String);
 
-/// Why a text is no hostname of ours. The text is for the person who gave it.
+/// Why a text is not a hostname. The message is for the person who gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidHostname {
-    /// An address of the web, with a scheme or a path.
+pub enum HostnameError {
+    /// The text has a scheme or a path.
     #[error("domain must be the hostname alone, such as www.example.com, without https:// and without a path")]
     Address,
-    /// With a port.
+    /// The text has a port.
     #[error("domain must be without a port: sites are served on the usual one")]
     Port,
-    /// An IP address.
+    /// The text is an IP address.
     #[error("domain must be a name such as www.example.com, not an IP address")]
     IpAddress,
-    /// `*.example.com`.
+    /// The text is a wildcard such as `*.example.com`.
     #[error("domain must be one hostname, not a wildcard; attach each hostname of its own")]
     Wildcard,
-    /// `localhost`, `com`.
+    /// The text is a single label such as `localhost` or `com`.
     #[error("domain must have at least two labels, such as example.com")]
     SingleLabel,
-    /// More than DNS can carry.
+    /// The text is longer than a name in DNS may be.
     #[error("domain is too long: at most {MAX_LEN} characters in all, and {LABEL_MAX_LEN} between two dots")]
     Length,
-    /// Anything else.
+    /// The text is not a hostname for another reason.
     #[error(
         "domain must be a hostname such as www.example.com: letters, digits and hyphens between dots, \
          no hyphen beside a dot"
@@ -55,19 +55,18 @@ pub enum InvalidHostname {
 }
 
 impl Hostname {
-    /// The name as text.
+    /// Returns the hostname as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// `host`, if it is in this type's form already, as a request's host is when it names something of ours. Costs one
-    /// look at each byte.
+    /// Takes `host` if it is in this type's form already. Looks at each byte once.
     pub fn from_canonical(host: &str) -> Option<Self> {
         is_canonical(host).then(|| Self(host.to_owned()))
     }
 }
 
-/// Whether `host` is `domain`, or lies under it; both in lower case.
+/// Whether `host` is `domain` or lies under it. Both must be in lower case.
 pub fn is_within(host: &str, domain: &str) -> bool {
     let rest = host.strip_suffix(domain);
     !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -92,8 +91,8 @@ fn is_canonical(host: &str) -> bool {
     host.len() <= MAX_LEN && host.contains('.') && host.split('.').all(is_label) && !ends_in_number(host)
 }
 
-fn canonical(text: &str) -> Result<String, InvalidHostname> {
-    use InvalidHostname::{Address, Form, IpAddress, Length, Port, SingleLabel, Wildcard};
+fn canonical(text: &str) -> Result<String, HostnameError> {
+    use HostnameError::{Address, Form, IpAddress, Length, Port, SingleLabel, Wildcard};
     let text = text.trim_matches(' ');
     if text.contains(['/', '\\', '?', '#', '@']) {
         return Err(Address);
@@ -132,8 +131,8 @@ fn canonical(text: &str) -> Result<String, InvalidHostname> {
 }
 
 impl FromStr for Hostname {
-    type Err = InvalidHostname;
-    fn from_str(text: &str) -> Result<Self, InvalidHostname> {
+    type Err = HostnameError;
+    fn from_str(text: &str) -> Result<Self, HostnameError> {
         canonical(text).map(Self)
     }
 }
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_no_hostname_is_refused_with_the_reason() {
-        use InvalidHostname::{Address, Form, IpAddress, Length, Port, SingleLabel, Wildcard};
+        use HostnameError::{Address, Form, IpAddress, Length, Port, SingleLabel, Wildcard};
         let long_label = format!("{}.com", "a".repeat(64));
         let long = vec!["a".repeat(60); 5].join(".");
         let huge = "ü.".repeat(100_000);

@@ -15,7 +15,7 @@ const TIME_LEN: usize = 9;
 /// The text is not an id of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of this kind")]
-pub struct InvalidId;
+pub struct IdError;
 
 /// Whether `body` has the form of an id without its prefix.
 pub fn is_body(body: &str) -> bool {
@@ -49,39 +49,39 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// What every id of this kind starts with.
+            /// Prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// A new id; ids made later sort after it.
+            /// Makes a new id. Ids made later sort after it.
             pub fn new(now: Timestamp) -> Self {
                 Self(format!("{}{}", $prefix, new_body(now)))
             }
 
-            /// No id that was made at `time` or later sorts before it.
+            /// Makes the lowest id of `time`: none that is made at `time` or later sorts before it.
             pub fn first_of(time: Timestamp) -> Self {
                 Self(format!("{}{:0<width$}", $prefix, time_part(time), width = BODY_LEN))
             }
 
-            /// The id without its prefix.
+            /// Returns the id without its prefix.
             pub fn body(&self) -> &str {
                 &self.0[$prefix.len()..]
             }
 
-            /// The id whose body this is.
-            pub fn from_body(body: &str) -> Result<Self, InvalidId> {
-                if is_body(body) { Ok(Self(format!("{}{body}", $prefix))) } else { Err(InvalidId) }
+            /// Makes an id of `body`, which is an id without its prefix.
+            pub fn from_body(body: &str) -> Result<Self, IdError> {
+                if is_body(body) { Ok(Self(format!("{}{body}", $prefix))) } else { Err(IdError) }
             }
 
-            /// The whole id.
+            /// Returns the id as text, with its prefix.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl FromStr for $name {
-            type Err = InvalidId;
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
-                text.strip_prefix($prefix).ok_or(InvalidId).and_then(Self::from_body)
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                text.strip_prefix($prefix).ok_or(IdError).and_then(Self::from_body)
             }
         }
 
@@ -151,7 +151,7 @@ mod tests {
         let late = ProjectId::new(Timestamp::from_unix_millis(1_700_000_000_001));
         assert!(early < late);
         assert_eq!(early.as_str().parse::<ProjectId>(), Ok(early.clone()));
-        assert_eq!(early.as_str().parse::<DeploymentId>(), Err(InvalidId));
-        assert_eq!("prj_UPPERCASE00000000000".parse::<ProjectId>(), Err(InvalidId));
+        assert_eq!(early.as_str().parse::<DeploymentId>(), Err(IdError));
+        assert_eq!("prj_UPPERCASE00000000000".parse::<ProjectId>(), Err(IdError));
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of the service, without IO: names, ids, states, limits, time.
 //!
-//! A value of one of these types is known to be valid; the constructors say what is wrong with the others.
-//! Start with [`ids`] and [`names`].
+//! A value of one of these types is known to be valid; the constructors say what is wrong with the others. Not here: SQL,
+//! Redis, files, and the types of the API's requests and answers. Start with [`ids`] and [`names`].
 
 pub mod access;
 pub mod account;
@@ -36,8 +36,7 @@ pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use hostname::Hostname;
 pub use ids::{
-    AuditId, CertificateId, CompletionId, DeploymentId, InvalidId, InviteId, OrgId, ProjectId, SessionId, TokenId,
-    UserId,
+    AuditId, CertificateId, CompletionId, DeploymentId, IdError, InviteId, OrgId, ProjectId, SessionId, TokenId, UserId,
 };
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;

@@ -1,4 +1,4 @@
-//! Every limit of the contract, in one place, under one name.
+//! The limits of the contract. Bounds that the contract does not name stand in the crate that keeps them.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -23,7 +23,7 @@ pub const TOKEN_LABEL_CHARS: usize = 200;
 pub const PASSWORD_CHARS: RangeInclusive<usize> = 4..=128;
 /// Days a share may live.
 pub const SHARE_TTL_DAYS: RangeInclusive<u32> = 1..=30;
-/// Days a share lives when nothing is said.
+/// Days a share lives when the request names no number.
 pub const SHARE_TTL_DEFAULT_DAYS: u32 = 7;
 /// Deployments shown in a project's detail.
 pub const DETAIL_DEPLOYMENTS: i64 = 20;
@@ -39,15 +39,16 @@ pub const ENV_TOTAL_BYTES: i64 = 512 * 1024;
 pub const PAGE_ROWS: i64 = 100;
 /// Largest JSON body the control plane reads.
 pub const JSON_BODY_BYTES: usize = 256 * 1024;
-/// How long an `Idempotency-Key` is remembered.
+/// Time for which an `Idempotency-Key` is remembered.
 pub const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
-/// How long a device code can be used.
+/// Life of a device code.
 pub const DEVICE_CODE_LIFETIME: Duration = Duration::from_mins(15);
-/// How long the API waits for the edges to acknowledge a change. Below the promised 2 s, so that the answer is not late.
+/// Longest time that the API waits for the edges to acknowledge a change. Below the promised 2 s, so that the answer is
+/// not late.
 pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_millis(1_500);
 /// Deployments whose fingerprinted assets stay reachable for tabs that are still open.
 pub const RECENT_DEPLOYMENTS: i64 = 10;
-/// How long those assets stay reachable after their deployment was replaced.
+/// Time for which the assets of a replaced deployment stay reachable for tabs that are still open.
 pub const RECENT_DEPLOYMENTS_AGE: Duration = Duration::from_hours(7 * 24);
 /// Characters of an organization's display name.
 pub const DISPLAY_NAME_CHARS: usize = 100;
@@ -55,21 +56,21 @@ pub const DISPLAY_NAME_CHARS: usize = 100;
 pub const ORG_MEMBERS: i64 = 1_000;
 /// Invites of an organization that wait for an answer, at most.
 pub const PENDING_INVITES: i64 = 500;
-/// How long an invite can be accepted.
+/// Life of an invite.
 pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
 /// Working tokens of an organization, at most.
 pub const ORG_TOKENS: i64 = 1_000;
 /// Largest icon of an organization.
 pub const ICON_BYTES: usize = 512 * 1024;
-/// How long a session on the web lasts without being used.
+/// Life of a session on the web that is not used.
 pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);
-/// How long it lasts at most.
+/// Longest life of a session on the web, however often it is used.
 pub const SESSION_LIFE: Duration = Duration::from_hours(30 * 24);
-/// How exactly its last use is known: not every request writes.
+/// Precision of a session's last use: a use that comes sooner after the noted one is not written.
 pub const SESSION_USE_NOTED_EVERY: Duration = Duration::from_mins(5);
 /// Sessions of one person; a further sign-in ends the oldest.
 pub const SESSIONS_PER_USER: i64 = 50;
-/// How long a sign-in at the code host may take.
+/// Longest time that a sign-in at the code host may take.
 pub const SIGN_IN_LIFE: Duration = Duration::from_mins(15);
-/// How long a ticket into a gated site works.
+/// Life of a ticket into a gated site.
 pub const GATE_TICKET_LIFE: Duration = Duration::from_mins(1);

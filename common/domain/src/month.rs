@@ -16,43 +16,43 @@ pub struct Month {
 /// The text is not a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a month of the form YYYY-MM, such as 2026-11")]
-pub struct InvalidMonth;
+pub struct MonthError;
 
 impl Month {
-    /// The month of an instant.
+    /// Returns the month in which `instant` lies.
     pub fn of(instant: Timestamp) -> Self {
         Self::containing(instant.as_datetime().date())
     }
 
-    /// The month of a day.
+    /// Returns the month in which `day` lies.
     pub fn containing(day: Date) -> Self {
         Self { first: day.replace_day(1).unwrap_or(day) }
     }
 
-    /// Its first day.
+    /// Returns the first day of the month.
     pub fn first_day(self) -> Date {
         self.first
     }
 
-    /// The month after it.
+    /// Returns the month that follows.
     #[must_use]
     pub fn next(self) -> Self {
         // No month has more than 31 days, so that many days after the first lie in the next.
         Self::containing(self.first.checked_add(time::Duration::days(31)).unwrap_or(self.first))
     }
 
-    /// When it begins.
+    /// Returns the instant at which the month begins.
     pub fn start(self) -> Timestamp {
         midnight(self.first)
     }
 }
 
-/// When a UTC day begins.
+/// Returns the instant at which the UTC day `day` begins.
 pub fn midnight(day: Date) -> Timestamp {
     PrimitiveDateTime::new(day, Time::MIDNIGHT).assume_utc().into()
 }
 
-/// When the UTC day of `instant` ends.
+/// Returns the instant at which the UTC day of `instant` ends.
 pub fn next_midnight(instant: Timestamp) -> Timestamp {
     let day = instant.as_datetime().date();
     midnight(day.next_day().unwrap_or(day))
@@ -65,17 +65,17 @@ impl fmt::Display for Month {
 }
 
 impl FromStr for Month {
-    type Err = InvalidMonth;
-    fn from_str(text: &str) -> Result<Self, InvalidMonth> {
-        let (year, month) = text.split_once('-').ok_or(InvalidMonth)?;
+    type Err = MonthError;
+    fn from_str(text: &str) -> Result<Self, MonthError> {
+        let (year, month) = text.split_once('-').ok_or(MonthError)?;
         let digits = |part: &str, length| part.len() == length && part.bytes().all(|b| b.is_ascii_digit());
         if !digits(year, 4) || !digits(month, 2) {
-            return Err(InvalidMonth);
+            return Err(MonthError);
         }
-        let month: u8 = month.parse().map_err(|_| InvalidMonth)?;
-        let month = time::Month::try_from(month).map_err(|_| InvalidMonth)?;
-        let year = year.parse().map_err(|_| InvalidMonth)?;
-        Ok(Self { first: Date::from_calendar_date(year, month, 1).map_err(|_| InvalidMonth)? })
+        let month: u8 = month.parse().map_err(|_| MonthError)?;
+        let month = time::Month::try_from(month).map_err(|_| MonthError)?;
+        let year = year.parse().map_err(|_| MonthError)?;
+        Ok(Self { first: Date::from_calendar_date(year, month, 1).map_err(|_| MonthError)? })
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(month.next().to_string(), "2027-01");
         assert_eq!(month.next().start().to_string(), "2027-01-01T00:00:00Z");
         for bad in ["", "2026", "2026-1", "2026-13", "2026-00", "26-11", "2026-11-01", "+026-11", "2026-1१"] {
-            assert_eq!(bad.parse::<Month>(), Err(InvalidMonth), "{bad}");
+            assert_eq!(bad.parse::<Month>(), Err(MonthError), "{bad}");
         }
     }
 

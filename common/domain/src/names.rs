@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ids;
 
-/// Names nobody may take: they are, or may become, hosts of the platform itself.
+/// Names that nobody may take: they are, or may become, hosts of the platform itself.
 pub const RESERVED: [&str; 9] = ["www", "api", "ai", "app", "admin", "dashboard", "status", "docs", "mail"];
-/// What the names of projects behind shares start with; people's projects may not.
+/// Prefix of the names of projects behind shares; other projects may not have it.
 pub const EPHEMERAL_PREFIX: &str = "tmp-";
 
 const MIN: usize = 3;
@@ -16,46 +16,46 @@ const MAX: usize = 40;
 
 /// Why a name was refused. The text is for the person who chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidName {
-    /// Too short, too long, or a character outside a-z, 0-9 and `-`.
+pub enum NameError {
+    /// The name is too short or too long, or has a character outside a-z, 0-9 and `-`.
     #[error("name must be 3 to 40 characters of a-z, 0-9 and -")]
     Form,
-    /// A hostname label may not begin or end with a hyphen.
+    /// The name begins or ends with a hyphen, as no label of a hostname may.
     #[error("name must not begin or end with a hyphen, because it becomes a hostname")]
     Hyphen,
-    /// `xn--…` or `<20 characters>--…`, which mean something else in a hostname.
+    /// The name begins like `xn--…` or `<20 characters>--…`, which mean something else in a hostname.
     #[error("name looks like an internationalized name or a deployment's address; choose one without --")]
     Lookalike,
-    /// One of [`RESERVED`].
+    /// The name is one of [`RESERVED`].
     #[error("name is reserved for the platform; choose another")]
     Reserved,
-    /// Begins with [`EPHEMERAL_PREFIX`].
+    /// The name begins with [`EPHEMERAL_PREFIX`].
     #[error("name must not begin with tmp-, which marks temporary shares")]
     Ephemeral,
 }
 
-fn check_form(name: &str) -> Result<(), InvalidName> {
+fn check_form(name: &str) -> Result<(), NameError> {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if !(MIN..=MAX).contains(&name.len()) || !name.bytes().all(allowed) {
-        return Err(InvalidName::Form);
+        return Err(NameError::Form);
     }
     if name.starts_with('-') || name.ends_with('-') {
-        return Err(InvalidName::Hyphen);
+        return Err(NameError::Hyphen);
     }
     let is_deployment_address = name.split_once("--").is_some_and(|(head, _)| ids::is_body(head));
     if name.starts_with("xn--") || is_deployment_address {
-        return Err(InvalidName::Lookalike);
+        return Err(NameError::Lookalike);
     }
     Ok(())
 }
 
-fn check_chosen(name: &str) -> Result<(), InvalidName> {
+fn check_chosen(name: &str) -> Result<(), NameError> {
     check_form(name)?;
     if RESERVED.contains(&name) {
-        return Err(InvalidName::Reserved);
+        return Err(NameError::Reserved);
     }
     if name.starts_with(EPHEMERAL_PREFIX) {
-        return Err(InvalidName::Ephemeral);
+        return Err(NameError::Ephemeral);
     }
     Ok(())
 }
@@ -70,15 +70,15 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl FromStr for $name {
-            type Err = InvalidName;
-            fn from_str(text: &str) -> Result<Self, InvalidName> {
+            type Err = NameError;
+            fn from_str(text: &str) -> Result<Self, NameError> {
                 $check(text)?;
                 Ok(Self(text.to_owned()))
             }
@@ -119,7 +119,7 @@ impl From<NewProjectName> for ProjectName {
 }
 
 impl ProjectName {
-    /// A name for the project behind a share: `tmp-` and 10 random characters.
+    /// Makes a name for the project behind a share: `tmp-` and 10 random characters.
     pub fn ephemeral() -> Self {
         use rand::RngExt as _;
         let mut rng = rand::rng();
@@ -127,7 +127,7 @@ impl ProjectName {
         Self(EPHEMERAL_PREFIX.chars().chain(tail).collect())
     }
 
-    /// Whether this is the project behind a share.
+    /// Whether the name is that of a project behind a share.
     pub fn is_ephemeral(&self) -> bool {
         self.0.starts_with(EPHEMERAL_PREFIX)
     }
@@ -143,7 +143,7 @@ pub struct ShareName(String);
 /// The text is not three words of a-z joined by hyphens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a share's name is three words joined by hyphens")]
-pub struct InvalidShareName;
+pub struct ShareNameError;
 
 impl ShareName {
     /// From words that are known to be good.
@@ -151,27 +151,27 @@ impl ShareName {
         Self(words.to_owned())
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl FromStr for ShareName {
-    type Err = InvalidShareName;
-    fn from_str(text: &str) -> Result<Self, InvalidShareName> {
+    type Err = ShareNameError;
+    fn from_str(text: &str) -> Result<Self, ShareNameError> {
         let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
         if text.len() <= 63 && text.split('-').count() == 3 && text.split('-').all(is_word) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidShareName)
+            Err(ShareNameError)
         }
     }
 }
 
 impl TryFrom<String> for ShareName {
-    type Error = InvalidShareName;
-    fn try_from(text: String) -> Result<Self, InvalidShareName> {
+    type Error = ShareNameError;
+    fn try_from(text: String) -> Result<Self, ShareNameError> {
         text.parse()
     }
 }
@@ -192,17 +192,17 @@ mod tests {
             assert!(good.parse::<NewProjectName>().is_ok(), "{good}");
         }
         for (bad, why) in [
-            ("ab", InvalidName::Form),
-            (&*"x".repeat(41), InvalidName::Form),
-            ("Abc", InvalidName::Form),
-            ("a.b", InvalidName::Form),
-            ("äbc", InvalidName::Form),
-            ("-abc", InvalidName::Hyphen),
-            ("abc-", InvalidName::Hyphen),
-            ("xn--abc", InvalidName::Lookalike),
-            ("0123456789abcdefghij--site", InvalidName::Lookalike),
-            ("admin", InvalidName::Reserved),
-            ("tmp-x", InvalidName::Ephemeral),
+            ("ab", NameError::Form),
+            (&*"x".repeat(41), NameError::Form),
+            ("Abc", NameError::Form),
+            ("a.b", NameError::Form),
+            ("äbc", NameError::Form),
+            ("-abc", NameError::Hyphen),
+            ("abc-", NameError::Hyphen),
+            ("xn--abc", NameError::Lookalike),
+            ("0123456789abcdefghij--site", NameError::Lookalike),
+            ("admin", NameError::Reserved),
+            ("tmp-x", NameError::Ephemeral),
         ] {
             assert_eq!(bad.parse::<NewProjectName>(), Err(why), "{bad}");
         }

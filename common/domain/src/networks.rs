@@ -1,48 +1,34 @@
-//! Sets of networks, as `trusted_proxies` lists them.
+//! Sets of networks, as `edge.trusted_proxies` lists them.
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 /// Networks in CIDR form; a single address is a network of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Networks(Vec<(IpAddr, u8)>);
+pub struct Networks(Vec<IpNet>);
 
 /// The text is neither an address nor `address/prefix`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address or a network like 10.0.0.0/8")]
-pub struct InvalidNetwork(String);
+pub struct NetworkError(String);
 
 impl Networks {
-    /// Reads a list of addresses and networks.
-    pub fn parse(list: &[String]) -> Result<Self, InvalidNetwork> {
-        let network = |text: &String| parse(text).ok_or_else(|| InvalidNetwork(text.clone()));
+    /// Parses a list of addresses and networks.
+    pub fn parse(list: &[String]) -> Result<Self, NetworkError> {
+        let network = |text: &String| {
+            let trimmed = text.trim();
+            let parsed = trimmed.parse::<IpNet>().or_else(|_| trimmed.parse::<IpAddr>().map(IpNet::from));
+            parsed.map_err(|_| NetworkError(text.clone()))
+        };
         list.iter().map(network).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether `address` lies in one of them. IPv4 in IPv6 is IPv4.
+    /// Whether `address` lies in one of them. An IPv4 address written as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|&(network, prefix)| match (network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let shift = 32 - u32::from(prefix);
-                u32::from(network).checked_shr(shift) == u32::from(address).checked_shr(shift)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let shift = 128 - u32::from(prefix);
-                u128::from(network).checked_shr(shift) == u128::from(address).checked_shr(shift)
-            }
-            _ => false,
-        })
+        self.0.iter().any(|network| network.contains(&address))
     }
-}
-
-fn parse(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, prefix) = match text.trim().split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
-        None => (text.trim(), None),
-    };
-    let address = address.parse::<IpAddr>().ok()?;
-    let longest = if address.is_ipv4() { 32 } else { 128 };
-    Some((address, prefix.unwrap_or(longest))).filter(|&(_, prefix)| prefix <= longest)
 }
 
 #[cfg(test)]
@@ -51,8 +37,10 @@ mod tests {
 
     #[test]
     fn networks_hold_their_addresses() {
-        let networks = Networks::parse(&["10.0.0.0/8".into(), "::1".into(), "2001:db8::/32".into()]).unwrap();
-        for inside in ["10.255.0.1", "::1", "2001:db8:1::7", "::ffff:10.0.0.1"] {
+        let networks =
+            Networks::parse(&["10.0.0.0/8".into(), "::1".into(), "2001:db8::/32".into(), " 192.0.2.77/24 ".into()])
+                .unwrap();
+        for inside in ["10.255.0.1", "::1", "2001:db8:1::7", "::ffff:10.0.0.1", "192.0.2.1"] {
             assert!(networks.contains(inside.parse().unwrap()), "{inside}");
         }
         for outside in ["11.0.0.1", "::2", "2001:db9::"] {

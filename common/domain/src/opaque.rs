@@ -8,39 +8,39 @@ use sha2::{Digest as _, Sha256};
 
 const BYTES: usize = 32;
 
-/// A secret without a meaning of its own; it prints as nothing.
+/// A secret without a meaning of its own. Its `Debug` output does not show it.
 #[derive(Debug, Clone)]
 pub struct OpaqueSecret(SecretString);
 
 impl OpaqueSecret {
-    /// A new secret.
+    /// Makes a new secret.
     pub fn generate() -> Self {
         let bytes: [u8; BYTES] = rand::rng().random();
         Self(URL_SAFE_NO_PAD.encode(bytes).into())
     }
 
-    /// The text as a secret, if it has a secret's form.
+    /// Reads `text` as a secret if it has the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         decode(text).map(|_| Self(text.to_owned().into()))
     }
 
-    /// The secret itself, for whoever shall bring it back.
+    /// Returns the secret in the clear, to hand out.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// What to store, and to look up by.
+    /// Returns the SHA-256 of the secret, which is stored and looked up by.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.expose()).into()
     }
 }
 
-/// A hash in the form in which it travels in an address.
+/// Writes a hash as text for a URL.
 pub fn encode(hash: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(hash)
 }
 
-/// What [`encode`] made.
+/// Reads the text that [`encode`] makes.
 pub fn decode(text: &str) -> Option<[u8; 32]> {
     // Canonical: no other text stands for the same bytes.
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()

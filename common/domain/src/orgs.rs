@@ -18,23 +18,23 @@ pub struct DisplayName(String);
 
 /// Why a display name was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidDisplayName {
-    /// Nothing, or too much.
+pub enum DisplayNameError {
+    /// The name is empty or too long.
     #[error("display_name must be 1 to 100 characters")]
     Length,
-    /// Characters that are not seen, and change what is seen around them.
+    /// The name has characters that are invisible and change how the text around them looks.
     #[error("display_name must be one line of text without control characters")]
     Control,
 }
 
 impl DisplayName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// None when nothing but white space was written.
-    pub fn parse_or_blank(text: &str) -> Result<Option<Self>, InvalidDisplayName> {
+    /// Reads a display name; `None` when the text is nothing but white space.
+    pub fn parse_or_blank(text: &str) -> Result<Option<Self>, DisplayNameError> {
         if text.trim().is_empty() { Ok(None) } else { text.parse().map(Some) }
     }
 }
@@ -45,15 +45,15 @@ fn turns_direction(c: char) -> bool {
 }
 
 impl FromStr for DisplayName {
-    type Err = InvalidDisplayName;
-    fn from_str(text: &str) -> Result<Self, InvalidDisplayName> {
+    type Err = DisplayNameError;
+    fn from_str(text: &str) -> Result<Self, DisplayNameError> {
         if text.trim().is_empty() || text.chars().count() > limits::DISPLAY_NAME_CHARS {
-            return Err(InvalidDisplayName::Length);
+            return Err(DisplayNameError::Length);
         }
         let text = text.trim();
         let breaks_lines = |c| matches!(c, '\u{2028}' | '\u{2029}');
         if text.chars().any(|c| c.is_control() || breaks_lines(c) || turns_direction(c)) {
-            return Err(InvalidDisplayName::Control);
+            return Err(DisplayNameError::Control);
         }
         Ok(Self(text.to_owned()))
     }
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for DisplayName {
     }
 }
 
-/// What an icon's bytes are. Never SVG: it can hold scripts.
+/// The format of an icon. SVG is not among them, because it can hold scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
 pub enum IconFormat {
@@ -86,7 +86,7 @@ pub enum IconFormat {
 }
 
 impl IconFormat {
-    /// What it is served as.
+    /// Returns the `Content-Type` under which an icon of this format is served.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -106,13 +106,13 @@ mod tests {
         assert_eq!("  Acme & Söhne ".parse::<DisplayName>().unwrap().as_str(), "Acme & Söhne");
         assert!("é".repeat(100).parse::<DisplayName>().is_ok());
         for (bad, why) in [
-            (String::new(), InvalidDisplayName::Length),
-            ("  ".to_owned(), InvalidDisplayName::Length),
-            ("é".repeat(101), InvalidDisplayName::Length),
-            ("a\r\nBcc: x".to_owned(), InvalidDisplayName::Control),
-            ("a\0b".to_owned(), InvalidDisplayName::Control),
-            ("a\u{2028}b".to_owned(), InvalidDisplayName::Control),
-            ("a\u{202e}b".to_owned(), InvalidDisplayName::Control),
+            (String::new(), DisplayNameError::Length),
+            ("  ".to_owned(), DisplayNameError::Length),
+            ("é".repeat(101), DisplayNameError::Length),
+            ("a\r\nBcc: x".to_owned(), DisplayNameError::Control),
+            ("a\0b".to_owned(), DisplayNameError::Control),
+            ("a\u{2028}b".to_owned(), DisplayNameError::Control),
+            ("a\u{202e}b".to_owned(), DisplayNameError::Control),
         ] {
             assert_eq!(bad.parse::<DisplayName>(), Err(why), "{bad:?}");
         }

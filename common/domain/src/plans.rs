@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::usage::Microcents;
+use super::{Account, usage::Microcents};
 
-/// The plans there are, by id.
+/// The plans of the configuration, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Plans(BTreeMap<String, Plan>);
@@ -49,26 +49,32 @@ fn orgs_when_absent() -> u32 {
 }
 
 impl Plans {
-    /// The plan with this id.
+    /// Returns the plan with this id.
     pub fn find(&self, id: &str) -> Option<&Plan> {
         self.0.get(id)
     }
 
-    /// All plans, cheapest first.
+    /// Returns all plans, the cheapest first.
     pub fn by_price(&self) -> Vec<(&str, &Plan)> {
         let mut plans: Vec<_> = self.0.iter().map(|(id, plan)| (id.as_str(), plan)).collect();
         plans.sort_by_key(|(id, plan)| (plan.price_cents, *id));
         plans
     }
 
-    /// The plan of whoever pays for none: the cheapest.
+    /// Returns the plan of `account`; `None` when the configuration has no plans. Accounts cannot subscribe to a plan
+    /// yet, so it is the cheapest for each of them.
+    pub fn plan_of(&self, _account: &Account) -> Option<&Plan> {
+        self.default_plan().map(|(_, plan)| plan)
+    }
+
+    /// Returns the plan of an account without a subscription: the cheapest.
     pub fn default_plan(&self) -> Option<(&str, &Plan)> {
         self.by_price().into_iter().next()
     }
 }
 
 impl PlanLimits {
-    /// The credit, in the unit that usage is counted in.
+    /// Returns the credit in the unit that usage is counted in.
     pub fn ai_credit(&self) -> Microcents {
         Microcents::from_cents(self.ai_credit_cents)
     }

@@ -13,17 +13,17 @@ const NAME_CHARS: usize = 100;
 
 /// Why a link to a repository was refused. The text is for the person who made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRepo {
-    /// Not `owner/name`.
+pub enum RepoError {
+    /// The repository is not of the form `owner/name`.
     #[error("repo must be `owner/name`, as the code host shows it")]
     Name,
-    /// Not something that git could call a branch.
+    /// The branch is not a name that git accepts.
     #[error("branch must be the name of a branch, without refs/heads/")]
     Branch,
-    /// Not a folder within the repository.
+    /// The directory is not a folder within the repository.
     #[error("directory must be a folder within the repository, like `dist` or `site/public`, without `..`")]
     Directory,
-    /// Not the id of a commit.
+    /// The text is not the id of a commit.
     #[error("sha must be the id of a commit: 40 or 64 hexadecimal digits")]
     Sha,
 }
@@ -38,15 +38,15 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl FromStr for $name {
-            type Err = InvalidRepo;
-            fn from_str(text: &str) -> Result<Self, InvalidRepo> {
+            type Err = RepoError;
+            fn from_str(text: &str) -> Result<Self, RepoError> {
                 $read(text).map(Self)
             }
         }
@@ -87,34 +87,34 @@ text!(
 );
 
 impl RepoName {
-    /// Whose it is, and what it is called.
+    /// Returns the owner and the name.
     pub fn parts(&self) -> (&str, &str) {
         self.0.split_once('/').unwrap_or((&self.0, ""))
     }
 }
 
 impl Directory {
-    /// The repository itself.
+    /// Returns the root of the repository.
     pub fn root() -> Self {
         Self(".".to_owned())
     }
 
-    /// The folders on the way there; none for the root.
+    /// Returns the folders on the way there; none for the root.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|segment| *segment != ".")
     }
 }
 
-fn read_name(text: &str) -> Result<String, InvalidRepo> {
+fn read_name(text: &str) -> Result<String, RepoError> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let good =
         |part: &str| (1..=NAME_CHARS).contains(&part.len()) && part.bytes().all(allowed) && !matches!(part, "." | "..");
-    let (owner, name) = text.split_once('/').ok_or(InvalidRepo::Name)?;
-    if good(owner) && good(name) { Ok(text.to_owned()) } else { Err(InvalidRepo::Name) }
+    let (owner, name) = text.split_once('/').ok_or(RepoError::Name)?;
+    if good(owner) && good(name) { Ok(text.to_owned()) } else { Err(RepoError::Name) }
 }
 
 /// The rules of `git check-ref-format`.
-fn read_branch(text: &str) -> Result<String, InvalidRepo> {
+fn read_branch(text: &str) -> Result<String, RepoError> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     let bad_segment = |s: &str| {
         s.is_empty()
@@ -131,24 +131,24 @@ fn read_branch(text: &str) -> Result<String, InvalidRepo> {
         || text.contains("@{")
         || text.contains(odd)
         || text.split('/').any(bad_segment);
-    if bad { Err(InvalidRepo::Branch) } else { Ok(text.to_owned()) }
+    if bad { Err(RepoError::Branch) } else { Ok(text.to_owned()) }
 }
 
-fn read_directory(text: &str) -> Result<String, InvalidRepo> {
+fn read_directory(text: &str) -> Result<String, RepoError> {
     let bad = text.len() > DIRECTORY_BYTES
         || text.chars().any(|c| c.is_control() || c == '\\')
         || text.split('/').any(|segment| segment == "..");
     if bad {
-        return Err(InvalidRepo::Directory);
+        return Err(RepoError::Directory);
     }
     // `/` in front means the repository's root, as people write it.
     let segments: Vec<&str> = text.trim().split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
     Ok(if segments.is_empty() { ".".to_owned() } else { segments.join("/") })
 }
 
-fn read_sha(text: &str) -> Result<String, InvalidRepo> {
+fn read_sha(text: &str) -> Result<String, RepoError> {
     let good = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if good { Ok(text.to_ascii_lowercase()) } else { Err(InvalidRepo::Sha) }
+    if good { Ok(text.to_ascii_lowercase()) } else { Err(RepoError::Sha) }
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         let name: RepoName = "octo-org/hello.world_2".parse().unwrap();
         assert_eq!(name.parts(), ("octo-org", "hello.world_2"));
         for bad in ["", "a", "a/", "/b", "a/b/c", "a/..", "../b", "a b/c", "a/b?x", "a/b#", "ä/b", "a\0/b"] {
-            assert_eq!(bad.parse::<RepoName>(), Err(InvalidRepo::Name), "{bad:?}");
+            assert_eq!(bad.parse::<RepoName>(), Err(RepoError::Name), "{bad:?}");
         }
         assert!(format!("a/{}", "x".repeat(101)).parse::<RepoName>().is_err());
     }
@@ -194,7 +194,7 @@ mod tests {
             "a\nb",
             "refs/heads/main",
         ] {
-            assert_eq!(bad.parse::<Branch>(), Err(InvalidRepo::Branch), "{bad:?}");
+            assert_eq!(bad.parse::<Branch>(), Err(RepoError::Branch), "{bad:?}");
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(Directory::root().segments().count(), 0);
         assert_eq!("a/b".parse::<Directory>().unwrap().segments().collect::<Vec<_>>(), ["a", "b"]);
         for bad in ["..", "../x", "a/../b", "a/..", "a\\b", "a\0b", "a\nb"] {
-            assert_eq!(bad.parse::<Directory>(), Err(InvalidRepo::Directory), "{bad:?}");
+            assert_eq!(bad.parse::<Directory>(), Err(RepoError::Directory), "{bad:?}");
         }
     }
 
@@ -223,7 +223,7 @@ mod tests {
         let sha: CommitSha = "6DCB09B5B57875F334F61AEBED695E2E4193DB5E".parse().unwrap();
         assert_eq!(sha.as_str(), "6dcb09b5b57875f334f61aebed695e2e4193db5e");
         for bad in ["", "main", "6dcb09b", "6dcb09b5b57875f334f61aebed695e2e4193db5g"] {
-            assert_eq!(bad.parse::<CommitSha>(), Err(InvalidRepo::Sha), "{bad:?}");
+            assert_eq!(bad.parse::<CommitSha>(), Err(RepoError::Sha), "{bad:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word for it.
+    /// Returns the role's word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Member => "member",

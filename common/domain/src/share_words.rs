@@ -10,7 +10,7 @@ static LISTS: LazyLock<Vec<Vec<&'static str>>> =
     LazyLock::new(|| include_str!("share_words.txt").lines().map(|line| line.split(' ').collect()).collect());
 
 impl ShareName {
-    /// Three words by chance. One of some twenty million; whether it is free, the database says.
+    /// Makes a name of three random words, one of some twenty million. It may be taken already.
     pub fn random() -> Self {
         let mut rng = rand::rng();
         let words: Vec<&str> = LISTS.iter().filter_map(|list| list.choose(&mut rng).copied()).collect();

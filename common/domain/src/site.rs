@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use crate::{DeploymentId, OrgId, ProjectId, Timestamp};
 
-/// What an edge serves for a host.
+/// The site that an edge serves for a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// The project behind the host.
     pub project: ProjectId,
-    /// What is served; none when nothing was deployed yet.
+    /// The deployment that is served; `None` before the first one.
     pub deployment: Option<DeploymentId>,
-    /// Which address of the project this is.
+    /// The kind of address that the host is.
     pub kind: SiteKind,
-    /// Who may see it.
+    /// The visitors who may see the site.
     pub gate: Gate,
     /// The project's access version: the version a gate cookie must carry.
     pub access_version: i64,
-    /// From when on it is gone.
+    /// Time from which the site is gone.
     pub expires_at: Option<Timestamp>,
     /// Whether the operator has taken it down.
     pub suspended: bool,
 }
 
-/// Which address of a project a host is.
+/// The kinds of addresses that a project has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteKind {
     /// The project's subdomain or custom domain: the active deployment.
@@ -34,13 +34,13 @@ pub enum SiteKind {
     Share,
 }
 
-/// Who may see a site.
+/// The visitors who may see a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
-    /// Everybody.
+    /// Every visitor.
     Public,
-    /// Who knows the password: its argon2id hash.
+    /// Visitors who know the password, whose argon2id hash this is.
     Password(Arc<str>),
-    /// The members of the organization.
+    /// Members of the organization.
     Org(OrgId),
 }

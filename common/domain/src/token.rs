@@ -25,7 +25,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// The word for it.
+    /// Returns the kind's word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cli => "cli",
@@ -35,7 +35,7 @@ impl TokenKind {
     }
 }
 
-/// A bearer secret in the clear; it prints as nothing.
+/// A bearer secret in the clear. It has no `Debug` output.
 #[derive(Clone)]
 pub struct TokenSecret(SecretString);
 
@@ -44,33 +44,33 @@ pub struct TokenSecret(SecretString);
 pub struct TokenHash([u8; 32]);
 
 impl TokenSecret {
-    /// A new secret.
+    /// Makes a new secret.
     pub fn generate() -> Self {
         let mut bytes = [0_u8; 32];
         rand::rng().fill(&mut bytes);
         Self(format!("{BRAND}_{}", URL_SAFE_NO_PAD.encode(bytes)).into())
     }
 
-    /// The text as a secret, if it has a secret's form.
+    /// Reads `text` as a secret if it has the form of one.
     pub fn parse(text: &str) -> Option<Self> {
         let tail = text.strip_prefix(BRAND)?.strip_prefix('_')?;
         let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         (tail.len() == 43 && tail.bytes().all(url_safe)).then(|| Self(text.to_owned().into()))
     }
 
-    /// The secret itself, to hand to its owner.
+    /// Returns the secret in the clear, to hand to its owner.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// What to store, and to look up by.
+    /// Returns the hash, which is stored and looked up by.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.expose()).into())
     }
 }
 
 impl TokenHash {
-    /// The bytes, for the database.
+    /// Returns the bytes, for the database.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

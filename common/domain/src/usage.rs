@@ -11,65 +11,66 @@ use super::{Account, CompletionId, Timestamp, TokenId, month::Month};
 pub struct Microcents(pub u64);
 
 impl Microcents {
-    /// So many whole cents.
+    /// Converts whole cents.
     pub fn from_cents(cents: u32) -> Self {
         Self(u64::from(cents) * 1_000_000)
     }
 
-    /// What these tokens cost at these prices, in cents for a million.
+    /// Returns the price of these tokens. The prices are in cents for a million tokens.
     pub fn of(prompt: u64, input_cents: u32, completion: u64, output_cents: u32) -> Self {
         let input = prompt.saturating_mul(input_cents.into());
         Self(input.saturating_add(completion.saturating_mul(output_cents.into())))
     }
 }
 
-/// One completion on the books. Before its end it says what the completion can use at most: so it is what remains true
-/// when nothing more is heard of it. Never a word of the prompt or the completion.
+/// The usage of one completion, as it is recorded. Before the completion's end it says what the completion can use at
+/// most, so that it stays true when nothing more is heard of it. It holds no word of the prompt or the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRow {
-    /// Made up at admission; what makes counting twice impossible.
+    /// The completion's id, made at admission. A row with the same id is recorded once.
     pub id: CompletionId,
-    /// Who pays.
+    /// The account that pays.
     pub account: Account,
-    /// The key it was asked with.
+    /// The token that the completion was asked for with.
     pub token: TokenId,
-    /// `svc/…`.
+    /// The model's id, `svc/…`.
     pub model: String,
-    /// Who served it.
+    /// The provider that served it.
     pub provider: String,
-    /// Tokens read.
+    /// Tokens that the model read.
     pub prompt: u64,
-    /// Tokens written.
+    /// Tokens that the model wrote.
     pub completion: u64,
-    /// Whether that is an estimate, because the provider did not say or nobody was there to hear it.
+    /// Whether the numbers of tokens are an estimate, because the provider did not report them or the edge died before
+    /// the report.
     pub estimated: bool,
-    /// What it costs.
+    /// The price.
     pub cost: Microcents,
-    /// When it was admitted. Its UTC day and month are charged, whenever it ends.
+    /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.
     pub at: Timestamp,
 }
 
 impl UsageRow {
-    /// What counts against the day's budget.
+    /// Returns the number of tokens that counts against the day's budget.
     pub fn tokens(&self) -> u64 {
         self.prompt.saturating_add(self.completion)
     }
 
-    /// The UTC day that is charged.
+    /// Returns the UTC day that is charged.
     pub fn day(&self) -> Date {
         self.at.as_datetime().date()
     }
 
-    /// The UTC month that is charged.
+    /// Returns the UTC month that is charged.
     pub fn month(&self) -> Month {
         Month::of(self.at)
     }
 }
 
-/// What an account has used, and as of which write: for a Redis that does not know it.
+/// The usage of an account as Postgres holds it, for a Redis that does not know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// How many writes this includes.
+    /// Number of the account's writes that this includes.
     pub version: i64,
     /// Tokens of the day.
     pub day_tokens: u64,
@@ -79,10 +80,10 @@ pub struct Base {
     pub last_minute: Vec<CompletionId>,
 }
 
-/// What an account has used, as of a write. Of two, the one with the higher version is the newer.
+/// The usage of an account as of one of its writes. Of two, the one with the higher version is the newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
-    /// How many writes this includes.
+    /// Number of the account's writes that this includes.
     pub version: i64,
     /// Tokens of the day.
     pub day_tokens: u64,
@@ -90,14 +91,14 @@ pub struct Spent {
     pub month_cost: Microcents,
 }
 
-/// What an account used on a day, after a write of ours.
+/// The usage of an account on a day, after a write of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaySpent {
     /// The account.
     pub account: Account,
     /// The day.
     pub day: Date,
-    /// That day, and its month.
+    /// The usage of that day, and of its month.
     pub spent: Spent,
 }
 

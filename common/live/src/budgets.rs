@@ -31,7 +31,7 @@ use super::{Redis, leases::Epoch};
 /// Keys of one `SCAN` step.
 const SCAN_STEP: usize = 1_000;
 
-/// How much an account may use.
+/// The limits of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Completions in any minute.
@@ -42,7 +42,7 @@ pub struct Budget {
     pub per_month: u64,
 }
 
-/// What an admission came to.
+/// The result of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The account's sums are not there. Nothing was done: ask again with what Postgres has.
@@ -57,25 +57,25 @@ pub enum Verdict {
     Admitted(Used),
 }
 
-/// How far an account has got.
+/// The part of its limits that an account has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
     /// Completions in the last minute.
     pub requests: u64,
-    /// Until one of them is a minute old, and there is room again if there was none.
+    /// Time until the oldest of these completions is a minute old, when there is room again if there was none.
     pub frees_in: Duration,
-    /// Until all of them are.
+    /// Time until all of these completions are a minute old.
     pub resets_in: Duration,
     /// Tokens of the day, reservations included.
     pub tokens: u64,
 }
 
-/// A completion that Postgres does not have yet, and the edge that answers for it.
+/// A completion that Postgres does not have yet, and the edge that is to record it.
 #[derive(Debug, Clone)]
 pub struct Open {
-    /// The edge.
+    /// Id of the edge.
     pub edge: String,
-    /// The row it will be, as far as is known.
+    /// The row that the completion will be, as far as it is known.
     pub row: UsageRow,
 }
 
@@ -104,7 +104,7 @@ impl Memory {
 }
 
 impl Redis {
-    /// Hands the scripts to Redis beforehand, so that none has to be sent again while a client waits.
+    /// Loads the scripts into Redis, so that none has to be sent while a client waits.
     pub async fn load_budgets(&self) -> Result<(), RedisError> {
         for script in [&*scripts::REVALUE, &*scripts::CLOSE] {
             script.load_async(&mut self.commands()).await?;
@@ -112,8 +112,8 @@ impl Redis {
         self.admission().await?.load_async(&mut self.commands()).await.map(drop)
     }
 
-    /// Reserves what `row` can use at most, if the account has so much left. `base` is what Postgres holds, after
-    /// [`Verdict::Unknown`].
+    /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
+    /// Postgres holds.
     pub async fn admit(
         &self,
         edge: &str,
@@ -172,8 +172,8 @@ impl Redis {
         self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
     }
 
-    /// Puts what is known of an account's completions now in the place of what was. They need not be there: after Redis
-    /// has lost them, this brings them back.
+    /// Replaces an account's open completions by what is known of them now. Completions that Redis has lost are open
+    /// again afterwards.
     pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
         let script = &scripts::REVALUE;
         let mut call = script.prepare_invoke();
@@ -185,7 +185,7 @@ impl Redis {
         call.invoke_async(&mut self.commands()).await
     }
 
-    /// Postgres has these completions, and says what the account has used by now, these included.
+    /// Closes completions that Postgres has recorded. `spent` is the account's usage with these included.
     pub async fn confirm(&self, spent: &DaySpent, ids: &[&CompletionId]) -> Result<(), RedisError> {
         let month = Month::containing(spent.day);
         self.close(&spent.account, ids, |call| {
@@ -195,7 +195,7 @@ impl Redis {
         .await
     }
 
-    /// These completions used nothing: gives their reservations back.
+    /// Gives back the reservations of completions that used nothing.
     pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<(), RedisError> {
         self.close(account, ids, |call| {
             call.arg("").arg("").arg("").arg("").arg("");
@@ -219,7 +219,7 @@ impl Redis {
         call.invoke_async(&mut self.commands()).await
     }
 
-    /// The accounts with completions that Postgres does not have yet.
+    /// Returns the accounts with completions that Postgres does not have yet.
     pub async fn accounts_with_open(&self) -> Result<Vec<Account>, RedisError> {
         let mut accounts = Vec::new();
         for node in self.nodes().await? {
@@ -240,7 +240,8 @@ impl Redis {
         Ok(accounts)
     }
 
-    /// The completions of an account that Postgres does not have yet. What cannot be read is left out.
+    /// Returns the completions of an account that Postgres does not have yet. Entries that cannot be parsed are left
+    /// out.
     pub async fn open_of(&self, account: &Account) -> Result<Vec<Open>, RedisError> {
         let entries: Vec<String> = self.commands().hvals(open_key(account.as_str())).await?;
         Ok(entries.iter().filter_map(|entry| parse(entry)).collect())

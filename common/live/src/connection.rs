@@ -73,13 +73,13 @@ impl Redis {
         Ok(Self { clients: clients.into(), next: Arc::default(), shared, memory: Memory::default() })
     }
 
-    /// The shared connection, for commands.
+    /// Returns the shared connection, for commands.
     pub fn commands(&self) -> Commands {
         self.shared.clone()
     }
 
-    /// A connection of its own for subscriptions. It ends when Redis goes; the caller subscribes again. In a cluster every
-    /// node passes on what is published at any of them; the next attempt is made at the next one.
+    /// Opens a connection for subscriptions. It ends when Redis goes away; the caller then subscribes again. In a
+    /// cluster each node passes on what is published at any of them, and the next call tries the next node.
     pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
         let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no address of Redis is known"));
         for _ in 0..self.clients.len() {
@@ -93,12 +93,13 @@ impl Redis {
         Err(failed)
     }
 
-    /// Hands `message` to whoever listens on `channel` now.
+    /// Publishes `message` to the present subscribers of `channel`.
     pub async fn publish(&self, channel: &str, message: &str) -> Result<(), RedisError> {
         redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<i64>(&mut self.commands()).await.map(drop)
     }
 
-    /// Whether Redis answers. Every node of a cluster is asked for a key: one that is cut off answers all else.
+    /// Fails unless Redis answers. Each node of a cluster is asked for a key, because a node that is cut off answers
+    /// everything else.
     pub async fn ping(&self) -> Result<(), RedisError> {
         for node in self.nodes().await? {
             let question = match node {

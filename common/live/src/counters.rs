@@ -24,12 +24,12 @@ static UNCOUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new("if tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then redis.call('DECR', KEYS[1]) end")
 });
 
-/// How much was counted in the window that is open now.
+/// The state of a counter in its present window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Events, this one included.
+    /// Number of events in the window, this one included.
     pub events: u64,
-    /// Until the window ends and counting begins anew.
+    /// Time until the window ends and counting begins anew.
     pub resets_in: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Redis {
         Ok(Count { events, resets_in: Duration::from_millis(left) })
     }
 
-    /// Takes an event back.
+    /// Takes one event of `subject` back from the counter `name`.
     pub async fn uncount(&self, name: &str, subject: &str) -> Result<(), RedisError> {
         UNCOUNT.key(key(name, subject)).invoke_async(&mut self.commands()).await
     }

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::Redis;
 
-/// How often an edge renews its lease.
+/// Interval at which an edge renews its lease.
 pub const RENEW_EVERY: Duration = Duration::from_millis(500);
-/// How long a lease lasts.
+/// Life of a lease.
 const LEASE: Duration = Duration::from_secs(5);
 /// How long an edge must have been without a lease, as seen by whoever settles its accounts. Redis may have been away
 /// and just come back; the edge gets time to say so.
@@ -46,25 +46,25 @@ static GONE_FOR: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Which memory of Redis this is. Another one after a restart or a flush, or when other nodes of a cluster have the keys:
-/// some of what was written before may be gone, and some of what was deleted may be back.
+/// The identity of Redis's memory. It changes with a restart or a flush, or when other nodes of a cluster have the
+/// keys: some of what was written before may then be gone, and some of what was deleted may be back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
     /// Names it, in letters and digits.
     pub(super) id: String,
-    /// How long ago it was found to have begun.
+    /// Time since this memory was found to have begun.
     pub age: Duration,
 }
 
 impl Epoch {
-    /// Whether nothing can have been lost between the two.
+    /// Whether both are the same memory, so that nothing was lost between the two.
     pub fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
     }
 }
 
 impl Redis {
-    /// Renews the lease of `edge`, and says which memory of Redis it stands in.
+    /// Renews the lease of `edge`, and returns the memory of Redis that holds it.
     pub async fn renew_lease(&self, edge: &str) -> Result<Epoch, RedisError> {
         let mut pipe = redis::pipe();
         pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).ignore();
@@ -73,7 +73,8 @@ impl Redis {
         self.epoch().await
     }
 
-    /// Which memory of Redis this is now. In a cluster: of all nodes that have keys, and as young as the youngest.
+    /// Returns the present memory of Redis. That of a cluster is made of all nodes that have keys, and as young as the
+    /// youngest.
     pub async fn epoch(&self) -> Result<Epoch, RedisError> {
         let (mut digest, mut age) = (Sha256::new(), Duration::MAX);
         for node in self.nodes().await? {
@@ -87,12 +88,12 @@ impl Redis {
         Ok(epoch)
     }
 
-    /// Gives the lease up: the edge ends, and owes nothing.
+    /// Gives up the lease of an edge that stops and has recorded everything.
     pub async fn end_lease(&self, edge: &str) -> Result<(), RedisError> {
         self.commands().del(lease_key(edge)).await
     }
 
-    /// Whether `edge` has been without a lease for so long that it will not come back.
+    /// Whether `edge` has been without a lease for so long that its completions are settled without it.
     pub async fn is_gone(&self, edge: &str) -> Result<bool, RedisError> {
         let mut script = GONE_FOR.key(lease_key(edge));
         let gone_for: Option<u64> =

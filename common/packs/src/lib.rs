@@ -34,7 +34,7 @@ const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Packs that [`PackStore::list`] tells of at most: the newest.
 const LISTED_PACKS: usize = 100_000;
 
-/// Where the packs are kept. Cheap to clone.
+/// The store of packs, in a folder or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PackStore {
     place: Place,
@@ -47,18 +47,18 @@ enum Place {
     Bucket(Bucket),
 }
 
-/// The contents of a pack that was written.
+/// The content of a pack that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenPack {
-    /// Regular files in the archive.
+    /// Number of regular files in the archive.
     pub files: u32,
-    /// Their size together, extracted.
+    /// Total size of the files, extracted, in bytes.
     pub bytes: u64,
     /// Lines of `_headers` and `_redirects` that were left out, and why.
     pub warnings: Vec<String>,
 }
 
-/// Why the store did not do what was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such pack.
@@ -67,7 +67,7 @@ pub enum StoreError {
     /// `store.url` and the keys beside it do not name a store.
     #[error("store.url: {0}")]
     Config(String),
-    /// The pack is there and is not what a pack is.
+    /// The pack exists and is damaged.
     #[error("the pack is damaged: {0}")]
     Damaged(String),
     /// A file could not be read or written.
@@ -84,10 +84,10 @@ pub enum StoreError {
 /// Why an upload did not become a pack.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The archive's fault.
+    /// The archive was refused.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// Ours.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -124,7 +124,7 @@ impl PackStore {
         Ok(manifest)
     }
 
-    /// Reads `len` bytes of a pack's data, from `offset` on: one read, exactly so many bytes.
+    /// Reads exactly `len` bytes of a pack's data, from `offset` on, in one read.
     pub async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -135,7 +135,7 @@ impl PackStore {
         }
     }
 
-    /// Removes a pack, or what is there of it. Fine when there is nothing.
+    /// Removes a pack, or what exists of it. Succeeds when there is nothing.
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -146,7 +146,7 @@ impl PackStore {
         }
     }
 
-    /// The newest packs, half-written ones too, and when each was last written to: for the search for orphans.
+    /// Lists the newest packs, half-written ones too, each with the time of its last write. For the search for orphans.
     pub async fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
         match &self.place {
             Place::Folder(folder) => {
@@ -162,7 +162,8 @@ impl PackStore {
         self.write_root(id, spooled, Root::Archive, now).await
     }
 
-    /// The same with what `root` names of a tarball.
+    /// Judges a spooled tarball and makes the part that `root` names the pack of `id`. Nothing is left behind when it
+    /// fails.
     pub async fn write_root(
         &self,
         id: &DeploymentId,

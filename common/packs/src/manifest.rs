@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything an edge knows of a deployment. JSON in the store; read whole.
+/// The manifest of a deployment, from which an edge serves it. Stored as JSON and read whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Form of this manifest: [`Manifest::VERSION`].
@@ -65,7 +65,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The token in `Content-Encoding`.
+    /// Returns the coding's token in `Content-Encoding`.
     pub const fn token(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -78,7 +78,7 @@ impl Encoding {
 /// One block of `_headers`: what to set on, and take from, answers whose path matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderRule {
-    /// Which requests.
+    /// The requests that the rule applies to.
     pub pattern: Pattern,
     /// Headers to set; values may hold `:splat` and `:placeholder`.
     pub set: Vec<(String, String)>,
@@ -89,9 +89,9 @@ pub struct HeaderRule {
 /// One line of `_redirects`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectRule {
-    /// Which requests.
+    /// The requests that the rule applies to.
     pub pattern: Pattern,
-    /// Where to; may hold `:splat` and `:placeholder`.
+    /// The target; may hold `:splat` and `:placeholder`.
     pub to: String,
     /// 200 (a rewrite inside the site), 301, 302, 303, 307 or 308.
     pub status: u16,

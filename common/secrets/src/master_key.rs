@@ -19,7 +19,7 @@ use hkdf::Hkdf;
 use rand::RngExt as _;
 use sha2::Sha256;
 
-/// What a derived key is for. The text is part of the derivation: never change one.
+/// The purpose of a derived key. Its label is part of the derivation and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Sealing private keys of certificates.
@@ -54,7 +54,7 @@ pub const TAG_LEN: usize = 1 + KEY_ID_LEN;
 const KEY_ID_LEN: usize = 4;
 /// The form of sealed values. Those from before there were key ids have no tag at all.
 const FORM: u8 = 1;
-/// How old a reading of the key file may be. Rotation counts on it: see `certs rotate-key`.
+/// Longest age of a reading of the key file. `certs rotate-key` relies on it.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
 /// The keys that the operator keeps in a file of their own; cheap to clone.
@@ -83,7 +83,7 @@ type Stamp = (u64, u64, i64, i64);
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
-/// Why there is no master key.
+/// Why the master key could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
@@ -91,7 +91,7 @@ pub enum KeyError {
     Read {
         /// The configured file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The file does not hold keys.
@@ -99,36 +99,37 @@ pub enum KeyError {
     Form(String),
 }
 
-/// The sealed bytes were changed, belong to another row, or were sealed with another key.
+/// Sealed bytes could not be opened: they were changed, belong to another row, or were sealed with another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("sealed data does not open: wrong key, wrong row, or damaged")]
-pub struct Unopenable;
+pub struct OpenError;
 
 impl Key {
-    /// A new random key.
+    /// Makes a new random key.
     pub fn generate() -> Self {
         let mut bytes = [0; 32];
         rand::rng().fill(&mut bytes);
         Self(bytes)
     }
 
-    /// A line of the key file.
+    /// Parses a line of the key file.
     pub fn from_base64(text: &str) -> Option<Self> {
         STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Self)
     }
 
-    /// Its line in the key file.
+    /// Returns the key's line in the key file.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0)
     }
 
-    /// What this key's sealed values begin with. Tells the keys apart, and nothing about them.
+    /// Returns the bytes that values sealed with this key begin with. They tell keys apart and reveal nothing about
+    /// them.
     pub fn tag(&self) -> [u8; TAG_LEN] {
         let [a, b, c, d, ..] = derive(&self.0, "key id", b"");
         [FORM, a, b, c, d]
     }
 
-    /// The id that people see.
+    /// Returns the id by which people tell keys apart.
     pub fn id(&self) -> String {
         hex::encode(&self.tag()[1..])
     }
@@ -144,17 +145,17 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What a key file says: a key a line, blank lines and `#` comments aside.
+/// The content of a key file: a key a line, blank lines and `#` comments aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFile {
-    /// The first one seals, all of them open. Never empty.
+    /// The keys. The first one seals, all of them open; there is at least one.
     pub keys: Vec<Key>,
-    /// The one that is to seal after the next `certs rotate-key`: on a line that begins with `next`. It opens already.
+    /// The key that seals after the next `certs rotate-key`, from a line that begins with `next`. It opens already.
     pub next: Option<Key>,
 }
 
 impl KeyFile {
-    /// Reads the text of a key file; none when it is not one.
+    /// Parses the text of a key file; `None` when it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut file = Self { keys: Vec::new(), next: None };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -167,7 +168,7 @@ impl KeyFile {
         (!file.keys.is_empty()).then_some(file)
     }
 
-    /// Its text.
+    /// Returns the text of the file.
     pub fn to_text(&self) -> String {
         let keys = self.keys.iter().map(|key| format!("{}\n", key.to_base64()));
         keys.chain(self.next.iter().map(|key| format!("next {}\n", key.to_base64()))).collect()
@@ -179,12 +180,12 @@ impl KeyFile {
 }
 
 impl MasterKey {
-    /// A new random key, without a file.
+    /// Makes a new random key without a file.
     pub fn generate() -> Self {
         Self::new(None, vec![Key::generate()], None)
     }
 
-    /// From its file.
+    /// Loads the keys from their file.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let (keys, stamp) = read_file(path)?;
         Ok(Self::new(Some(path.to_owned()), keys, Some(stamp)))
@@ -195,7 +196,7 @@ impl MasterKey {
         Self(Arc::new(Ring { path, read }))
     }
 
-    /// The key for a purpose; `context` separates keys within it (an hour, say).
+    /// Derives the key for a purpose. `context` separates keys within it, by the hour for instance.
     pub fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
         self.keys()[0].derive(purpose, context)
     }
@@ -207,7 +208,7 @@ impl MasterKey {
     }
 
     /// Opens what [`Self::seal`] made, with whichever key sealed it.
-    pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
+    pub fn open(&self, purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         let known = self.keys();
         let opened = open_with(&known, purpose, identity, sealed);
         if opened.is_ok() {
@@ -219,12 +220,13 @@ impl MasterKey {
         if Arc::ptr_eq(&known, &now) { opened } else { open_with(&now, purpose, identity, sealed) }
     }
 
-    /// What the sealing key's values begin with.
+    /// Returns the bytes that values sealed from now on begin with.
     pub fn tag(&self) -> [u8; TAG_LEN] {
         self.keys()[0].tag()
     }
 
-    /// The known keys, the sealing one first; read again when the last look at the file is too long ago.
+    /// Returns the keys, the sealing one first. Reads the file again when the last reading is older than
+    /// [`RELOAD_EVERY`].
     pub fn keys(&self) -> Arc<[Key]> {
         let reading = self.0.read.read().unwrap_or_else(PoisonError::into_inner);
         if self.0.path.is_none() || reading.checked_at.elapsed() < RELOAD_EVERY {
@@ -272,14 +274,14 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
 }
 
 /// Opens with the key that the tag names; without a tag of ours, with any.
-fn open_with(keys: &[Key], purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
+fn open_with(keys: &[Key], purpose: Purpose, identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
     if let Some((tag, rest)) = sealed.split_first_chunk::<TAG_LEN>()
         && let Some(key) = keys.iter().find(|key| key.tag() == *tag)
         && let Ok(plain) = open(&key.derive(purpose, b""), identity, rest)
     {
         return Ok(plain);
     }
-    keys.iter().find_map(|key| open(&key.derive(purpose, b""), identity, sealed).ok()).ok_or(Unopenable)
+    keys.iter().find_map(|key| open(&key.derive(purpose, b""), identity, sealed).ok()).ok_or(OpenError)
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -288,7 +290,7 @@ impl std::fmt::Debug for MasterKey {
     }
 }
 
-/// A key derived from any secret by HKDF-SHA-256.
+/// Derives a key from any secret by HKDF-SHA-256.
 pub fn derive(secret: &[u8], label: &str, context: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     // 32 bytes is far below HKDF's limit of 255 blocks, so expand cannot fail.
@@ -309,11 +311,11 @@ pub fn seal(key: &[u8; 32], identity: &[u8], plain: &[u8]) -> Vec<u8> {
 }
 
 /// Opens with a given key; see [`MasterKey::open`].
-pub fn open(key: &[u8; 32], identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, Unopenable> {
-    let (nonce, msg) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(Unopenable)?;
+pub fn open(key: &[u8; 32], identity: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+    let (nonce, msg) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(OpenError)?;
     XChaCha20Poly1305::new(key.into())
         .decrypt(&XNonce::from(*nonce), Payload { msg, aad: identity })
-        .map_err(|_| Unopenable)
+        .map_err(|_| OpenError)
 }
 
 #[cfg(test)]
@@ -325,10 +327,10 @@ mod tests {
         let key = MasterKey::generate();
         let sealed = key.seal(Purpose::CodeHost, b"row 1", b"secret");
         assert_eq!(key.open(Purpose::CodeHost, b"row 1", &sealed), Ok(b"secret".to_vec()));
-        assert_eq!(key.open(Purpose::CodeHost, b"row 2", &sealed), Err(Unopenable));
-        assert_eq!(key.open(Purpose::CertificateKeys, b"row 1", &sealed), Err(Unopenable));
-        assert_eq!(MasterKey::generate().open(Purpose::CodeHost, b"row 1", &sealed), Err(Unopenable));
-        assert_eq!(key.open(Purpose::CodeHost, b"row 1", b"short"), Err(Unopenable));
+        assert_eq!(key.open(Purpose::CodeHost, b"row 2", &sealed), Err(OpenError));
+        assert_eq!(key.open(Purpose::CertificateKeys, b"row 1", &sealed), Err(OpenError));
+        assert_eq!(MasterKey::generate().open(Purpose::CodeHost, b"row 1", &sealed), Err(OpenError));
+        assert_eq!(key.open(Purpose::CodeHost, b"row 1", b"short"), Err(OpenError));
     }
     #[test]
     fn the_first_key_of_the_file_seals_and_all_of_them_open() {
@@ -352,7 +354,7 @@ mod tests {
         std::fs::write(&path, "nonsense").unwrap();
         assert!(KeyFile::parse("").is_none() && KeyFile::parse(&format!("next {}", new.to_base64())).is_none());
         assert_eq!(MasterKey::load(&path).err().map(|e| e.to_string().contains("32 bytes")), Some(true));
-        assert_eq!(running.open(Purpose::EnvValues, b"other row", &by_new), Err(Unopenable));
+        assert_eq!(running.open(Purpose::EnvValues, b"other row", &by_new), Err(OpenError));
         assert_eq!(running.open(Purpose::EnvValues, b"row", &by_new), Ok(b"secret".to_vec()));
     }
 

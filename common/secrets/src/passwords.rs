@@ -17,7 +17,7 @@ fn argon2id() -> Result<Argon2<'static>, HashError> {
     Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
-/// The PHC string to store for `password`.
+/// Hashes `password`, and returns the PHC string to store.
 pub fn hash(password: &SitePassword) -> Result<String, HashError> {
     let hash = argon2id()?.hash_password(password.expose().as_bytes()).map_err(|e| HashError(e.to_string()))?;
     Ok(hash.to_string())

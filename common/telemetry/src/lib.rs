@@ -1,4 +1,6 @@
-//! Logs: how both programs write them. And [`metrics`].
+//! Logs, as both programs write them, and metrics, as Prometheus reads them.
+//!
+//! What is counted is said by the programs, in a file `metrics.rs` each. Start with [`start`] and [`metrics`].
 
 pub mod metrics;
 

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
-/// Readers at once.
+/// Connections that are served concurrently.
 const READERS: usize = 8;
 /// Longest a reader may stay.
 const READER_STAY: Duration = Duration::from_secs(10);
@@ -34,7 +34,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Takes the address, and from here on everything that is counted. Before anything is counted, once a program.
+    /// Listens on `address` and records every metric from now on. To be called once in a program, before anything is
+    /// counted.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
         let listener = std::net::TcpListener::bind(address)
             .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
@@ -50,7 +51,7 @@ impl Exporter {
         Ok(Self { listener, handle })
     }
 
-    /// Answers readers for as long as it is polled.
+    /// Serves the page for as long as the future is polled.
     pub async fn run(self) {
         let listener = match TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
@@ -104,12 +105,12 @@ fn page(request: &Request<Incoming>, handle: &PrometheusHandle) -> Response<Full
     response
 }
 
-/// Postgres refused something, or did not answer. `what` was it that it was asked for.
+/// Counts a failure of Postgres. `what` is what it was asked for.
 pub fn postgres_failed(what: &'static str) {
     metrics::counter!("svc_postgres_errors_total", "what" => what).increment(1);
 }
 
-/// Redis refused something, or did not answer.
+/// Counts a failure of Redis.
 pub fn redis_failed() {
     metrics::counter!("svc_redis_errors_total").increment(1);
 }

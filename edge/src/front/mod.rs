@@ -14,7 +14,7 @@ use bytes::Bytes;
 use config::{Config, HttpMode};
 use domain::{
     addresses::{Addresses, HostKey, HostKind},
-    networks::{InvalidNetwork, Networks},
+    networks::{NetworkError, Networks},
     site::Site,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -69,7 +69,7 @@ impl Front {
         sites: Sites,
         platform: Platform,
         gateway: Arc<Gateway>,
-    ) -> Result<Self, InvalidNetwork> {
+    ) -> Result<Self, NetworkError> {
         Ok(Self {
             addresses: config.site.addresses(),
             routes,

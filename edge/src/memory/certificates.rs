@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
-use secrets::{MasterKey, master_key::Unopenable};
+use secrets::{MasterKey, master_key::OpenError};
 use sqlx::PgPool;
 
 use super::{
@@ -46,7 +46,7 @@ pub struct Certificates<V> {
 #[derive(Debug, thiserror::Error)]
 enum CertificateError {
     #[error("its key does not open with this master key")]
-    Sealed(#[from] Unopenable),
+    Sealed(#[from] OpenError),
     #[error("its PEM is damaged: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
     #[error("{0}")]
@@ -114,7 +114,7 @@ impl<V: Clone> Certificates<V> {
         let CertificateStore { marks, db, clock, .. } = &self.store;
         let failed = |error| RecallError::database("certificates", &error);
         // Before the certificate: what is read may be newer than the reading says, never older.
-        let seq = db::routes::last_seq(db).await.map_err(failed)?;
+        let seq = db::edges::routes::last_seq(db).await.map_err(failed)?;
         let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
         let depends_on = [name, names.last().map_or(name, String::as_str)];
         let Some(certificate) = covering else {

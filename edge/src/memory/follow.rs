@@ -147,7 +147,7 @@ impl Follower {
     }
 
     async fn look(&self) -> Result<bool, sqlx::Error> {
-        let newest = db::routes::last_seq(&self.db).await?;
+        let newest = db::edges::routes::last_seq(&self.db).await?;
         let reached = *self.reached.borrow();
         match reached {
             Some(reached) if newest == reached => return Ok(false),
@@ -156,7 +156,7 @@ impl Follower {
                 self.marks.start_over();
             }
             Some(reached) if newest - reached <= limits::MISSED_CHANGES => {
-                let changes = db::route_changes::since(&self.db, reached, limits::MISSED_CHANGES).await?;
+                let changes = db::edges::route_changes::since(&self.db, reached, limits::MISSED_CHANGES).await?;
                 for change in &changes {
                     self.marks.apply(change);
                 }

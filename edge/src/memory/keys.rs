@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use db::routes::AsOf;
+use db::edges::routes::AsOf;
 use domain::{
     Account, TokenId,
     plans::Plans,
@@ -39,13 +39,12 @@ pub struct Keys {
     near: PgPool,
     /// Asked when the first answer was too old.
     primary: PgPool,
-    /// The credit of each account, until accounts have plans.
-    credit: Microcents,
+    plans: Plans,
 }
 
 impl Keys {
     /// An empty memory before the database, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: &Plans) -> Self {
+    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: Plans) -> Self {
         let bounds = Bounds {
             present: limits::REMEMBERED_KEYS,
             absent: limits::REMEMBERED_NO_KEYS,
@@ -59,13 +58,7 @@ impl Keys {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        Self {
-            recall: Recall::new(marks.clone(), bounds),
-            marks,
-            near,
-            primary,
-            credit: plans.default_plan().map_or_else(Microcents::default, |(_, plan)| plan.limits.ai_credit()),
-        }
+        Self { recall: Recall::new(marks.clone(), bounds), marks, near, primary, plans }
     }
 
     /// The key with this secret; none when it is nobody's, revoked, or not for the gateway.
@@ -76,9 +69,13 @@ impl Keys {
 
     async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
-        let found = db::ai_keys::find(pool, &hash).await;
+        let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, seq } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|(token, account)| Arc::new(GatewayKey { token, account, credit: self.credit }));
+        let value = value.map(|(token, account)| {
+            let plan = self.plans.plan_of(&account);
+            let credit = plan.map_or_else(Microcents::default, |plan| plan.limits.ai_credit());
+            Arc::new(GatewayKey { token, account, credit })
+        });
         let names = match &value {
             Some(key) => [key.token.as_str(), key.account.as_str()],
             None => [Marks::ANY_TOKEN; 2],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use db::gate_tickets::Ticket;
+use db::sign_in::gate_tickets::Ticket;
 use domain::{OrgId, UserId};
 
 use super::{

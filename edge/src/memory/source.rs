@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use db::{gate_tickets::Ticket, routes::AsOf};
+use db::{edges::routes::AsOf, sign_in::gate_tickets::Ticket};
 use domain::{DeploymentId, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey, site::Site};
 use sqlx::PgPool;
 
@@ -45,7 +45,7 @@ pub struct Postgres {
 impl Source for Postgres {
     async fn site(&self, key: &HostKey, is_retry: bool) -> Result<AsOf<Option<Site>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
-        db::routes::site(pool, key).await.map_err(failed)
+        db::edges::routes::site(pool, key).await.map_err(failed)
     }
 
     async fn membership(
@@ -55,16 +55,16 @@ impl Source for Postgres {
         is_retry: bool,
     ) -> Result<AsOf<Option<Membership>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
-        let AsOf { value, seq } = db::routes::member(pool, org, user).await.map_err(failed)?;
+        let AsOf { value, seq } = db::edges::routes::member(pool, org, user).await.map_err(failed)?;
         Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), seq })
     }
 
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
-        db::gate_tickets::take(&self.primary, secret_hash).await.map_err(failed)
+        db::sign_in::gate_tickets::take(&self.primary, secret_hash).await.map_err(failed)
     }
 
     async fn recent(&self, project: &ProjectId, now: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
-        db::routes::recent(&self.near, project, now).await.map_err(failed)
+        db::edges::routes::recent(&self.near, project, now).await.map_err(failed)
     }
 }
 

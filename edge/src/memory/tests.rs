@@ -6,7 +6,7 @@ use std::{
     },
 };
 
-use db::{gate_tickets::Ticket, routes::AsOf};
+use db::{edges::routes::AsOf, sign_in::gate_tickets::Ticket};
 use domain::{
     Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
     addresses::HostKey,

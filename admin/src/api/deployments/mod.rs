@@ -9,8 +9,11 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    deployments::{ActivateError, DeleteError},
-    projects::{Deploy, Edit, Project},
+    permits::{Deploy, Member},
+    projects::{
+        Project,
+        deployments::{ActivateError, DeleteError},
+    },
 };
 use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::DeploymentStatus};
 use serde::Deserialize;
@@ -37,10 +40,10 @@ pub struct Named {
 )]
 pub async fn list(
     State(app): State<App>,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     page: Paged<DeploymentId>,
 ) -> Result<Json<DeploymentList>, ApiError> {
-    let mut rows = db::deployments::page(&app.db, &project, page.before.as_ref(), page.rows()).await?;
+    let mut rows = db::projects::deployments::page(&app.db, &project, page.before.as_ref(), page.rows()).await?;
     let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
     let deployments = rows.into_iter().map(|row| view(&app.addresses, &project, row)).collect();
     Ok(Json(DeploymentList { deployments, next_cursor }))
@@ -57,10 +60,10 @@ pub async fn list(
 )]
 pub async fn show(
     State(app): State<App>,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Path(Named { id }): Path<Named>,
 ) -> Result<Json<Deployment>, ApiError> {
-    let row = db::deployments::find(&app.db, &project, &id).await?;
+    let row = db::projects::deployments::find(&app.db, &project, &id).await?;
     let row = row.ok_or_else(|| ApiError::not_found("deployment"))?;
     Ok(Json(view(&app.addresses, &project, row)))
 }
@@ -90,7 +93,7 @@ pub async fn activate(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let touched = db::deployments::activate(&mut change, &project, &id, now).await?;
+    let touched = db::projects::deployments::activate(&mut change, &project, &id, now).await?;
     change.audit(Entry::of_project(Action::DeploymentActivate, &project).with("deployment", id.as_str()));
     change.touch(touched);
     Ok((change.commit().await?, Json(Activated { ok: true, active_deployment_id: id })))
@@ -115,19 +118,19 @@ pub async fn activate(
 pub async fn delete(
     State(app): State<App>,
     caller: CliUser,
-    ProjectAccess(project): ProjectAccess<Edit>,
+    ProjectAccess(project): ProjectAccess<Member>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let touched = db::deployments::delete(&mut change, &project, &id, now).await?;
+    let touched = db::projects::deployments::delete(&mut change, &project, &id, now).await?;
     change.audit(Entry::of_project(Action::DeploymentDelete, &project).with("deployment", id.as_str()));
     change.touch(touched);
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
 /// Makes the view of a deployment.
-pub fn view(addresses: &Addresses, project: &Project, row: db::deployments::Deployment) -> Deployment {
+pub fn view(addresses: &Addresses, project: &Project, row: db::projects::deployments::Deployment) -> Deployment {
     let own_address = project.share_name.is_none();
     Deployment {
         url: if own_address {

@@ -8,8 +8,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use db::{
-    deployments,
-    projects::{Deploy, Permit},
+    permits::{Deploy, ProjectPermit},
+    projects::deployments,
 };
 use domain::DeploymentId;
 use packs::Root;
@@ -71,7 +71,7 @@ pub async fn upload(
 async fn publish(
     record: UploadRecord,
     caller: Caller,
-    project: Permit<Deploy>,
+    project: ProjectPermit<Deploy>,
     received: Received,
 ) -> Result<Response, ApiError> {
     let record = record.started();

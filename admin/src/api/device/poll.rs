@@ -7,7 +7,7 @@ use axum::{
     extract::State,
     http::{HeaderName, header},
 };
-use db::{
+use db::sign_in::{
     device_grants::{self, Grant, GrantState},
     tokens,
 };

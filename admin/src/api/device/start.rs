@@ -5,7 +5,7 @@ use axum::{
     extract::State,
     http::{HeaderName, header},
 };
-use db::device_grants::{self, NewGrant};
+use db::sign_in::device_grants::{self, NewGrant};
 use domain::limits::DEVICE_CODE_LIFETIME;
 use secrecy::ExposeSecret as _;
 use secrets::Purpose;

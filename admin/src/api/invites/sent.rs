@@ -7,8 +7,8 @@ use api::{
 use axum::{extract::State, http::StatusCode};
 use db::{
     audit::Entry,
-    invites::{self, CreateError},
-    orgs::{self, Admin, Locked},
+    orgs::invites::{self, CreateError},
+    permits::{self, Admin, LockedOrg},
 };
 use domain::{InviteId, audit::Action, opaque::OpaqueSecret, role::Role};
 use serde::Deserialize;
@@ -70,7 +70,7 @@ pub async fn create(
     let secret = OpaqueSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
+    let org = permits::lock(&mut change, org).await?;
     let invite = invites::create(&mut change, &org, &caller.user, &body.email, body.role, &secret.hash(), now).await?;
     let entry = Entry::of_org(Action::InviteCreate, &org.id, &org.name)
         .with("invite", invite.id.as_str())
@@ -104,7 +104,7 @@ pub async fn revoke(
 ) -> Result<Json<Done>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
+    let org = permits::lock(&mut change, org).await?;
     let revoked = invites::revoke(&mut change, &org, &id, now).await?;
     let email = revoked.ok_or_else(|| ApiError::not_found("invite"))?;
     let entry = Entry::of_org(Action::InviteRevoke, &org.id, &org.name)
@@ -117,7 +117,7 @@ pub async fn revoke(
 
 /// Sends the invitation by mail, and returns whether a mail server accepted it. An org that has sent too many shares
 /// links by hand.
-async fn send(app: &App, org: &Locked<Admin>, invite: &invites::Invite, url: &str) -> bool {
+async fn send(app: &App, org: &LockedOrg<Admin>, invite: &invites::Invite, url: &str) -> bool {
     if app.rate_limits.count(Bucket::InviteMail, org.id.as_str()).await.check().is_err() {
         return false;
     }

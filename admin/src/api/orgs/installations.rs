@@ -7,8 +7,11 @@ use api::{
 use axum::{extract::State, http::StatusCode};
 use db::{
     audit::Entry,
-    installations::{self, ShareError, UnshareError},
-    orgs::Member,
+    code_host::{
+        installations,
+        sharing::{ShareError, UnshareError},
+    },
+    permits::Member,
 };
 use domain::audit::Action;
 use serde::Deserialize;
@@ -73,7 +76,7 @@ pub async fn share(
     let seen = vcs::find_own(&app, &caller.user.id, body.installation_id).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let is_new = installations::share(&mut change, &org, &seen, now).await?;
+    let is_new = db::code_host::sharing::share(&mut change, &org, &seen, now).await?;
     if is_new {
         let entry = Entry::of_org(Action::InstallationShare, &org.id, &org.name);
         let entry = entry.with("installation", seen.id).with("account", &*seen.account);
@@ -108,7 +111,7 @@ pub async fn unshare(
     Path(Named { id }): Path<Named>,
 ) -> Result<Json<Done>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let unlinked = installations::unshare(&mut change, &org, id).await?;
+    let unlinked = db::code_host::sharing::unshare(&mut change, &org, id).await?;
     let entry = Entry::of_org(Action::InstallationUnshare, &org.id, &org.name);
     change.audit(entry.with("installation", id));
     for link in &unlinked {

@@ -8,8 +8,8 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    org_members::{self, ChangeError, MemberRow},
-    orgs::{self, Member, Owner},
+    orgs::members::{self, ChangeError, MemberRow},
+    permits::{self, Member, Owner},
 };
 use domain::{audit::Action, changes::Subject, role::Role};
 use serde::Deserialize;
@@ -53,12 +53,12 @@ pub async fn set_role(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
-    let member = org_members::find(&mut *change, &org, &login).await?.ok_or_else(|| ApiError::not_found("member"))?;
+    let org = permits::lock(&mut change, org).await?;
+    let member = members::find(&mut *change, &org, &login).await?.ok_or_else(|| ApiError::not_found("member"))?;
     if member.role == body.role {
         return Ok((Propagation::NONE, Json(view_member(member))));
     }
-    org_members::set_role(&mut change, &org, &member, body.role, now).await?;
+    members::set_role(&mut change, &org, &member, body.role, now).await?;
     let entry = Entry::of_org(Action::MemberRole, &org.id, &org.name)
         .with("login", &*member.login)
         .with("from", member.role.as_str())
@@ -96,8 +96,8 @@ pub async fn remove(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
-    let member = org_members::find(&mut *change, &org, &login).await?;
+    let org = permits::lock(&mut change, org).await?;
+    let member = members::find(&mut *change, &org, &login).await?;
     let (member, action) = match member {
         Some(member) if member.user == *org.user() => (member, Action::MemberLeave),
         Some(member) if org.role().may_remove(member.role) => (member, Action::MemberRemove),
@@ -110,7 +110,7 @@ pub async fn remove(
             return Err(ApiError::new(Code::Forbidden, reason));
         }
     };
-    org_members::remove(&mut change, &org, &member, now).await?;
+    members::remove(&mut change, &org, &member, now).await?;
     let entry =
         Entry::of_org(action, &org.id, &org.name).with("login", &*member.login).with("role", member.role.as_str());
     change.audit(entry);

@@ -12,10 +12,10 @@ use api::{
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
     audit::Entry,
-    org_members,
-    orgs::{self, Admin, CreateError, DeleteError, Member, Owner},
+    orgs::{self, CreateError, DeleteError, members as org_members},
+    permits::{self, Admin, Member, Owner},
 };
-use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
+use domain::{Account, OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
 
 use crate::{
     app::App,
@@ -50,8 +50,8 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
-    // Personal plans come with billing; until then everybody is on the cheapest.
-    let most = app.config.billing.plans.default_plan().map_or(0, |(_, plan)| plan.limits.orgs);
+    let creator = Account::User(caller.user.id.clone());
+    let most = app.config.billing.plans.plan_of(&creator).map_or(0, |plan| plan.limits.orgs);
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
@@ -89,7 +89,7 @@ pub async fn rename(
     Json(body): Json<RenameOrg>,
 ) -> Result<Json<Org>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let org = orgs::lock(&mut change, org).await?;
+    let org = permits::lock(&mut change, org).await?;
     orgs::rename(&mut change, &org, body.display_name.as_ref()).await?;
     let entry = Entry::of_org(Action::OrgUpdate, &org.id, &org.name)
         .with("display_name", body.display_name.as_ref().map(DisplayName::as_str));
@@ -119,7 +119,7 @@ pub async fn delete(
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let org = orgs::lock(&mut change, org).await?;
+    let org = permits::lock(&mut change, org).await?;
     orgs::delete(&mut change, &org).await?;
     let entry = Entry::of_org(Action::OrgDelete, &org.id, &org.name);
     change.audit(entry);

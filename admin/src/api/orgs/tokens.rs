@@ -7,8 +7,8 @@ use api::{
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
     audit::Entry,
-    org_tokens::{self, CreateError, NewToken},
-    orgs::{self, Admin},
+    orgs::tokens::{self, CreateError, NewToken},
+    permits::{self, Admin},
 };
 use domain::{
     TokenId,
@@ -45,7 +45,7 @@ pub async fn list(
     OrgAccess(org): OrgAccess<Admin>,
     page: Paged<TokenId>,
 ) -> Result<Json<OrgTokenList>, ApiError> {
-    let mut tokens = org_tokens::page(&app.db, &org, page.before.as_ref(), page.rows()).await?;
+    let mut tokens = tokens::page(&app.db, &org, page.before.as_ref(), page.rows()).await?;
     let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
     Ok(Json(OrgTokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
@@ -79,9 +79,9 @@ pub async fn create(
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
+    let org = permits::lock(&mut change, org).await?;
     let new = NewToken { kind, label, secret: &secret.hash() };
-    let token = org_tokens::create(&mut change, &org, &caller.user, new, now).await?;
+    let token = tokens::create(&mut change, &org, &caller.user, new, now).await?;
     let entry = Entry::of_org(Action::TokenCreate, &org.id, &org.name)
         .with("token", token.id.as_str())
         .with("kind", kind.as_str())
@@ -113,8 +113,8 @@ pub async fn revoke(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
-    let revoked = org_tokens::revoke(&mut change, &org, &id, now).await?;
+    let org = permits::lock(&mut change, org).await?;
+    let revoked = tokens::revoke(&mut change, &org, &id, now).await?;
     let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     let entry =
         Entry::of_org(Action::TokenRevoke, &org.id, &org.name).with("token", id.as_str()).with("kind", kind.as_str());
@@ -123,7 +123,7 @@ pub async fn revoke(
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
-fn view(token: db::org_tokens::OrgToken) -> OrgToken {
+fn view(token: db::orgs::tokens::OrgToken) -> OrgToken {
     let record =
         Token { id: token.id, kind: token.kind, label: token.label, created_at: token.created_at, revoked_at: None };
     OrgToken { record, created_by: token.created_by }

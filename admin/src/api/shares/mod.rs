@@ -9,10 +9,10 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    projects::{self, Administer, Party, Permit},
-    shares,
+    permits::{self, Admin, ProjectPermit},
+    projects::{self, shares},
 };
-use domain::{ProjectId, ProjectName, audit::Action};
+use domain::{Account, ProjectId, ProjectName, audit::Action};
 
 use crate::{
     app::App,
@@ -70,8 +70,8 @@ pub async fn delete(
         Err(_) => name.parse().ok().filter(ProjectName::is_ephemeral),
     };
     let project = project.ok_or_else(no_share)?;
-    let owner = Party::User(user);
-    let project: Permit<Administer> = projects::permit(&app.db, &owner, &project, app.clock.now()).await?;
+    let owner = Account::User(user);
+    let project: ProjectPermit<Admin> = permits::project(&app.db, &owner, &project, app.clock.now()).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let deleted = projects::delete(&mut change, &project, now).await?;

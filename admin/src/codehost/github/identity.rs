@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::users::Identity;
+use db::sign_in::users::Identity;
 use secrecy::SecretString;
 use serde::Deserialize;
 

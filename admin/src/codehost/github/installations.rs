@@ -1,6 +1,6 @@
 //! The installations of our app that a person may use, and what each of them reaches.
 
-use db::installations::Seen;
+use db::code_host::installations::Seen;
 use domain::{Timestamp, repo::RepoName};
 use secrecy::SecretString;
 use serde::{Deserialize, de::DeserializeOwned};

@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path};
 
 use async_trait::async_trait;
-use db::installations::Seen;
+use db::code_host::installations::Seen;
 use domain::repo::{Branch, CommitSha, RepoName};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;

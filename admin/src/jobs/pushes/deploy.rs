@@ -5,8 +5,8 @@ use std::{fs::File, time::Duration};
 
 use db::{
     audit::Actor,
-    deployments::{self, Origin, UploadError},
-    repo_deploys::{self, Claim, Reader, Target},
+    code_host::repo_deploys::{self, Claim, Reader, Target},
+    projects::deployments::{self, Origin, UploadError},
 };
 use domain::{
     DeploymentId,

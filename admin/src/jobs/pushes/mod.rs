@@ -5,7 +5,7 @@ mod deploy;
 
 use std::time::Duration;
 
-use db::repo_deploys::{self, Claim};
+use db::code_host::repo_deploys::{self, Claim};
 use domain::Timestamp;
 
 use self::deploy::Outcome;

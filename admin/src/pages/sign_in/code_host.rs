@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
-use db::sign_ins::{self, SignIn};
+use db::sign_in::sign_ins::{self, SignIn};
 use domain::{limits::SIGN_IN_LIFE, opaque::OpaqueSecret};
 use secrecy::SecretString;
 use secrets::Purpose;

@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use config::CodeHostKind;
-use db::users::User;
+use db::sign_in::users::User;
 use serde::Deserialize;
 use sqlx::PgConnection;
 

@@ -40,16 +40,16 @@ const REPO_REST_BYTES: u64 = 2_048 * MB;
 /// Why an archive was refused: one sentence for the person who uploaded it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
-    /// Over one of the limits on sizes.
+    /// The archive is over a limit on sizes.
     #[error("{0}")]
     TooLarge(String),
-    /// Not an archive, or one that holds what may not be stored.
+    /// The file is not an archive, or holds what may not be stored.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl ArchiveError {
-    /// Whether it is over a limit on sizes, rather than wrong.
+    /// Whether the archive is over a limit on sizes, rather than invalid.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge(_))
     }
@@ -98,7 +98,7 @@ struct Extras {
 }
 
 impl Archive<File> {
-    /// Reads a spooled upload from its beginning.
+    /// Opens a spooled upload at its beginning. `root` names the part that is published.
     pub fn open(mut upload: File, root: Root) -> Result<Self, WriteError> {
         let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
@@ -133,7 +133,7 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// Goes to the next regular file and gives its path; none at the end of an archive that is right as a whole.
+    /// Goes to the next regular file and returns its path; `None` at the end of an archive that is valid as a whole.
     pub fn next_file(&mut self) -> Result<Option<String>, WriteError> {
         let mut skipped = [0; 8 * BLOCK];
         let mut extras = Extras::default();
@@ -191,12 +191,12 @@ impl<R: Read> Archive<R> {
         Ok(read)
     }
 
-    /// Regular files so far.
+    /// Returns the number of regular files so far.
     pub fn files(&self) -> usize {
         self.paths.len()
     }
 
-    /// Bytes of their bodies so far.
+    /// Returns the bytes of the files' bodies so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -7,10 +7,10 @@ use domain::{
 
 use super::{ArchiveError, OVERHEAD_BYTES, REPO_OVERHEAD_BYTES, path::shown};
 
-/// What of an archive is published.
+/// The part of an archive that is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
-    /// Everything.
+    /// The whole archive.
     Archive,
     /// A folder of a repository, whose archive holds everything under one folder (`owner-name-sha/`).
     Repository(Directory),

@@ -29,7 +29,7 @@ pub const ENCODED: &AsciiSet = &CONTROLS
 /// The name under which templates refer to what `*` stood for.
 const SPLAT: &str = "splat";
 
-/// What the wildcards of a pattern stood for, percent-encoded.
+/// The parts of a path that the wildcards of a pattern matched, percent-encoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captures(Vec<(String, String)>);
 
@@ -54,14 +54,14 @@ impl Pattern {
         Ok(Self { host, segments })
     }
 
-    /// Whether it has wildcards.
+    /// Whether the pattern has wildcards.
     pub fn is_dynamic(&self) -> bool {
         self.segments.iter().any(|segment| !matches!(segment, Segment::Literal(_)))
             || self.host.as_ref().is_some_and(|host| host.contains(':'))
     }
 
-    /// Whether a request for `path` (as it was sent, without its query) at `host` is meant, and what the wildcards
-    /// stand for.
+    /// Matches a request for `path`, as it was sent but without its query, at `host`. Returns what the wildcards
+    /// matched.
     pub fn matches(&self, host: &str, path: &str) -> Option<Captures> {
         let mut captures = Captures::default();
         if let Some(pattern) = &self.host
@@ -88,8 +88,8 @@ impl Pattern {
 }
 
 impl Captures {
-    /// `template` with every `:name` of this match replaced. Templates that begin with `/` stay on this host: what was
-    /// captured cannot turn them into `//another.host`.
+    /// Replaces every `:name` of this match in `template`. A template that begins with `/` stays on this host: what was
+    /// captured cannot turn it into `//another.host`.
     pub fn substitute(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len());
         let mut rest = template;

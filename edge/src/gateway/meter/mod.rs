@@ -201,7 +201,7 @@ impl Meter {
             sleep(pause).await;
         }
         let now = self.0.clock.now();
-        Ok(db::ai_usage::base(&self.0.db, &row.account, row.day(), now, self.0.requests_per_minute).await?)
+        Ok(db::gateway::ai_usage::base(&self.0.db, &row.account, row.day(), now, self.0.requests_per_minute).await?)
     }
 
     fn rate_limits(&self, used: Used, until_midnight: Duration) -> RateLimits {

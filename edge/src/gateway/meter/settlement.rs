@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use db::ai_usage;
+use db::gateway::ai_usage;
 use domain::{
     Account, Clock, CompletionId, Timestamp,
     usage::{DaySpent, UsageRow},

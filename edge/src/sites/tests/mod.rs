@@ -18,7 +18,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use db::gate_tickets::Ticket;
+use db::sign_in::gate_tickets::Ticket;
 use domain::{
     Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
     site::{Gate, Site, SiteKind},

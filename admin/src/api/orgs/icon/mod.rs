@@ -12,9 +12,12 @@ use axum::{
 };
 use db::{
     audit::Entry,
-    installations,
-    org_icons::{self, Icon},
-    orgs::{self, Admin},
+    code_host::installations,
+    orgs::{
+        self,
+        icons::{self, Icon},
+    },
+    permits::{self, Admin},
 };
 use domain::{OrgName, audit::Action, limits::ICON_BYTES};
 use serde::Deserialize;
@@ -78,13 +81,13 @@ pub async fn show(
     let no_icon = || ApiError::not_found("icon");
     let name: OrgName = name.parse().map_err(|_| no_icon())?;
     if let Some(known) = headers.get(header::IF_NONE_MATCH)
-        && let Some(version) = org_icons::find_version(&app.db, &name).await?
+        && let Some(version) = icons::find_version(&app.db, &name).await?
         && names(known, &version)
     {
         let kept = [(header::ETAG, etag(&version)?), (header::CACHE_CONTROL, cacheable(&wanted, &version))];
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
-    let Some(icon) = org_icons::find(&app.db, &name).await? else {
+    let Some(icon) = icons::find(&app.db, &name).await? else {
         return borrowed(&app, &name).await?.ok_or_else(no_icon);
     };
     let headers = [
@@ -143,8 +146,8 @@ pub async fn put(
     let icon = Icon { format, image: image.into(), version };
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::lock(&mut change, org).await?;
-    org_icons::put(&mut change, &org, &icon, now).await?;
+    let org = permits::lock(&mut change, org).await?;
+    icons::put(&mut change, &org, &icon, now).await?;
     let entry = Entry::of_org(Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
     change.audit(entry);
     change.commit().await?;
@@ -166,8 +169,8 @@ pub async fn delete(
     OrgAccess(org): OrgAccess<Admin>,
 ) -> Result<Json<Done>, ApiError> {
     let mut change = app.change(caller.actor()).await?;
-    let org = orgs::lock(&mut change, org).await?;
-    if !org_icons::remove(&mut change, &org).await? {
+    let org = permits::lock(&mut change, org).await?;
+    if !icons::remove(&mut change, &org).await? {
         return Err(ApiError::not_found("icon"));
     }
     let entry = Entry::of_org(Action::IconRemove, &org.id, &org.name);

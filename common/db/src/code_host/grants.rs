@@ -1,0 +1,143 @@
+//! What people granted us at the code host when they signed in: their tokens, sealed, and by when they are to be renewed.
+
+use domain::{Timestamp, UserId};
+use sqlx::{PgConnection, PgExecutor};
+
+/// A person's tokens.
+#[derive(Debug)]
+pub struct Grant {
+    /// Access token and refresh token, sealed with the user's id.
+    pub sealed_tokens: Vec<u8>,
+    /// Expiry of the access token; `None` when it does not expire.
+    pub expires_at: Option<Timestamp>,
+    /// Expiry of the refresh token.
+    pub refresh_expires_at: Option<Timestamp>,
+    /// The number of the grant among those that followed one another.
+    pub version: i64,
+}
+
+/// New tokens to keep.
+#[derive(Debug)]
+pub struct NewGrant<'a> {
+    /// Access token and refresh token, sealed with the user's id.
+    pub sealed_tokens: &'a [u8],
+    /// Expiry of the access token; `None` when it does not expire.
+    pub expires_at: Option<Timestamp>,
+    /// Expiry of the refresh token.
+    pub refresh_expires_at: Option<Timestamp>,
+}
+
+/// Stores the tokens of a sign-in in place of earlier ones.
+pub async fn keep(
+    conn: &mut PgConnection,
+    user: &UserId,
+    grant: &NewGrant<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO code_host_grants AS g (user_id, sealed_tokens, expires_at, refresh_expires_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (user_id) DO UPDATE
+             SET sealed_tokens = excluded.sealed_tokens, expires_at = excluded.expires_at,
+                 refresh_expires_at = excluded.refresh_expires_at, updated_at = excluded.updated_at,
+                 version = g.version + 1, refreshing_until = NULL",
+        user.as_str(),
+        grant.sealed_tokens,
+        grant.expires_at,
+        grant.refresh_expires_at,
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Returns the user's grant.
+pub async fn find(db: impl PgExecutor<'_>, user: &UserId) -> Result<Option<Grant>, sqlx::Error> {
+    sqlx::query_as!(
+        Grant,
+        "SELECT sealed_tokens, expires_at,
+                  refresh_expires_at, version
+           FROM code_host_grants WHERE user_id = $1",
+        user.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Forgets what the person with this account at the code host granted: they took it back there.
+pub async fn revoke(conn: &mut PgConnection, vcs_id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM code_host_grants g USING users u WHERE u.id = g.user_id AND u.vcs_id = $1", vcs_id)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+/// Takes the right to renew this version until `until`. Returns false when somebody else has it, or has renewed
+/// already.
+pub async fn begin_refresh(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    version: i64,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let taken = sqlx::query!(
+        "UPDATE code_host_grants SET refreshing_until = $4
+         WHERE user_id = $1 AND version = $2 AND (refreshing_until IS NULL OR refreshing_until <= $3)",
+        user.as_str(),
+        version,
+        now,
+        until,
+    )
+    .execute(db)
+    .await?;
+    Ok(taken.rows_affected() == 1)
+}
+
+/// Keeps renewed tokens, unless a sign-in has brought newer ones meanwhile.
+pub async fn finish_refresh(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    version: i64,
+    grant: &NewGrant<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE code_host_grants
+         SET sealed_tokens = $3, expires_at = $4, refresh_expires_at = $5, updated_at = $6, version = version + 1,
+             refreshing_until = NULL
+         WHERE user_id = $1 AND version = $2",
+        user.as_str(),
+        version,
+        grant.sealed_tokens,
+        grant.expires_at,
+        grant.refresh_expires_at,
+        now,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Gives the right to renew back without having renewed. With `refused`, the refresh token is known to be used up.
+pub async fn abandon_refresh(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    version: i64,
+    refused: bool,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE code_host_grants
+         SET refreshing_until = NULL, refresh_expires_at = CASE WHEN $3 THEN $4 ELSE refresh_expires_at END
+         WHERE user_id = $1 AND version = $2",
+        user.as_str(),
+        version,
+        refused,
+        now,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}

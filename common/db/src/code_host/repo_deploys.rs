@@ -1,0 +1,240 @@
+//! Pushes that wait to be deployed: the newest of each link. Whoever works on one has leased it, and what they made
+//! goes live only if no newer push has come meanwhile: see [`finish`].
+//!
+//! Rows are locked in one order everywhere: project, link, push.
+
+use domain::{
+    ProjectId, Timestamp, UserId,
+    repo::{Branch, CommitSha, Directory, RepoName},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::permits::{self, Deploy, ProjectPermit};
+
+/// A push, as the code host tells of it.
+#[derive(Debug)]
+pub struct Push<'a> {
+    /// The installation that reported the push; `None` for a plain webhook.
+    pub installation: Option<i64>,
+    /// The code host's id of the repository.
+    pub repo_id: i64,
+    /// The branch.
+    pub branch: &'a str,
+    /// The commit that the branch points at now.
+    pub sha: &'a CommitSha,
+    /// The login of the pusher.
+    pub pusher: &'a str,
+}
+
+/// Queues a push for every living link to its branch, in place of earlier pushes that still wait. Returns the number of
+/// links.
+pub async fn queue(conn: &mut PgConnection, push: &Push<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
+    // Selected from locked links, so that one that is just being ended gives no row instead of a violated key.
+    let queued = sqlx::query!(
+        "INSERT INTO repo_deploys AS d (project_id, sha, pusher, queued_at, next_attempt_at)
+         SELECT l.project_id, $4, $5, $6, $6
+         FROM repo_links l
+         JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
+         JOIN installations i ON i.id = l.installation_id AND i.suspended_at IS NULL
+         WHERE l.repo_id = $2 AND l.branch = $3 AND ($1::bigint IS NULL OR l.installation_id = $1)
+         ORDER BY l.project_id FOR KEY SHARE OF l
+         ON CONFLICT (project_id) DO UPDATE
+             SET sha = excluded.sha, pusher = excluded.pusher, queued_at = excluded.queued_at,
+                 next_attempt_at = excluded.next_attempt_at, attempts = 0, last_error = NULL, version = d.version + 1",
+        push.installation,
+        push.repo_id,
+        push.branch,
+        push.sha.as_str(),
+        push.pusher,
+        now,
+    )
+    .execute(conn)
+    .await?;
+    Ok(queued.rows_affected())
+}
+
+/// A leased push.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The project that is deployed.
+    pub project: ProjectId,
+    /// The commit.
+    pub sha: CommitSha,
+    /// The login of the pusher.
+    pub pusher: String,
+    /// Attempts so far.
+    pub attempts: i32,
+    version: i64,
+    leased_until: Timestamp,
+}
+
+/// Leases a push that is due.
+pub async fn claim(db: impl PgExecutor<'_>, now: Timestamp, until: Timestamp) -> Result<Option<Claim>, sqlx::Error> {
+    sqlx::query_as!(
+        Claim,
+        r#"UPDATE repo_deploys SET leased_until = $2 WHERE project_id = (
+               SELECT project_id FROM repo_deploys
+               WHERE next_attempt_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
+               ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+           RETURNING project_id AS project, sha, pusher, attempts, version,
+                     leased_until AS "leased_until!""#,
+        now,
+        until,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A commit to deploy, and the people in whose name it may be read.
+#[derive(Debug)]
+pub struct Target {
+    /// The right to deploy there.
+    pub permit: ProjectPermit<Deploy>,
+    /// The installation through which it is read.
+    pub installation: i64,
+    /// The code host's id of the repository.
+    pub repo_id: i64,
+    /// `owner/name`.
+    pub repo: RepoName,
+    /// The branch that deploys.
+    pub branch: Branch,
+    /// The folder that is published.
+    pub directory: Directory,
+    /// The commit that was deployed last, or failed to be.
+    pub last_sha: Option<CommitSha>,
+    /// The people in whose name to read it, in this order.
+    pub readers: Vec<Reader>,
+}
+
+/// A person in whose name a repository may be read.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Our id.
+    pub user: UserId,
+    /// The code host's id of the account.
+    pub vcs_id: String,
+    /// The login, as it was at the last sign-in.
+    pub login: String,
+}
+
+/// Returns what a push deploys; `None` when its link is no longer alive.
+pub async fn target(conn: &mut PgConnection, project: &ProjectId) -> Result<Option<Target>, sqlx::Error> {
+    // A person reads for an org only while they belong to it.
+    let link = sqlx::query!(
+        r#"SELECT p.name, l.installation_id, l.repo_id, l.repo, l.branch,
+                  l.directory, l.last_sha,
+                  reader.id AS reader, reader.vcs_id, reader.vcs_login,
+                  other.id AS "other?", other.vcs_id AS "other_vcs_id?", other.vcs_login AS "other_login?"
+           FROM repo_links l
+           JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
+           JOIN installations i ON i.id = l.installation_id AND i.suspended_at IS NULL
+           LEFT JOIN installation_shares s ON s.installation_id = l.installation_id AND s.org_id = l.org_id
+           JOIN users reader ON reader.id = coalesce(s.shared_by, p.user_id)
+           LEFT JOIN org_members m ON m.org_id = l.org_id AND m.user_id = l.linked_by
+           LEFT JOIN users other ON other.id = m.user_id
+           WHERE l.project_id = $1"#,
+        project.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(link) = link else { return Ok(None) };
+    let Some(permit) = permits::linked_project(conn, project).await? else { return Ok(None) };
+    let mut readers = vec![Reader { user: link.reader, vcs_id: link.vcs_id, login: link.vcs_login }];
+    if let (Some(user), Some(vcs_id), Some(login)) = (link.other, link.other_vcs_id, link.other_login)
+        && user != readers[0].user
+    {
+        readers.push(Reader { user, vcs_id, login });
+    }
+    Ok(Some(Target {
+        permit,
+        installation: link.installation_id,
+        repo_id: link.repo_id,
+        repo: link.repo,
+        branch: link.branch,
+        directory: link.directory,
+        last_sha: link.last_sha,
+        readers,
+    }))
+}
+
+/// Ends the work on a push, in the transaction in which its outcome becomes visible: `sha` is what was deployed, or
+/// failed for good. Returns false when a newer push has come, or the link or the lease has ended: then nothing may
+/// become of it.
+pub async fn finish(conn: &mut PgConnection, claim: &Claim, sha: &CommitSha) -> Result<bool, sqlx::Error> {
+    let project = claim.project.as_str();
+    sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", project)
+        .fetch_optional(&mut *conn)
+        .await?;
+    sqlx::query_scalar!("SELECT true FROM repo_links WHERE project_id = $1 FOR NO KEY UPDATE", project)
+        .fetch_optional(&mut *conn)
+        .await?;
+    if !remove(&mut *conn, claim).await? {
+        return Ok(false);
+    }
+    sqlx::query!("UPDATE repo_links SET last_sha = $2 WHERE project_id = $1", project, sha.as_str())
+        .execute(conn)
+        .await?;
+    Ok(true)
+}
+
+/// Ends the work on a push without remembering its commit: pushed again, it is tried again. False as in [`finish`].
+pub async fn give_up(conn: &mut PgConnection, claim: &Claim) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", claim.project.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
+    remove(conn, claim).await
+}
+
+/// Ends the work on a push of which nothing is to become; when a newer one has come meanwhile, only the lease.
+pub async fn drop_claim(conn: &mut PgConnection, claim: &Claim) -> Result<(), sqlx::Error> {
+    if remove(&mut *conn, claim).await? { Ok(()) } else { give_back(conn, claim).await }
+}
+
+async fn remove(db: impl PgExecutor<'_>, claim: &Claim) -> Result<bool, sqlx::Error> {
+    let removed = sqlx::query!(
+        "DELETE FROM repo_deploys WHERE project_id = $1 AND version = $2 AND leased_until = $3",
+        claim.project.as_str(),
+        claim.version,
+        claim.leased_until,
+    )
+    .execute(db)
+    .await?;
+    Ok(removed.rows_affected() == 1)
+}
+
+/// Gives the lease back. The push is tried again at `at`, with `error` noted; at once when a newer one has come.
+pub async fn put_off(
+    db: impl PgExecutor<'_>,
+    claim: &Claim,
+    at: Timestamp,
+    error: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_deploys
+         SET leased_until = NULL,
+             next_attempt_at = CASE WHEN version = $2 THEN $4 ELSE next_attempt_at END,
+             attempts = CASE WHEN version = $2 THEN attempts + 1 ELSE attempts END,
+             last_error = CASE WHEN version = $2 THEN $5 ELSE last_error END
+         WHERE project_id = $1 AND leased_until = $3",
+        claim.project.as_str(),
+        claim.version,
+        claim.leased_until,
+        at,
+        error,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Gives the lease back as if it had not been taken: the program stops, or a newer push has come.
+pub async fn give_back(db: impl PgExecutor<'_>, claim: &Claim) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_deploys SET leased_until = NULL WHERE project_id = $1 AND leased_until = $2",
+        claim.project.as_str(),
+        claim.leased_until,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}

@@ -1,0 +1,222 @@
+//! Which repository a project publishes. A link is alive while the project belongs to whom it belonged to when it was
+//! made, and the installation is still theirs or shared with them: everything here looks at living links only.
+
+use domain::{
+    OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    audit::Action,
+    repo::{Branch, Directory, RepoName},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::{
+    audit::Entry,
+    code_host::installations::{self, Seen},
+    permits::{AtLeast, Deploy, Member, ProjectPermit},
+};
+
+/// A link, as a project shows it.
+#[derive(Debug, Clone)]
+pub struct RepoLink {
+    /// `owner/name`, as it was called last.
+    pub repo: RepoName,
+    /// The branch that deploys.
+    pub branch: Branch,
+    /// The folder that is published.
+    pub directory: Directory,
+}
+
+/// A link to make.
+#[derive(Debug)]
+pub struct NewLink<'a> {
+    /// The installation through which the repository is read.
+    pub installation: &'a Seen,
+    /// The code host's id of the repository.
+    pub repo_id: i64,
+    /// `owner/name`.
+    pub repo: &'a RepoName,
+    /// The picture of its owner.
+    pub owner_avatar_url: Option<&'a str>,
+    /// The branch that deploys.
+    pub branch: &'a Branch,
+    /// The folder that is published.
+    pub directory: &'a Directory,
+    /// The person who links.
+    pub by: &'a UserId,
+}
+
+/// Why a project was not linked.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The project was deleted, or moved, meanwhile.
+    #[error("the project is gone")]
+    Gone,
+    /// The installation is not, or no longer, shared with the project's org.
+    #[error("the installation is not shared with the organization")]
+    NotShared,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Links the project, in place of what it was linked to. What waits to be deployed from there is forgotten.
+pub async fn link(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    link: &NewLink<'_>,
+    now: Timestamp,
+) -> Result<(), LinkError> {
+    // Locked, so that a transfer at the same time comes before or after, and ends the link if it comes after.
+    let org = sqlx::query_scalar!("SELECT org_id FROM projects WHERE id = $1 FOR UPDATE", project.id.as_str(),)
+        .fetch_optional(&mut *conn)
+        .await?
+        .ok_or(LinkError::Gone)?;
+    if org != project.org_id {
+        return Err(LinkError::Gone);
+    }
+    installations::remember(conn, link.installation).await?;
+    sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.id.as_str()).execute(&mut *conn).await?;
+    let linked = sqlx::query!(
+        "INSERT INTO repo_links
+             (project_id, installation_id, org_id, repo_id, repo, owner_avatar_url, branch, directory, linked_by, linked_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        project.id.as_str(),
+        link.installation.id,
+        project.org_id.as_ref().map(OrgId::as_str),
+        link.repo_id,
+        link.repo.as_str(),
+        link.owner_avatar_url,
+        link.branch.as_str(),
+        link.directory.as_str(),
+        link.by.as_str(),
+        now,
+    )
+    .execute(conn)
+    .await;
+    match linked {
+        Ok(_) => Ok(()),
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(LinkError::NotShared),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ends the project's link. Returns false when there was none.
+pub async fn unlink(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+) -> Result<bool, sqlx::Error> {
+    end(conn, &project.id).await
+}
+
+/// Ends the project's link because the project changes hands.
+pub async fn end(conn: &mut PgConnection, project: &ProjectId) -> Result<bool, sqlx::Error> {
+    let ended = sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.as_str()).execute(conn).await?;
+    Ok(ended.rows_affected() == 1)
+}
+
+/// Returns the project's link.
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+) -> Result<Option<RepoLink>, sqlx::Error> {
+    sqlx::query_as!(
+        RepoLink,
+        "SELECT l.repo, l.branch, l.directory
+           FROM repo_links l JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
+           WHERE l.project_id = $1",
+        project.id.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Follows a repository to its new name.
+pub async fn rename(conn: &mut PgConnection, repo_id: i64, repo: &RepoName) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE repo_links SET repo = $2 WHERE repo_id = $1 AND repo <> $2", repo_id, repo.as_str())
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+/// Follows the repositories of an installation whose account was called `from` and is called `to` now.
+pub async fn rename_owner(conn: &mut PgConnection, installation: i64, from: &str, to: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_links SET repo = $3 || '/' || split_part(repo, '/', 2)
+         WHERE installation_id = $1 AND lower(split_part(repo, '/', 1)) = lower($2)",
+        installation,
+        from,
+        to,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Follows a repository to another account, whose installation is another one. Links of orgs with which that one is shared
+/// go on; all others end, because nobody has shown that they may read it there.
+pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) -> Result<Vec<Ended>, sqlx::Error> {
+    sqlx::query!(
+        "UPDATE repo_links l SET installation_id = s.installation_id
+         FROM installation_shares s
+         WHERE l.repo_id = $1 AND l.installation_id <> $2 AND s.installation_id = $2 AND s.org_id = l.org_id",
+        repo_id,
+        installation,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query_as!(
+        Ended,
+        r#"WITH ended AS (DELETE FROM repo_links WHERE repo_id = $1 AND installation_id <> $2 RETURNING project_id)
+           SELECT p.id AS project, p.name, p.org_id AS org,
+                  o.name AS "org_name?"
+           FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
+        repo_id,
+        installation,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// A link that ended without anybody unlinking it.
+#[derive(Debug)]
+pub struct Ended {
+    project: ProjectId,
+    name: ProjectName,
+    org: Option<OrgId>,
+    org_name: Option<OrgName>,
+}
+
+impl Ended {
+    /// Makes the entry of the audit log.
+    pub fn entry(&self) -> Entry {
+        let entry = Entry::of_personal(Action::RepoUnlink, &self.project, &self.name);
+        match self.org.as_ref().zip(self.org_name.as_ref()) {
+            Some((id, name)) => entry.in_org(id, name),
+            None => entry,
+        }
+    }
+}
+
+/// Ends links through an installation, or any; of an org's projects, or of all; to these repositories, or to all.
+pub async fn end_all(
+    conn: &mut PgConnection,
+    installation: Option<i64>,
+    org: Option<&OrgId>,
+    repo_ids: Option<&[i64]>,
+) -> Result<Vec<Ended>, sqlx::Error> {
+    sqlx::query_as!(
+        Ended,
+        r#"WITH ended AS (
+               DELETE FROM repo_links
+               WHERE ($1::bigint IS NULL OR installation_id = $1) AND ($2::text IS NULL OR org_id = $2)
+                 AND ($3::bigint[] IS NULL OR repo_id = ANY($3))
+               RETURNING project_id)
+           SELECT p.id AS project, p.name, p.org_id AS org,
+                  o.name AS "org_name?"
+           FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
+        installation,
+        org.map(OrgId::as_str),
+        repo_ids,
+    )
+    .fetch_all(conn)
+    .await
+}

@@ -1,0 +1,6 @@
+//! What edges read, and the record of changes by which they learn to read again.
+//!
+//! What the gateway of an edge reads and writes is in the folder `gateway`. Start with [`routes`].
+
+pub mod route_changes;
+pub mod routes;

@@ -1,0 +1,134 @@
+//! What an edge may remember of a host, with the snapshot's place in the order of changes, so that the edge can tell
+//! whether it has already applied a newer one.
+
+use domain::{
+    DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    access::AccessMode,
+    addresses::HostKey,
+    limits,
+    site::{Gate, Site, SiteKind},
+};
+use sqlx::PgPool;
+
+/// A value that was read, and the last change that the reading included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsOf<T> {
+    /// The value.
+    pub value: T,
+    /// The `seq` of the newest change that this reading includes.
+    pub seq: i64,
+}
+
+/// The columns of a [`Site`]; all null when no project is there.
+struct Row {
+    seq: i64,
+    project: Option<ProjectId>,
+    deployment: Option<DeploymentId>,
+    access_mode: Option<AccessMode>,
+    password_hash: Option<String>,
+    org: Option<OrgId>,
+    access_version: Option<i64>,
+    expires_at: Option<Timestamp>,
+    suspended: bool,
+}
+
+/// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
+///
+/// One query for every kind of host: a project is found by the one of its names that is not null, and is there only if the
+/// deployment that is asked for is. A project behind a share answers at its share's address only.
+pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sqlx::Error> {
+    let (project, share, deployment, domain, kind) = match key {
+        HostKey::Project(name) => (Some(name.as_str()), None, None, None, SiteKind::Live),
+        HostKey::Deployment(id, name) => (Some(name.as_str()), None, Some(id.as_str()), None, SiteKind::Deployment),
+        HostKey::Share(name) => (None, Some(name.as_str()), None, None, SiteKind::Share),
+        HostKey::Domain(name) => (None, None, None, Some(name.as_str()), SiteKind::Live),
+    };
+    let row = sqlx::query_as!(
+        Row,
+        r#"SELECT c.last_seq AS seq, p.id AS "project?",
+                  COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
+                  p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
+                  p.org_id AS "org?", p.access_version AS "access_version?",
+                  p.expires_at AS "expires_at?", p.suspended_at IS NOT NULL AS "suspended!"
+           FROM route_counter c
+           LEFT JOIN (projects p LEFT JOIN deployments d
+                      ON d.id = $3 AND d.project_id = p.id AND d.status IN ('live', 'superseded'))
+             ON (p.share_name = $2 OR (p.name = $1 AND p.share_name IS NULL)
+                 OR p.id = (SELECT project_id FROM custom_domains WHERE domain = $4))
+                AND ($3::text IS NULL OR d.id IS NOT NULL)"#,
+        project,
+        share,
+        deployment,
+        domain,
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
+}
+
+impl Row {
+    fn into_site(self, kind: SiteKind) -> Option<Site> {
+        let gate = match self.access_mode? {
+            AccessMode::Public => Gate::Public,
+            // The table's CHECK keeps a hash beside this mode; without one nobody could know the password anyway.
+            AccessMode::Password => Gate::Password(self.password_hash.unwrap_or_default().into()),
+            AccessMode::Org => Gate::Org(self.org?),
+        };
+        Some(Site {
+            project: self.project?,
+            deployment: self.deployment,
+            kind,
+            gate,
+            access_version: self.access_version?,
+            expires_at: self.expires_at,
+            suspended: self.suspended,
+        })
+    }
+}
+
+/// Returns the deployments whose fingerprinted assets are lent to tabs that are still open, the one replaced last
+/// first. Deployments that went live under another gate than today's are left out.
+pub async fn recent(
+    pool: &PgPool,
+    project: &ProjectId,
+    now: Timestamp,
+) -> Result<AsOf<Vec<DeploymentId>>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT c.last_seq AS seq, ARRAY(
+               SELECT d.id FROM (
+                   SELECT id, access_version, superseded_at FROM deployments
+                   WHERE project_id = $1 AND status = 'superseded'
+                   ORDER BY superseded_at DESC NULLS LAST LIMIT $2
+               ) d, projects p
+               WHERE p.id = $1 AND d.access_version = p.access_version AND d.superseded_at > $3
+               ORDER BY d.superseded_at DESC
+           ) AS "ids!"
+           FROM route_counter c"#,
+        project.as_str(),
+        limits::RECENT_DEPLOYMENTS,
+        now - limits::RECENT_DEPLOYMENTS_AGE,
+    )
+    .fetch_one(pool)
+    .await?;
+    let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
+    Ok(AsOf { value: ids, seq: row.seq })
+}
+
+/// Returns how often `user` has signed out everywhere, if the person belongs to `org`.
+pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT c.last_seq AS seq, u.gate_version AS "gate_version?"
+           FROM route_counter c
+           LEFT JOIN (org_members m JOIN users u ON u.id = m.user_id) ON m.org_id = $1 AND m.user_id = $2"#,
+        org.as_str(),
+        user.as_str(),
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(AsOf { value: row.gate_version, seq: row.seq })
+}
+
+/// Returns the `seq` of the newest committed change.
+pub async fn last_seq(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!("SELECT last_seq FROM route_counter").fetch_one(pool).await
+}

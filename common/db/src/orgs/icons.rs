@@ -1,0 +1,67 @@
+//! The icons that organizations have uploaded.
+
+use domain::{OrgName, Timestamp, orgs::IconFormat};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::permits::{Admin, AtLeast, LockedOrg};
+
+/// An icon as it is served.
+#[derive(Debug, Clone)]
+pub struct Icon {
+    /// The format of the bytes.
+    pub format: IconFormat,
+    /// The bytes.
+    pub image: Vec<u8>,
+    /// A text that changes with the bytes.
+    pub version: String,
+}
+
+/// Stores an icon in place of an earlier one.
+pub async fn put(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Admin>>,
+    icon: &Icon,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO org_icons (org_id, format, image, version, updated_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (org_id) DO UPDATE SET format = excluded.format, image = excluded.image,
+             version = excluded.version, updated_at = excluded.updated_at",
+        org.id.as_str(),
+        icon.format as IconFormat,
+        &icon.image,
+        icon.version,
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Removes the icon. Returns false when there was none.
+pub async fn remove(conn: &mut PgConnection, org: &LockedOrg<impl AtLeast<Admin>>) -> Result<bool, sqlx::Error> {
+    let removed = sqlx::query!("DELETE FROM org_icons WHERE org_id = $1", org.id.as_str()).execute(conn).await?;
+    Ok(removed.rows_affected() == 1)
+}
+
+/// Returns the version of the icon of the org called `name`, for clients that have the icon already.
+pub async fn find_version(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT i.version FROM org_icons i JOIN orgs o ON o.id = i.org_id WHERE o.name = $1",
+        name.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns the icon of the org called `name`. Icons are public and take no permit.
+pub async fn find(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<Icon>, sqlx::Error> {
+    sqlx::query_as!(
+        Icon,
+        "SELECT i.format, i.image, i.version
+           FROM org_icons i JOIN orgs o ON o.id = i.org_id WHERE o.name = $1",
+        name.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}

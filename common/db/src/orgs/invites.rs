@@ -1,0 +1,272 @@
+//! Invites to organizations: found by the hash of their link's secret, which is all that is kept of it.
+
+use domain::{
+    EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
+    limits::{INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
+    orgs::DisplayName,
+    role::{InviteRole, Role},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{membership, org::Org};
+use crate::{
+    permits::{self, Admin, AtLeast, LockedOrg, OrgPermit},
+    sign_in::users::User,
+};
+
+/// A pending invite as the org's admins see it.
+#[derive(Debug, Clone)]
+pub struct Invite {
+    /// The id.
+    pub id: InviteId,
+    /// The address of the invited person.
+    pub email: EmailAddress,
+    /// The role that the invite gives.
+    pub role: InviteRole,
+    /// The login of the sender; `None` once that account is gone.
+    pub invited_by: Option<String>,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+}
+
+/// Why an invite was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The org has as many pending invites as it may.
+    #[error("too many invites are pending")]
+    TooMany,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Invites `email` in the name of `sender`, who holds the permit.
+pub async fn create(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Admin>>,
+    sender: &User,
+    email: &EmailAddress,
+    role: InviteRole,
+    secret_hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Invite, CreateError> {
+    let pending = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM invites WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2"#,
+        org.id.as_str(),
+        now,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if pending >= PENDING_INVITES {
+        return Err(CreateError::TooMany);
+    }
+    let invite = Invite {
+        id: InviteId::new(now),
+        email: email.clone(),
+        role,
+        invited_by: Some(sender.vcs_login.clone()),
+        created_at: now,
+        expires_at: now + INVITE_LIFETIME,
+    };
+    sqlx::query!(
+        "INSERT INTO invites (id, org_id, email, role, secret_hash, invited_by, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        invite.id.as_str(),
+        org.id.as_str(),
+        email.as_str(),
+        role as InviteRole,
+        secret_hash,
+        sender.id.as_str(),
+        now,
+        invite.expires_at,
+    )
+    .execute(conn)
+    .await?;
+    Ok(invite)
+}
+
+/// Returns the org's pending invites, newest first: at most `rows`, older than `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    org: &OrgPermit<impl AtLeast<Admin>>,
+    before: Option<&InviteId>,
+    rows: i64,
+    now: Timestamp,
+) -> Result<Vec<Invite>, sqlx::Error> {
+    sqlx::query_as!(
+        Invite,
+        r#"SELECT i.id, i.email, i.role,
+                  u.vcs_login AS "invited_by?", i.created_at,
+                  i.expires_at
+           FROM invites i LEFT JOIN users u ON u.id = i.invited_by
+           WHERE i.org_id = $1 AND i.ended_at IS NULL AND i.expires_at > $4 AND ($2::text IS NULL OR i.id < $2)
+           ORDER BY i.id DESC LIMIT $3"#,
+        org.id.as_str(),
+        before.map(InviteId::as_str),
+        rows,
+        now,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Revokes a pending invite, and returns the address it was for; `None` when the org has no such invite or it is over.
+pub async fn revoke(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Admin>>,
+    id: &InviteId,
+    now: Timestamp,
+) -> Result<Option<EmailAddress>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "UPDATE invites SET ended_at = $3
+           WHERE id = $1 AND org_id = $2 AND ended_at IS NULL AND expires_at > $3
+           RETURNING email",
+        id.as_str(),
+        org.id.as_str(),
+        now,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Revokes the invites of a member who may no longer invite.
+pub(crate) async fn revoke_of_sender(
+    conn: &mut PgConnection,
+    org: &OrgId,
+    sender: &UserId,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE invites SET ended_at = $3 WHERE org_id = $1 AND invited_by = $2 AND ended_at IS NULL",
+        org.as_str(),
+        sender.as_str(),
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// An invite as the holder of its link sees it.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// The name of the org.
+    pub org: OrgName,
+    /// The name in sentences.
+    pub display_name: Option<DisplayName>,
+    /// The role that the invite gives.
+    pub role: InviteRole,
+    /// The login of the sender.
+    pub invited_by: Option<String>,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+}
+
+/// Returns the pending invite with this secret.
+pub async fn preview(
+    db: impl PgExecutor<'_>,
+    secret_hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<Preview>, sqlx::Error> {
+    sqlx::query_as!(
+        Preview,
+        r#"SELECT o.name AS org, o.display_name,
+                  i.role, u.vcs_login AS "invited_by?", i.expires_at
+           FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN users u ON u.id = i.invited_by
+           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
+        secret_hash,
+        now,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// The result of accepting an invite.
+#[derive(Debug)]
+pub struct Joined {
+    /// The org.
+    pub org: Org,
+    /// The acceptor's role there now.
+    pub role: Role,
+    /// The invite; none when nothing changed, because the acceptor has that role, or a higher one, already. The invite
+    /// is still good then.
+    pub invite: Option<InviteId>,
+}
+
+/// Why an invite was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The invite is unknown, accepted, revoked or expired.
+    #[error("no such invite")]
+    NotFound,
+    /// The org has as many members as it may.
+    #[error("the organization is full")]
+    Full,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Accepts the pending invite with this secret: `user` joins, or rises to the invited role.
+pub async fn accept(
+    conn: &mut PgConnection,
+    secret_hash: &[u8; 32],
+    user: &UserId,
+    now: Timestamp,
+) -> Result<Joined, AcceptError> {
+    let found = sqlx::query_scalar!(
+        "SELECT org_id FROM invites
+           WHERE secret_hash = $1 AND ended_at IS NULL AND expires_at > $2",
+        secret_hash,
+        now,
+    );
+    let org_id = found.fetch_optional(&mut *conn).await?.ok_or(AcceptError::NotFound)?;
+    // The org's lock comes before the invite's, here as everywhere.
+    permits::lock_row(&mut *conn, &org_id).await?.ok_or(AcceptError::NotFound)?;
+    let row = sqlx::query!(
+        r#"SELECT o.name, o.display_name, p.version AS "icon?",
+                  o.created_at, i.id AS invite, i.role AS invited,
+                  m.role AS "role?", (SELECT count(*) FROM org_members n WHERE n.org_id = o.id) AS "members!"
+           FROM invites i JOIN orgs o ON o.id = i.org_id LEFT JOIN org_icons p ON p.org_id = o.id
+                LEFT JOIN org_members m ON m.org_id = o.id AND m.user_id = $3
+           WHERE i.secret_hash = $1 AND i.ended_at IS NULL AND i.expires_at > $2"#,
+        secret_hash,
+        now,
+        user.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(AcceptError::NotFound)?;
+    let org =
+        Org { id: org_id, name: row.name, display_name: row.display_name, icon: row.icon, created_at: row.created_at };
+    let invited = Role::from(row.invited);
+    match row.role {
+        Some(role) if role >= invited => return Ok(Joined { org, role, invite: None }),
+        Some(_) => membership::write_role(&mut *conn, &org.id, user, invited).await?,
+        None if row.members >= ORG_MEMBERS => return Err(AcceptError::Full),
+        None => membership::insert(&mut *conn, &org.id, user, invited, now).await?,
+    }
+    sqlx::query!(
+        "UPDATE invites SET ended_at = $2, accepted_by = $3 WHERE id = $1",
+        row.invite.as_str(),
+        now,
+        user.as_str(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(Joined { org, role: invited, invite: Some(row.invite) })
+}
+
+/// Deletes at most `limit` invites that expired before `before`, and returns their number.
+pub async fn delete_expired(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM invites WHERE id IN (SELECT id FROM invites WHERE expires_at < $1 LIMIT $2)",
+        before,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}

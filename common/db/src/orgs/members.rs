@@ -1,0 +1,118 @@
+//! Who belongs to an organization, and in which role. It always has an owner.
+
+use domain::{OrgId, Timestamp, UserId, limits::ORG_MEMBERS, role::Role};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{invites, membership};
+use crate::permits::{AtLeast, Level, LockedOrg, OrgPermit, Owner};
+
+/// A member as the others see them.
+#[derive(Debug, Clone)]
+pub struct MemberRow {
+    /// The person.
+    pub user: UserId,
+    /// The code host's login.
+    pub login: String,
+    /// The member's role.
+    pub role: Role,
+    /// Time of joining.
+    pub joined_at: Timestamp,
+}
+
+/// Reads members `m` and their users `u`; the first argument continues the statement.
+macro_rules! select_members {
+    ($rest:literal, $($argument:expr),* $(,)?) => {
+        sqlx::query_as!(
+            MemberRow,
+            "SELECT u.id AS user, u.vcs_login AS login, m.role, m.joined_at
+             FROM org_members m JOIN users u ON u.id = m.user_id
+             " + $rest,
+            $($argument),*
+        )
+    };
+}
+
+/// Returns the org's members: owners, admins, then the others, each group in the order of joining.
+pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Result<Vec<MemberRow>, sqlx::Error> {
+    select_members!(
+        "WHERE m.org_id = $1
+         ORDER BY array_position(ARRAY['owner', 'admin', 'member'], m.role), m.joined_at, u.id LIMIT $2",
+        org.id.as_str(),
+        ORG_MEMBERS,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns the member with this login, in any case of letters. A login that one account gave up and another took may
+/// stand with both until the first signs in again; then the newer account is meant.
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    org: &OrgPermit<impl Level>,
+    login: &str,
+) -> Result<Option<MemberRow>, sqlx::Error> {
+    select_members!(
+        "WHERE m.org_id = $1 AND lower(u.vcs_login) = lower($2) ORDER BY u.id DESC LIMIT 1",
+        org.id.as_str(),
+        login,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Why a membership stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The org would have no owner.
+    #[error("the organization would have no owner")]
+    LastOwner,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Changes a member's role.
+pub async fn set_role(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Owner>>,
+    member: &MemberRow,
+    role: Role,
+    now: Timestamp,
+) -> Result<(), ChangeError> {
+    if role != Role::Owner {
+        keep_an_owner(&mut *conn, &org.id, member).await?;
+    }
+    membership::write_role(&mut *conn, &org.id, &member.user, role).await?;
+    if role < Role::Admin {
+        invites::revoke_of_sender(conn, &org.id, &member.user, now).await?;
+    }
+    Ok(())
+}
+
+/// Ends a membership. The caller judges whether the actor may do so: see `DELETE /orgs/:name/members/:login`.
+pub async fn remove(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl Level>,
+    member: &MemberRow,
+    now: Timestamp,
+) -> Result<(), ChangeError> {
+    keep_an_owner(&mut *conn, &org.id, member).await?;
+    sqlx::query!("DELETE FROM org_members WHERE org_id = $1 AND user_id = $2", org.id.as_str(), member.user.as_str(),)
+        .execute(&mut *conn)
+        .await?;
+    // They could come back by a link of their own.
+    invites::revoke_of_sender(conn, &org.id, &member.user, now).await?;
+    Ok(())
+}
+
+/// Refuses when `member` is the only owner. Under the org's lock, so that nobody else ceases to be one meanwhile.
+async fn keep_an_owner(conn: &mut PgConnection, org: &OrgId, member: &MemberRow) -> Result<(), ChangeError> {
+    let others = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1 AND role = 'owner' AND user_id <> $2"#,
+        org.as_str(),
+        member.user.as_str(),
+    )
+    .fetch_one(conn)
+    .await?;
+    if member.role == Role::Owner && others == 0 { Err(ChangeError::LastOwner) } else { Ok(()) }
+}

@@ -1,0 +1,18 @@
+//! Organizations: their rows, members, invites, tokens and icons.
+//!
+//! Permits to act on an org are in the folder `permits`, installations that are shared with it in `code_host`. Start with
+//! [`Org`].
+
+pub mod icons;
+pub mod invites;
+mod lifecycle;
+pub mod members;
+mod membership;
+pub(crate) mod org;
+pub mod tokens;
+
+pub use self::{
+    lifecycle::{CreateError, DeleteError, count_projects, create, delete, rename},
+    membership::{Membership, membership},
+    org::{Org, find_id, page},
+};

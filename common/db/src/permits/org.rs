@@ -1,0 +1,78 @@
+//! Permits for orgs, and their check under the org's lock.
+
+use std::marker::PhantomData;
+
+use domain::{OrgId, OrgName, UserId, role::Role};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{Level, Locked, LockedOrg, OrgPermit, Permit, PermitError, Resource, ResourceKind};
+use crate::orgs::org::{Org, select_orgs};
+
+impl Resource for Org {
+    const KIND: ResourceKind = ResourceKind::Org;
+    type Actor = OrgActor;
+}
+
+/// The person who acts on an org.
+#[derive(Debug)]
+pub struct OrgActor {
+    user: UserId,
+    role: Role,
+}
+
+impl<L> Permit<Org, L> {
+    /// Returns the person who acts.
+    pub fn user(&self) -> &UserId {
+        &self.actor.user
+    }
+
+    /// Returns the actor's role: that of the level, or a higher one.
+    pub fn role(&self) -> Role {
+        self.actor.role
+    }
+}
+
+/// Permits `user` to act on the org called `name`.
+pub async fn org<L: Level>(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    name: &OrgName,
+) -> Result<OrgPermit<L>, PermitError> {
+    let row = select_orgs!("WHERE m.user_id = $1 AND o.name = $2", user.as_str(), name.as_str())
+        .fetch_optional(db)
+        .await?
+        .ok_or(PermitError::NotFound(ResourceKind::Org))?;
+    let (org, role) = row.split();
+    grant(org, user.clone(), role)
+}
+
+fn grant<L: Level>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, PermitError> {
+    if role < L::ROLE {
+        return Err(PermitError::Role(ResourceKind::Org, L::ROLE));
+    }
+    Ok(Permit { row: org, actor: OrgActor { user, role }, level: PhantomData })
+}
+
+/// Locks the org until the end of the transaction, and looks again whether the actor may still act: two owners who
+/// demote each other concurrently come one after the other, and the second is an owner no more.
+pub async fn lock<L: Level>(conn: &mut PgConnection, permit: OrgPermit<L>) -> Result<LockedOrg<L>, PermitError> {
+    const GONE: PermitError = PermitError::NotFound(ResourceKind::Org);
+    lock_row(conn, &permit.id).await?.ok_or(GONE)?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let role = sqlx::query_scalar!(
+        "SELECT role FROM org_members WHERE org_id = $1 AND user_id = $2",
+        permit.id.as_str(),
+        permit.user().as_str(),
+    )
+    .fetch_optional(conn)
+    .await?
+    .ok_or(GONE)?;
+    let Permit { row, actor, .. } = permit;
+    grant(row, actor.user, role).map(Locked)
+}
+
+/// Locks the org's row against every other change of the org, but not against new rows that refer to it.
+pub(crate) async fn lock_row(conn: &mut PgConnection, org: &OrgId) -> Result<Option<()>, sqlx::Error> {
+    let found = sqlx::query_scalar!("SELECT id FROM orgs WHERE id = $1 FOR NO KEY UPDATE", org.as_str());
+    Ok(found.fetch_optional(conn).await?.map(drop))
+}

@@ -1,0 +1,72 @@
+//! Who may see a project's site.
+
+use domain::{access::AccessMode, changes::Touched};
+use sqlx::PgConnection;
+
+use crate::permits::{AtLeast, Member, ProjectPermit};
+
+/// A new access mode.
+#[derive(Debug, Clone)]
+pub enum NewAccess {
+    /// Every visitor may see the site; a stored password is kept for later.
+    Public,
+    /// Every visitor may see the site, and the stored password is deleted.
+    WithoutPassword,
+    /// Visitors who know the password may see the site: the one with this hash, or the stored one.
+    Password(Option<String>),
+    /// Members of the owning org may see the site.
+    Org,
+}
+
+/// Why the access mode was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SetAccessError {
+    /// The project was deleted in the meantime.
+    #[error("the project is gone")]
+    Gone,
+    /// No password was given, and none is stored.
+    #[error("there is no password")]
+    NoPassword,
+    /// A personal project has no members.
+    #[error("the project belongs to no organization")]
+    Personal,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Changes who may see the site. Every change ends the visits that a gate has let in.
+pub async fn set_access(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    access: NewAccess,
+) -> Result<(AccessMode, Touched), SetAccessError> {
+    // Locked, because the new state depends on the stored one.
+    let stored = sqlx::query!(
+        "SELECT access_mode, password_hash, org_id FROM projects
+           WHERE id = $1 FOR UPDATE",
+        project.id.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(SetAccessError::Gone)?;
+    let (mode, password_hash) = match access {
+        NewAccess::Public => (AccessMode::Public, stored.password_hash),
+        NewAccess::WithoutPassword => (AccessMode::Public, None),
+        NewAccess::Password(hash) => {
+            let hash = hash.or(stored.password_hash).ok_or(SetAccessError::NoPassword)?;
+            (AccessMode::Password, Some(hash))
+        }
+        NewAccess::Org if stored.org_id.is_none() => return Err(SetAccessError::Personal),
+        NewAccess::Org => (AccessMode::Org, stored.password_hash),
+    };
+    sqlx::query!(
+        "UPDATE projects SET access_mode = $2, password_hash = $3, access_version = access_version + 1 WHERE id = $1",
+        project.id.as_str(),
+        mode as AccessMode,
+        password_hash,
+    )
+    .execute(&mut *conn)
+    .await?;
+    Ok((mode, Touched::new(&project.id)))
+}

@@ -1,0 +1,317 @@
+//! Deployments and their states. What moves a project's pointer locks the project's row first, so that uploads,
+//! activations and deletions of one project follow one another.
+
+use domain::{DeploymentId, ProjectId, Timestamp, changes::Touched, deployment::DeploymentStatus};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::{
+    permits::{AtLeast, Deploy, Member, ProjectPermit},
+    upkeep::pack_removals,
+};
+
+/// A deployment's row.
+#[derive(Debug, Clone)]
+pub struct Deployment {
+    /// The id.
+    pub id: DeploymentId,
+    /// The state.
+    pub status: DeploymentStatus,
+    /// Number of regular files.
+    pub files: i32,
+    /// Total size of the files, extracted, in bytes.
+    pub bytes: i64,
+    /// The client that uploaded it.
+    pub cli_version: Option<String>,
+    /// The commit it was built from.
+    pub git_sha: Option<String>,
+    /// The login or token label of the uploader.
+    pub created_by: Option<String>,
+    /// The reason why the upload failed.
+    pub failure: Option<String>,
+    /// Time at which the upload began.
+    pub created_at: Timestamp,
+}
+
+/// The origin of an upload.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// The client that uploads.
+    pub cli_version: Option<String>,
+    /// The commit it was built from.
+    pub git_sha: Option<String>,
+    /// The login or token label of the uploader.
+    pub created_by: Option<String>,
+}
+
+/// The number and size of an upload's files.
+#[derive(Debug, Clone, Copy)]
+pub struct Content {
+    /// Number of regular files.
+    pub files: u32,
+    /// Total size of the files, extracted, in bytes.
+    pub bytes: u64,
+}
+
+impl Content {
+    pub(crate) fn columns(self) -> (i32, i64) {
+        (i32::try_from(self.files).unwrap_or(i32::MAX), i64::try_from(self.bytes).unwrap_or(i64::MAX))
+    }
+}
+
+/// Reads deployments; the first argument is the condition and what follows it.
+macro_rules! select_deployments {
+    ($condition:literal, $($argument:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Deployment,
+            "SELECT id, status, files, bytes, cli_version, git_sha, created_by, failure, created_at
+             FROM deployments WHERE " + $condition,
+            $($argument),*
+        )
+    };
+}
+
+/// Returns the project's deployments, newest first: at most `rows`, older than `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    before: Option<&DeploymentId>,
+    rows: i64,
+) -> Result<Vec<Deployment>, sqlx::Error> {
+    select_deployments!(
+        "project_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
+        project.id.as_str(),
+        before.map(DeploymentId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns one deployment of the project; another project's is not found.
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    id: &DeploymentId,
+) -> Result<Option<Deployment>, sqlx::Error> {
+    select_deployments!("project_id = $1 AND id = $2", project.id.as_str(), id.as_str(),).fetch_optional(db).await
+}
+
+/// Why an upload could not begin or go live.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// The project, or this upload's record, is no longer there.
+    #[error("the project is gone")]
+    Gone,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Records that an upload has begun.
+pub async fn begin(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    id: &DeploymentId,
+    origin: &Origin,
+    now: Timestamp,
+) -> Result<(), UploadError> {
+    // Selected from the project, so that one that was just deleted gives no row instead of a violated key.
+    let begun = sqlx::query!(
+        "INSERT INTO deployments (id, project_id, status, cli_version, git_sha, created_by, created_at)
+         SELECT $1, p.id, 'uploading', $3, $4, $5, $6 FROM projects p WHERE p.id = $2 FOR KEY SHARE",
+        id.as_str(),
+        project.id.as_str(),
+        origin.cli_version,
+        origin.git_sha,
+        origin.created_by,
+        now,
+    )
+    .execute(conn)
+    .await?;
+    if begun.rows_affected() == 1 { Ok(()) } else { Err(UploadError::Gone) }
+}
+
+/// Records why an upload did not become a deployment. Nothing happens when it is no longer uploading.
+pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE deployments SET status = 'failed', failure = $2 WHERE id = $1 AND status = 'uploading'",
+        id.as_str(),
+        // A reason may quote a path of the archive; Postgres keeps no NUL.
+        reason.replace('\0', "\u{fffd}"),
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Promotes an upload whose pack is written: the project serves it from the commit on.
+pub async fn promote(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    id: &DeploymentId,
+    content: Content,
+    now: Timestamp,
+) -> Result<Touched, UploadError> {
+    if !lock_project(conn, &project.id).await? {
+        return Err(UploadError::Gone);
+    }
+    let (files, bytes) = content.columns();
+    let promoted = sqlx::query!(
+        "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3 WHERE id = $1 AND status = 'uploading'",
+        id.as_str(),
+        files,
+        bytes,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if promoted.rows_affected() == 0 {
+        return Err(UploadError::Gone);
+    }
+    Ok(go_live(conn, project, id, now).await?)
+}
+
+/// Why a deployment cannot be activated.
+#[derive(Debug, thiserror::Error)]
+pub enum ActivateError {
+    /// The project has no such deployment.
+    #[error("no such deployment")]
+    NotFound,
+    /// The deployment is neither live nor superseded.
+    #[error("a deployment that is {0:?} cannot be activated")]
+    NotActivatable(DeploymentStatus),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Points the project at one of its deployments. The live one is activated again, so that a repeated request gets a
+/// receipt of its own.
+pub async fn activate(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    id: &DeploymentId,
+    now: Timestamp,
+) -> Result<Touched, ActivateError> {
+    lock_project(conn, &project.id).await?;
+    let status = status(conn, &project.id, id).await?.ok_or(ActivateError::NotFound)?;
+    if !status.is_activatable() {
+        return Err(ActivateError::NotActivatable(status));
+    }
+    Ok(go_live(conn, project, id, now).await?)
+}
+
+/// Why a deployment was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// The project has no such deployment.
+    #[error("no such deployment")]
+    NotFound,
+    /// The deployment is the one that the project serves.
+    #[error("the deployment is live")]
+    Live,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Deletes a deployment that is not live; its pack is queued for removal. One that is still being uploaded finds, when
+/// it would go live, that it is gone.
+pub async fn delete(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    id: &DeploymentId,
+    now: Timestamp,
+) -> Result<Touched, DeleteError> {
+    lock_project(conn, &project.id).await?;
+    if status(conn, &project.id, id).await?.ok_or(DeleteError::NotFound)? == DeploymentStatus::Live {
+        return Err(DeleteError::Live);
+    }
+    sqlx::query!("DELETE FROM deployments WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
+    pack_removals::queue(conn, id, now).await?;
+    Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
+}
+
+/// Deletes an upload that turned out to repeat an earlier one.
+pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM deployments WHERE id = $1 AND status = 'uploading'", id.as_str())
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+/// Fails uploads that began before `before`, whose program must have died. Returns their number.
+pub async fn fail_stuck(
+    conn: &mut PgConnection,
+    before: Timestamp,
+    reason: &str,
+    limit: i64,
+) -> Result<u64, sqlx::Error> {
+    let failed = sqlx::query!(
+        "UPDATE deployments SET status = 'failed', failure = $2 WHERE status = 'uploading' AND id IN (
+             SELECT id FROM deployments WHERE status = 'uploading' AND created_at < $1 LIMIT $3 FOR UPDATE SKIP LOCKED)",
+        before,
+        reason,
+        limit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(failed.rows_affected())
+}
+
+/// Returns those of the deployments that have, or may yet get, files. The packs of the others are orphans.
+pub async fn keeping_packs(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<Vec<DeploymentId>, sqlx::Error> {
+    let ids: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
+    sqlx::query_scalar!("SELECT id FROM deployments WHERE id = ANY($1) AND status <> 'failed'", &ids,)
+        .fetch_all(db)
+        .await
+}
+
+async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<bool, sqlx::Error> {
+    let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str());
+    Ok(found.fetch_optional(conn).await?.is_some())
+}
+
+async fn status(
+    conn: &mut PgConnection,
+    project: &ProjectId,
+    id: &DeploymentId,
+) -> Result<Option<DeploymentStatus>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT status FROM deployments WHERE project_id = $1 AND id = $2",
+        project.as_str(),
+        id.as_str(),
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// The pointer flip. The project's row is locked, and the deployment's files are complete.
+async fn go_live<L>(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<L>,
+    id: &DeploymentId,
+    now: Timestamp,
+) -> Result<Touched, sqlx::Error> {
+    // In this order, because one project has one live deployment at every moment (deployments_one_live).
+    sqlx::query!(
+        "UPDATE deployments SET status = 'superseded', superseded_at = $3
+         WHERE project_id = $1 AND status = 'live' AND id <> $2",
+        project.id.as_str(),
+        id.as_str(),
+        now,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "UPDATE deployments d SET status = 'live', superseded_at = NULL, access_version = p.access_version
+         FROM projects p WHERE d.id = $2 AND p.id = $1",
+        project.id.as_str(),
+        id.as_str(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("UPDATE projects SET active_deployment_id = $2 WHERE id = $1", project.id.as_str(), id.as_str(),)
+        .execute(&mut *conn)
+        .await?;
+    Ok(Touched::new(&project.id).with_hosts([project.host()]).with_hosts(project.deployment_host(id)))
+}

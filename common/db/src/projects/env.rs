@@ -1,0 +1,127 @@
+//! Environment variables: sealed at rest, each for its own row.
+
+use domain::{
+    ProjectId, Timestamp,
+    env::{EnvKey, EnvScope, EnvValue},
+    limits::{ENV_TOTAL_BYTES, ENV_VARS},
+};
+use secrets::{MasterKey, Purpose, master_key::OpenError};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::permits::{AtLeast, Member, ProjectPermit};
+
+/// A variable as stored.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// The name.
+    pub key: EnvKey,
+    /// The value, sealed.
+    pub sealed_value: Vec<u8>,
+    /// The scope in which the variable is seen.
+    pub scope: EnvScope,
+}
+
+impl Stored {
+    /// Opens the value. Fails when the stored bytes were damaged.
+    pub fn open(&self, master: &MasterKey, project: &ProjectId) -> Result<EnvValue, OpenError> {
+        let plain = master.open(Purpose::EnvValues, &identity(project, &self.key), &self.sealed_value)?;
+        String::from_utf8(plain).ok().and_then(|text| EnvValue::try_from(text).ok()).ok_or(OpenError)
+    }
+}
+
+/// Returns the project's variables, newest first.
+pub async fn list(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+) -> Result<Vec<Stored>, sqlx::Error> {
+    sqlx::query_as!(
+        Stored,
+        "SELECT key, sealed_value, scope
+           FROM env_vars WHERE project_id = $1 ORDER BY created_at DESC, key",
+        project.id.as_str(),
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Why a variable was not set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// The project was deleted in the meantime.
+    #[error("the project is gone")]
+    Gone,
+    /// The project has as many variables as it may.
+    #[error("the project has {ENV_VARS} variables already")]
+    TooMany,
+    /// The project's values would be larger than they may be.
+    #[error("the values together would be larger than {ENV_TOTAL_BYTES} bytes")]
+    TooLarge,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Sets a variable, and returns its scope: the given one, else the stored one, else the default.
+pub async fn set(
+    conn: &mut PgConnection,
+    master: &MasterKey,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    (key, value, scope): (&EnvKey, &EnvValue, Option<EnvScope>),
+    now: Timestamp,
+) -> Result<EnvScope, SetError> {
+    // Locked before counting: two at once could pass the bounds.
+    let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR NO KEY UPDATE", project.id.as_str());
+    found.fetch_optional(&mut *conn).await?.ok_or(SetError::Gone)?;
+    let others = sqlx::query!(
+        r#"SELECT count(*) AS "count!", coalesce(sum(value_bytes), 0) AS "bytes!" FROM env_vars
+           WHERE project_id = $1 AND key <> $2"#,
+        project.id.as_str(),
+        key.as_str(),
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let bytes = i32::try_from(value.expose().len()).map_err(|_| SetError::TooLarge)?;
+    if others.count >= ENV_VARS {
+        return Err(SetError::TooMany);
+    }
+    if others.bytes + i64::from(bytes) > ENV_TOTAL_BYTES {
+        return Err(SetError::TooLarge);
+    }
+    let sealed = master.seal(Purpose::EnvValues, &identity(&project.id, key), value.expose().as_bytes());
+    let scope = sqlx::query_scalar!(
+        "INSERT INTO env_vars AS e (project_id, key, sealed_value, value_bytes, scope, created_at, updated_at)
+           VALUES ($1, $2, $3, $4, coalesce($5, 'runtime'), $6, $6)
+           ON CONFLICT (project_id, key) DO UPDATE
+               SET sealed_value = excluded.sealed_value, value_bytes = excluded.value_bytes,
+                   scope = coalesce($5, e.scope), updated_at = excluded.updated_at
+           RETURNING scope",
+        project.id.as_str(),
+        key.as_str(),
+        sealed,
+        bytes,
+        scope as Option<EnvScope>,
+        now,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(scope)
+}
+
+/// Removes a variable. Returns false when there is none.
+pub async fn remove(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    key: &EnvKey,
+) -> Result<bool, sqlx::Error> {
+    let removed =
+        sqlx::query!("DELETE FROM env_vars WHERE project_id = $1 AND key = $2", project.id.as_str(), key.as_str())
+            .execute(conn)
+            .await?;
+    Ok(removed.rows_affected() == 1)
+}
+
+/// The associated data of a row, and its name in [`crate::upkeep::sealed`]. Ids have one length and keys no slash: no two rows
+/// share one.
+fn identity(project: &ProjectId, key: &EnvKey) -> Vec<u8> {
+    format!("{project}/{key}").into_bytes()
+}

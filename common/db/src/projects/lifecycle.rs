@@ -1,0 +1,103 @@
+//! Projects from their creation to their deletion.
+
+use domain::{
+    Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId, addresses::HostKey, changes::Touched,
+    names::NewProjectName,
+};
+use sqlx::PgConnection;
+
+use super::{domains, project::Project};
+use crate::{
+    permits::{Admin, AtLeast, ProjectPermit},
+    upkeep::pack_removals,
+};
+
+/// Why a project was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The name is taken.
+    #[error("the name is taken")]
+    NameTaken,
+    /// The owner was deleted in the meantime.
+    #[error("the owner is gone")]
+    OwnerGone,
+    /// The database.
+    #[error(transparent)]
+    Db(sqlx::Error),
+}
+
+impl From<sqlx::Error> for CreateError {
+    fn from(error: sqlx::Error) -> Self {
+        let owner_gone = error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation);
+        if owner_gone { Self::OwnerGone } else { Self::Db(error) }
+    }
+}
+
+/// Makes a project that serves nothing yet.
+pub async fn create(
+    conn: &mut PgConnection,
+    owner: &Account,
+    name: NewProjectName,
+    now: Timestamp,
+) -> Result<Project, CreateError> {
+    let name = ProjectName::from(name);
+    let id = ProjectId::new(now);
+    sqlx::query_as!(
+        Project,
+        r#"INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
+           ON CONFLICT (name) DO NOTHING
+           RETURNING id, name, org_id,
+                  (SELECT o.name FROM orgs o WHERE o.id = org_id) AS "org: OrgName",
+                  active_deployment_id,
+                  access_mode, share_name,
+                  expires_at, created_at"#,
+        id.as_str(),
+        name.as_str(),
+        owner.as_user().map(UserId::as_str),
+        owner.as_org().map(OrgId::as_str),
+        now,
+    )
+    .fetch_optional(conn)
+    .await?
+    .ok_or(CreateError::NameTaken)
+}
+
+/// Deletes the project and all it owns; its packs are queued for removal. Returns `None` when it is gone already.
+pub async fn delete(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Admin>>,
+    now: Timestamp,
+) -> Result<Option<Touched>, sqlx::Error> {
+    // Who was permitted to delete it in one org may not delete it in the next.
+    let org = project.org_id.as_ref().map(OrgId::as_str);
+    let stays = sqlx::query_scalar!(
+        "SELECT true FROM projects WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE",
+        project.id.as_str(),
+        org,
+    );
+    if stays.fetch_optional(&mut *conn).await?.is_none() {
+        return Ok(None);
+    }
+    remove(conn, &project.id, &project.host(), now).await
+}
+
+/// Deletes a project as [`delete`] does, without a permit: for the reaper of expired shares.
+pub(crate) async fn remove(
+    conn: &mut PgConnection,
+    id: &ProjectId,
+    host: &HostKey,
+    now: Timestamp,
+) -> Result<Option<Touched>, sqlx::Error> {
+    // Locked first: an upload that goes live waits here, then finds nothing to go live in.
+    let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
+    if found.is_none() {
+        return Ok(None);
+    }
+    pack_removals::queue_project(conn, id, now).await?;
+    let mut hosts = domains::end(conn, id).await?;
+    hosts.push(host.clone());
+    sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
+    Ok(Some(Touched::new(id).with_hosts(hosts)))
+}

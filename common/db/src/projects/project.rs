@@ -1,0 +1,85 @@
+//! A project's row.
+
+use domain::{
+    Account, DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
+    addresses::HostKey,
+};
+use sqlx::PgExecutor;
+
+/// A project's row, with its org's name.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// The id.
+    pub id: ProjectId,
+    /// Its subdomain.
+    pub name: ProjectName,
+    /// The owning org.
+    pub org_id: Option<OrgId>,
+    /// The owning org's name.
+    pub org: Option<OrgName>,
+    /// The deployment that the project serves.
+    pub active_deployment_id: Option<DeploymentId>,
+    /// The visitors who may see the site.
+    pub access_mode: AccessMode,
+    /// The three words, when a share is behind it.
+    pub share_name: Option<ShareName>,
+    /// Time of expiry.
+    pub expires_at: Option<Timestamp>,
+    /// Time of creation.
+    pub created_at: Timestamp,
+}
+
+impl Project {
+    /// Returns the host under which the active deployment is served.
+    pub fn host(&self) -> HostKey {
+        self.share_name.clone().map_or_else(|| HostKey::Project(self.name.clone()), HostKey::Share)
+    }
+
+    /// Returns the permanent host of one of the project's deployments; `None` behind a share.
+    pub fn deployment_host(&self, id: &DeploymentId) -> Option<HostKey> {
+        self.share_name.is_none().then(|| HostKey::Deployment(id.clone(), self.name.clone()))
+    }
+}
+
+/// Reads `projects p` with their orgs `o`: as [`Project`]s, or as records with `more` columns. The first argument continues
+/// the statement.
+macro_rules! select_projects {
+    (more $more:literal, $rest:literal $(, $argument:expr)* $(,)?) => {
+        $crate::projects::project::select_projects!(@ query!(), $more, $rest $(, $argument)*)
+    };
+    (@ $macro:ident!($($row:ty,)?), $more:literal, $rest:literal $(, $argument:expr)*) => {
+        sqlx::$macro!(
+            $($row,)?
+            r#"SELECT p.id, p.name, p.org_id, o.name AS "org?", p.active_deployment_id, p.access_mode, p.share_name,
+                      p.expires_at, p.created_at"# + $more + "
+               FROM projects p LEFT JOIN orgs o ON o.id = p.org_id
+               " + $rest
+            $(, $argument)*
+        )
+    };
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        $crate::projects::project::select_projects!(
+            @ query_as!($crate::projects::project::Project,), "", $rest $(, $argument)*
+        )
+    };
+}
+pub(crate) use select_projects;
+
+/// Returns the owner's projects without shares, newest first: at most `rows`, older than `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    owner: &Account,
+    before: Option<&ProjectId>,
+    rows: i64,
+) -> Result<Vec<Project>, sqlx::Error> {
+    select_projects!(
+        "WHERE (p.user_id = $1 OR p.org_id = $2) AND p.share_name IS NULL AND ($3::text IS NULL OR p.id < $3)
+         ORDER BY p.id DESC LIMIT $4",
+        owner.as_user().map(UserId::as_str),
+        owner.as_org().map(OrgId::as_str),
+        before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}

@@ -1,0 +1,175 @@
+//! Shares: ephemeral projects with three words for an address.
+
+use domain::{
+    DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, changes::Touched,
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::{
+    deployments::{Content, Origin},
+    lifecycle,
+};
+
+/// A live share.
+#[derive(Debug, Clone)]
+pub struct Share {
+    /// The project's id.
+    pub id: ProjectId,
+    /// The three words.
+    pub name: ShareName,
+    /// The `tmp-…` project.
+    pub project: ProjectName,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Number of regular files.
+    pub files: i32,
+    /// Total size of the files, extracted, in bytes.
+    pub bytes: i64,
+    /// Whether the share asks for a password.
+    pub protected: bool,
+}
+
+/// A share to make, its pack written already.
+#[derive(Debug)]
+pub struct NewShare<'a> {
+    /// The owner.
+    pub user: &'a UserId,
+    /// The three words.
+    pub name: &'a ShareName,
+    /// The deployment whose pack is written.
+    pub deployment: &'a DeploymentId,
+    /// The origin of the upload.
+    pub origin: &'a Origin,
+    /// Number and size of the files.
+    pub content: Content,
+    /// The password's hash, when it is to be asked for one.
+    pub password_hash: Option<&'a str>,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+}
+
+/// A share that was made.
+#[derive(Debug)]
+pub struct Created {
+    /// The id of its project.
+    pub id: ProjectId,
+    /// The name of its project.
+    pub project: ProjectName,
+    /// The new address.
+    pub touched: Touched,
+}
+
+/// Why a share was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The three words, or the project's name, are in use: try others.
+    #[error("the name is taken")]
+    NameTaken,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Makes a share that is live from the commit on: project, deployment and pointer.
+pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) -> Result<Created, CreateError> {
+    let id = ProjectId::new(now);
+    let project = ProjectName::ephemeral();
+    let (files, bytes) = new.content.columns();
+    let created = sqlx::query!(
+        "INSERT INTO projects (id, name, user_id, active_deployment_id, access_mode, password_hash, share_name,
+                               expires_at, created_at)
+         VALUES ($1, $2, $3, $4, CASE WHEN $5::text IS NULL THEN 'public' ELSE 'password' END, $5, $6, $7, $8)
+         ON CONFLICT DO NOTHING",
+        id.as_str(),
+        project.as_str(),
+        new.user.as_str(),
+        new.deployment.as_str(),
+        new.password_hash,
+        new.name.as_str(),
+        new.expires_at,
+        now,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if created.rows_affected() == 0 {
+        return Err(CreateError::NameTaken);
+    }
+    sqlx::query!(
+        "INSERT INTO deployments (id, project_id, status, files, bytes, cli_version, git_sha, created_by,
+                                  access_version, created_at)
+         SELECT $1, p.id, 'live', $3, $4, $5, $6, $7, p.access_version, $8 FROM projects p WHERE p.id = $2",
+        new.deployment.as_str(),
+        id.as_str(),
+        files,
+        bytes,
+        new.origin.cli_version,
+        new.origin.git_sha,
+        new.origin.created_by,
+        now,
+    )
+    .execute(&mut *conn)
+    .await?;
+    let touched = Touched::new(&id).with_hosts([HostKey::Share(new.name.clone())]);
+    Ok(Created { id, project, touched })
+}
+
+/// Returns the user's shares that have not expired, newest first: at most `rows`, older than `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    before: Option<&ProjectId>,
+    rows: i64,
+    now: Timestamp,
+) -> Result<Vec<Share>, sqlx::Error> {
+    sqlx::query_as!(
+        Share,
+        r#"SELECT p.id, p.share_name AS "name!", p.name AS project,
+                  p.expires_at AS "expires_at!", p.created_at,
+                  d.files, d.bytes, p.access_mode = 'password' AS "protected!"
+           FROM projects p JOIN deployments d ON d.id = p.active_deployment_id
+           WHERE p.user_id = $1 AND p.share_name IS NOT NULL AND p.expires_at > $2
+             AND ($3::text IS NULL OR p.id < $3)
+           ORDER BY p.id DESC LIMIT $4"#,
+        user.as_str(),
+        now,
+        before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns the project behind the user's own share of this name.
+pub async fn project_of(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    name: &ShareName,
+) -> Result<Option<ProjectName>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT name FROM projects WHERE user_id = $1 AND share_name = $2",
+        user.as_str(),
+        name.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Removes at most `limit` shares that have expired, with everything they own.
+pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Touched>, sqlx::Error> {
+    let expired = sqlx::query!(
+        r#"SELECT id, share_name AS "name!" FROM projects
+           WHERE share_name IS NOT NULL AND expires_at <= $1
+           ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED"#,
+        now,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut touched = Vec::with_capacity(expired.len());
+    for share in expired {
+        touched.extend(lifecycle::remove(conn, &share.id, &HostKey::Share(share.name), now).await?);
+    }
+    Ok(touched)
+}

@@ -1,0 +1,109 @@
+//! A project's way to another owner.
+
+use domain::{Account, OrgId, UserId, access::AccessMode, changes::Touched};
+use sqlx::PgConnection;
+
+use super::{domains, project::Project};
+use crate::{
+    code_host::repo_links,
+    orgs::Membership,
+    permits::{Admin, AtLeast, ProjectPermit},
+};
+
+/// The future owner of a project.
+#[derive(Debug, Clone, Copy)]
+pub enum Destination<'a> {
+    /// The person who moves it.
+    Personal(&'a UserId),
+    /// An org, of which the person who moves it is a member.
+    Org(&'a Membership),
+}
+
+impl Destination<'_> {
+    /// Returns the account that is to own the project.
+    pub fn account(&self) -> Account {
+        match self {
+            Self::Personal(user) => Account::User((*user).clone()),
+            Self::Org(membership) => Account::Org(membership.org().clone()),
+        }
+    }
+}
+
+/// Why a project was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The project was deleted or moved in the meantime.
+    #[error("the project is gone")]
+    Gone,
+    /// The org was deleted meanwhile.
+    #[error("the organization is gone")]
+    OrgGone,
+    /// A share stays with who made it.
+    #[error("a share cannot be moved")]
+    Share,
+    /// Only the org's members may see the site, and a personal project has none: it would have to become public.
+    #[error("the site is open to the organization's members only")]
+    OrgGated,
+    /// The plan of who is to own it has no room for its domains.
+    #[error("the new owner's plan does not allow the project's domains")]
+    DomainLimit,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+/// Moves the project, whose custom domains go with it; its new owner may have `most_domains` in all. Returns `None`
+/// when it is there already. Every move ends the visits that a gate has let in.
+pub async fn transfer(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Admin>>,
+    to: Destination<'_>,
+    most_domains: u32,
+) -> Result<Option<(Project, Touched)>, TransferError> {
+    if project.share_name.is_some() {
+        return Err(TransferError::Share);
+    }
+    // Locked, and read again: who was permitted to move it out of one org may not move it out of the next.
+    let stored = sqlx::query!(
+        "SELECT access_mode, user_id FROM projects
+           WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE",
+        project.id.as_str(),
+        project.org_id.as_ref().map(OrgId::as_str),
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(TransferError::Gone)?;
+    let (user, org) = match to {
+        Destination::Personal(user) => (Some(user), None),
+        Destination::Org(membership) => (None, Some(membership)),
+    };
+    if stored.user_id.as_ref() == user && project.org_id.as_ref() == org.map(Membership::org) {
+        return Ok(None);
+    }
+    if org.is_none() && stored.access_mode == AccessMode::Org {
+        return Err(TransferError::OrgGated);
+    }
+    if !domains::fit(conn, &project.id, &to.account(), most_domains).await? {
+        return Err(TransferError::DomainLimit);
+    }
+    let moved = sqlx::query!(
+        "UPDATE projects SET user_id = $2, org_id = $3, access_version = access_version + 1 WHERE id = $1",
+        project.id.as_str(),
+        user.map(UserId::as_str),
+        org.map(|membership| membership.org().as_str()),
+    )
+    .execute(&mut *conn)
+    .await;
+    match moved {
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => return Err(TransferError::OrgGone),
+        moved => moved?,
+    };
+    // Whose installation it was read through is not the new owner's business.
+    repo_links::end(conn, &project.id).await?;
+    let moved = Project {
+        org_id: org.map(|membership| membership.org().clone()),
+        org: org.map(|membership| membership.name().clone()),
+        ..Project::clone(project)
+    };
+    Ok(Some((moved, Touched::new(&project.id))))
+}

@@ -1,0 +1,91 @@
+//! Tickets into gated sites: issued by the console to members, redeemed once by an edge.
+
+use domain::{OrgId, ProjectId, Timestamp, UserId, site::Site};
+use sqlx::PgExecutor;
+
+/// A ticket to issue.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTicket<'a> {
+    /// SHA-256 of the ticket.
+    pub secret_hash: &'a [u8; 32],
+    /// SHA-256 of the secret in the visitor's cookie at the site.
+    pub visitor_hash: &'a [u8; 32],
+    /// The host that the visitor wants to see.
+    pub host: &'a str,
+    /// The person whom the ticket lets in.
+    pub user: &'a UserId,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+}
+
+/// Issues a ticket into `site`, whose gate is `org`'s. Returns false when the user is no member of it, or the site's
+/// gate has changed meanwhile.
+pub async fn issue(
+    db: impl PgExecutor<'_>,
+    ticket: NewTicket<'_>,
+    site: &Site,
+    org: &OrgId,
+) -> Result<bool, sqlx::Error> {
+    let issued = sqlx::query!(
+        "INSERT INTO gate_tickets (secret_hash, visitor_hash, host, project_id, access_version, user_id, expires_at)
+         SELECT $1, $2, $3, p.id, p.access_version, m.user_id, $8
+         FROM projects p JOIN org_members m ON m.org_id = p.org_id
+         WHERE p.id = $4 AND p.access_mode = 'org' AND p.access_version = $5 AND p.org_id = $6 AND m.user_id = $7",
+        ticket.secret_hash,
+        ticket.visitor_hash,
+        ticket.host,
+        site.project.as_str(),
+        site.access_version,
+        org.as_str(),
+        ticket.user.as_str(),
+        ticket.expires_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(issued.rows_affected() == 1)
+}
+
+/// A ticket that was presented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// SHA-256 of the secret in the cookie of the visitor that it was issued to.
+    pub visitor_hash: Vec<u8>,
+    /// The host it is for.
+    pub host: String,
+    /// The project it is for.
+    pub project: ProjectId,
+    /// The project's access version that it is for.
+    pub access_version: i64,
+    /// The person whom the ticket lets in.
+    pub user: UserId,
+    /// How often that person has signed out everywhere.
+    pub gate_version: i64,
+    /// Time of expiry.
+    pub expires_at: Timestamp,
+}
+
+/// Takes a ticket out, whoever presents it. It is worth nothing afterwards.
+pub async fn take(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, sqlx::Error> {
+    sqlx::query_as!(
+        Ticket,
+        "DELETE FROM gate_tickets t USING users u WHERE t.secret_hash = $1 AND u.id = t.user_id
+           RETURNING t.visitor_hash, t.host, t.project_id AS project, t.access_version,
+                     t.user_id AS user, u.gate_version, t.expires_at",
+        secret_hash,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Deletes at most `limit` tickets that nobody presented in time, and returns their number.
+pub async fn delete_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM gate_tickets WHERE secret_hash IN
+             (SELECT secret_hash FROM gate_tickets WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
+        now,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}

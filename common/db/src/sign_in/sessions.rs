@@ -1,0 +1,146 @@
+//! Sessions on the web: found by the hash of their secret, which is all that is kept of it.
+
+use domain::{
+    SessionId, Timestamp, UserId,
+    changes::Touched,
+    limits::{SESSION_IDLE, SESSION_LIFE, SESSION_USE_NOTED_EVERY, SESSIONS_PER_USER},
+};
+use sqlx::{PgConnection, PgExecutor, PgPool};
+
+use crate::sign_in::users::User;
+
+/// A session as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The id.
+    pub id: SessionId,
+    /// The browser it was begun with.
+    pub browser: String,
+    /// Time of the sign-in.
+    pub created_at: Timestamp,
+    /// Time of the last use, to within a few minutes.
+    pub last_used_at: Timestamp,
+}
+
+/// Begins a session.
+pub async fn create(
+    conn: &mut PgConnection,
+    user: &UserId,
+    secret_hash: &[u8; 32],
+    browser: &str,
+    now: Timestamp,
+) -> Result<SessionId, sqlx::Error> {
+    let id = SessionId::new(now);
+    sqlx::query!(
+        "INSERT INTO sessions (id, user_id, secret_hash, browser, created_at, last_used_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $5, $6)",
+        id.as_str(),
+        user.as_str(),
+        secret_hash,
+        browser,
+        now,
+        (now + SESSION_IDLE),
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM sessions WHERE user_id = $1 AND id NOT IN
+             (SELECT id FROM sessions WHERE user_id = $1 ORDER BY id DESC LIMIT $2)",
+        user.as_str(),
+        SESSIONS_PER_USER,
+    )
+    .execute(conn)
+    .await?;
+    Ok(id)
+}
+
+/// Returns the session behind a secret and its user, and notes its use; `None` when there is none or it has ended.
+pub async fn find(
+    pool: &PgPool,
+    secret_hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<(Session, User)>, sqlx::Error> {
+    let row = sqlx::query!(
+        "SELECT s.id, s.browser, s.created_at,
+                  s.last_used_at, u.id AS user_id, u.vcs_id, u.vcs_login, u.email,
+                  u.created_at AS user_created_at
+           FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret_hash = $1 AND s.expires_at > $2",
+        secret_hash,
+        now,
+    )
+    .fetch_optional(pool)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let session =
+        Session { id: row.id, browser: row.browser, created_at: row.created_at, last_used_at: row.last_used_at };
+    if now.since(session.last_used_at) >= SESSION_USE_NOTED_EVERY {
+        let end = (now + SESSION_IDLE).min(session.created_at + SESSION_LIFE);
+        sqlx::query!(
+            "UPDATE sessions SET last_used_at = $2, expires_at = $3 WHERE id = $1",
+            session.id.as_str(),
+            now,
+            end,
+        )
+        .execute(pool)
+        .await?;
+    }
+    let user = User {
+        id: row.user_id,
+        vcs_id: row.vcs_id,
+        vcs_login: row.vcs_login,
+        email: row.email,
+        created_at: row.user_created_at,
+    };
+    Ok(Some((session, user)))
+}
+
+/// Returns a user's sessions, newest first; at most [`SESSIONS_PER_USER`].
+pub async fn list_of_user(db: impl PgExecutor<'_>, user: &UserId, now: Timestamp) -> Result<Vec<Session>, sqlx::Error> {
+    sqlx::query_as!(
+        Session,
+        "SELECT id, browser, created_at,
+                  last_used_at
+           FROM sessions WHERE user_id = $1 AND expires_at > $2 ORDER BY id DESC LIMIT $3",
+        user.as_str(),
+        now,
+        SESSIONS_PER_USER,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Ends one of a user's sessions; false when there is no such one.
+pub async fn end(db: impl PgExecutor<'_>, user: &UserId, id: &SessionId) -> Result<bool, sqlx::Error> {
+    let ended = sqlx::query!("DELETE FROM sessions WHERE id = $1 AND user_id = $2", id.as_str(), user.as_str())
+        .execute(db)
+        .await?;
+    Ok(ended.rows_affected() == 1)
+}
+
+/// Ends the session behind a secret, if there is one.
+pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM sessions WHERE secret_hash = $1", secret_hash).execute(db).await.map(drop)
+}
+
+/// Signs a user out everywhere: on the console, and on every gated site that let them in.
+pub async fn end_all(conn: &mut PgConnection, user: &UserId) -> Result<Touched, sqlx::Error> {
+    sqlx::query!("DELETE FROM sessions WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
+    sqlx::query!("DELETE FROM gate_tickets WHERE user_id = $1", user.as_str()).execute(&mut *conn).await?;
+    sqlx::query!("UPDATE users SET gate_version = gate_version + 1 WHERE id = $1", user.as_str())
+        .execute(&mut *conn)
+        .await?;
+    Ok(Touched::new(user))
+}
+
+/// Deletes at most `limit` sessions that are over, and returns their number.
+pub async fn delete_expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM sessions WHERE id IN
+             (SELECT id FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
+        now,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}

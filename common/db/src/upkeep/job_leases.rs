@@ -1,0 +1,55 @@
+//! Leases of background jobs: of all admins, one runs a job at a time, and a job runs once in its interval.
+
+use std::time::Duration;
+
+use domain::Timestamp;
+use sqlx::PgExecutor;
+
+/// The right to run a job until the lease expires.
+#[derive(Debug)]
+pub struct Lease {
+    job: &'static str,
+    until: Timestamp,
+}
+
+/// Makes the row of a job's lease unless it exists.
+pub async fn register(db: impl PgExecutor<'_>, job: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("INSERT INTO job_leases (job) VALUES ($1) ON CONFLICT DO NOTHING", job).execute(db).await.map(drop)
+}
+
+/// Takes the lease for `length`, unless somebody holds it or the job ran later than `not_since`.
+pub async fn take(
+    db: impl PgExecutor<'_>,
+    job: &'static str,
+    now: Timestamp,
+    not_since: Timestamp,
+    length: Duration,
+) -> Result<Option<Lease>, sqlx::Error> {
+    let until = now + length;
+    // Skipping a locked row, because another admin is just taking it.
+    let taken = sqlx::query!(
+        "UPDATE job_leases SET leased_until = $4, last_run_at = $2
+         WHERE job = (SELECT job FROM job_leases WHERE job = $1 AND (leased_until IS NULL OR leased_until <= $2)
+                        AND (last_run_at IS NULL OR last_run_at <= $3) FOR UPDATE SKIP LOCKED)",
+        job,
+        now,
+        not_since,
+        until,
+    )
+    .execute(db)
+    .await?;
+    Ok((taken.rows_affected() == 1).then_some(Lease { job, until }))
+}
+
+/// Gives the lease back, with what went wrong; a lease that ran out meanwhile stays with its next holder.
+pub async fn give_back(db: impl PgExecutor<'_>, lease: Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE job_leases SET leased_until = NULL, last_error = $3 WHERE job = $1 AND leased_until = $2",
+        lease.job,
+        lease.until,
+        error,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}

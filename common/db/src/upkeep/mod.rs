@@ -1,0 +1,8 @@
+//! What keeps the service in order: leases of jobs, answers that are kept for repetition, packs to remove, sealed columns.
+//!
+//! The jobs themselves are in admin. Start with [`job_leases`].
+
+pub mod idempotency;
+pub mod job_leases;
+pub mod pack_removals;
+pub mod sealed;
