@@ -25,7 +25,7 @@ pub struct Completion {
     /// The prompt tokens to be reported.
     pub prompt: u64,
     /// The completion tokens to be reported.
-    pub completion: u64,
+    pub answer: u64,
     pub stream: bool,
     /// The time that the provider takes.
     pub takes: Duration,
@@ -37,9 +37,9 @@ pub struct Completion {
 
 impl Completion {
     /// So many tokens, without delay and in one piece.
-    pub fn of(prompt: u64, completion: u64) -> Self {
+    pub fn of(prompt: u64, answer: u64) -> Self {
         let (stream, takes, held, max_tokens) = (false, Duration::ZERO, false, 100);
-        Self { prompt, completion, stream, takes, held, max_tokens, model: "svc/gpt-oss-20b" }
+        Self { prompt, answer, stream, takes, held, max_tokens, model: "svc/gpt-oss-20b" }
     }
 
     pub fn streamed(self) -> Self {
@@ -60,7 +60,7 @@ impl Completion {
 
     pub fn request(&self) -> Value {
         let takes = u64::try_from(self.takes.as_millis()).unwrap();
-        let prompt = json!([self.prompt, self.completion, takes, u64::from(self.held)]).to_string();
+        let prompt = json!([self.prompt, self.answer, takes, u64::from(self.held)]).to_string();
         json!({
             "model": self.model, "messages": [{ "role": "user", "content": prompt }],
             "max_tokens": self.max_tokens, "stream": self.stream,

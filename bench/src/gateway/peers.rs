@@ -29,7 +29,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("NODE_ENV", "production"),
 ];
 const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
-/// The master key of LiteLLM, which must begin with `sk-`.
+/// The master key of `LiteLLM`, which must begin with `sk-`.
 const LITELLM_KEY: &str = "sk-bench-5f1d0c3a9b7e4826";
 /// The folder in which `bench/run` installs the peers from `PyPI` and npm.
 const TOOLS: &str = "target/tools/bench";
@@ -93,7 +93,7 @@ fn haproxy(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     setting.start("HAProxy", text, "cfg", |file| vec!["haproxy".into(), "-db".into(), "-f".into(), file])
 }
 
-/// Starts LiteLLM with one worker per core, as its pages recommend.
+/// Starts `LiteLLM` with one worker per core, as its pages recommend.
 fn litellm(setting: &Setting<'_>) -> anyhow::Result<Gateway> {
     let program = tool("venv/bin/litellm")?;
     let text = include_str!("../../peers/gateway/litellm.yaml");

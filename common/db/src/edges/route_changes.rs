@@ -14,7 +14,7 @@ use sqlx::{PgConnection, PgExecutor};
 pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<RouteChange, sqlx::Error> {
     let Touched { subject, hosts } = touched;
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
-    record_names(conn, subject.into(), hosts, now).await
+    record_names(conn, subject, hosts, now).await
 }
 
 /// Does what [`record`] does of a subject whose hosts are names: those that a certificate covers.
