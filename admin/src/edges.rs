@@ -1,7 +1,7 @@
 //! The edges as admin sees them: what they are told, and how far each of them has got.
 //!
-//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`], which sends them and waits. One task
-//! sends changes to Redis, one listens to the edges' heartbeats; both live as long as the program ([`EdgesTasks::run`]).
+//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`](crate::edges::Edges::apply), which sends them and waits. One task
+//! sends changes to Redis, one listens to the edges' heartbeats; both live as long as the program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
 //! A change that could not be sent stays marked so in Postgres, where a job finds it.
 
 use std::{

@@ -1,7 +1,7 @@
 //! The code host, where people sign in and keep their repositories. [`CodeHost`] is the port for signing in,
 //! [`Repositories`] the one for repositories; each kind of code host implements them.
 //!
-//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours. [`admit`] is
+//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours. [`admit()`] is
 //! the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
 
 mod admit;

@@ -1,6 +1,7 @@
 //! The device-flow login: the client starts it and polls, the person answers elsewhere.
 //!
-//! [`start`] and [`poll`] are the client's endpoints; [`crate::pages::device`] is where the person answers for the local kind.
+//! [`start()`] and [`poll()`] are the client's endpoints; [`crate::pages::device`] is where the person answers for the local
+//! kind.
 
 mod poll;
 mod start;
