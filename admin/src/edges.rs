@@ -1,7 +1,8 @@
 //! The edges as admin sees them: what they are told, and how far each of them has got.
 //!
-//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`](crate::edges::Edges::apply), which sends them and waits. One task
-//! sends changes to Redis, one listens to the edges' heartbeats; both live as long as the program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
+//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`](crate::edges::Edges::apply), which
+//! sends them and waits. One task sends changes to Redis, one listens to the edges' heartbeats; both live as long as the
+//! program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
 //! A change that could not be sent stays marked so in Postgres, where a job finds it.
 
 use std::{
@@ -69,7 +70,7 @@ pub struct EdgesTasks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Propagation(Option<Receipt>);
 
-/// What was heard of the edges until the wait for them ended.
+/// The edges that had acknowledged a change when the wait for them ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Receipt {
     /// Edges that have applied the change.
@@ -156,7 +157,7 @@ impl IntoResponseParts for Propagation {
     }
 }
 
-/// What is known of the edges from their heartbeats.
+/// The state of the edges, as their heartbeats report it.
 #[derive(Default)]
 struct Table {
     /// The time since which heartbeats can be heard; none while Redis is away.

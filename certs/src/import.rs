@@ -10,7 +10,7 @@ use crate::chain::Chain;
 /// The outcome of [`import`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// The same chain and key are stored already.
+    /// Nothing was stored, because the same chain and key are stored already.
     Before,
     /// The certificate was stored; edges present it from now on.
     Now,

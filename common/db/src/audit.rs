@@ -59,7 +59,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// What was done, and to what: one line of the audit log, without its actor and time. Made with [`Entry::of_project`],
+/// An action and the thing it was done to: one line of the audit log, without its actor and time. Made with [`Entry::of_project`],
 /// [`Entry::of_org`] or [`Entry::of_personal`].
 #[derive(Debug, Clone)]
 pub struct Entry {

@@ -1,6 +1,6 @@
 //! Logs, as both programs write them, and metrics, as Prometheus reads them.
 //!
-//! What is counted is said by the programs, in a file `metrics.rs` each. Start with [`start`] and [`metrics`].
+//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`].
 
 pub mod metrics;
 

@@ -18,7 +18,7 @@ pub struct Place {
     pub(super) is_own: bool,
 }
 
-/// What is known of the connection that a request came over.
+/// The facts about a connection that its requests depend on.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The other end's address.

@@ -153,7 +153,7 @@ fn for_each_response(document: &mut Value, mut act: impl FnMut(&mut Value)) {
     }
 }
 
-/// What is answered where there is no operation to say it.
+/// Adds the answers that no operation gives: to unknown paths, and to methods that a path does not have.
 fn add_answers_of_no_operation(document: &mut Value) {
     let mut wrong_method = operation::error(
         "`method_not_allowed`: the path exists, but not with this method. Any path can answer so.",

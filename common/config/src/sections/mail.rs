@@ -10,6 +10,6 @@ pub struct Mail {
     /// `smtp://user:password@host:port` or `smtps://…`; no mail is sent when absent. Without `?tls=none`, `opportunistic`
     /// or `required`, smtp:// wants TLS (STARTTLS) for a password, takes it where offered, and does without on this machine.
     pub url: Option<Url>,
-    /// Who writes: `Name <address>`; `no-reply` at the site domain when absent.
+    /// The sender of letters, as `Name <address>`; `no-reply` at the site domain when absent.
     pub from: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Who belongs to an organization, and in which role. It always has an owner.
+//! The members of an organization and their roles. The last owner can be neither removed nor demoted.
 
 use domain::{OrgId, Timestamp, UserId, limits::ORG_MEMBERS, role::Role};
 use sqlx::{PgConnection, PgExecutor};

@@ -1,4 +1,4 @@
-//! Who may see a project's site.
+//! The access mode of a project's site, and its change.
 
 use domain::{access::AccessMode, changes::Touched};
 use sqlx::PgConnection;
