@@ -204,7 +204,12 @@ impl World {
     /// Kills admin and starts it as if a day had passed, so that every background job is due.
     pub async fn restart_admin_later(&mut self) {
         self.admin.kill();
-        self.sql("UPDATE job_leases SET last_run_at = last_run_at - interval '1 day'").await;
+        // Killed in the middle of a job it leaves the job's lease behind, which ends within the day, too.
+        self.sql(
+            "UPDATE job_leases SET last_run_at = last_run_at - interval '1 day',
+                                   leased_until = leased_until - interval '1 day'",
+        )
+        .await;
         self.admin = start_admin(self.folder.path(), &self.env);
         self.wait_until_ready().await;
     }
