@@ -13,6 +13,7 @@
 mod access;
 mod access_matrix;
 mod archives;
+mod attacks;
 mod audit;
 mod browser;
 mod bucket;

@@ -1,0 +1,12 @@
+//! Bounds on what many share, each kept in all and for each key: a client, an account.
+//!
+//! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. Everything is held in
+//! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`].
+
+mod client;
+mod turns;
+
+pub use self::{
+    client::Client,
+    turns::{Bounds, Refused, Turn, Turns},
+};

@@ -1,0 +1,302 @@
+//! A bound on concurrent use of one resource, in all and per key, with waiting that goes round robin over the keys.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::oneshot, time::timeout};
+
+/// The bounds of one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Turns that all keys together hold.
+    pub total: usize,
+    /// Turns that one key holds.
+    pub share: usize,
+    /// Those of all keys that wait for a turn.
+    pub waiting: usize,
+    /// Those of one key that wait for a turn.
+    pub waiting_share: usize,
+}
+
+/// Why no turn was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The key holds, or waits for, as much as one key may.
+    Share,
+    /// All keys together hold, or wait for, as much as there is.
+    Full,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Share => "one client or account has as much as it may have",
+            Self::Full => "everything is taken",
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The turns of one resource. Clones share them.
+///
+/// A key that waits gets its turn before any other key gets a second one, however many of another's wait.
+pub struct Turns<K: Eq + Hash> {
+    shared: Arc<Shared<K>>,
+}
+
+/// The right to use the resource, given back when it is dropped.
+#[must_use = "a turn that is dropped is given back"]
+pub struct Turn<K: Clone + Eq + Hash> {
+    shared: Arc<Shared<K>>,
+    key: K,
+}
+
+struct Shared<K: Eq + Hash> {
+    bounds: Bounds,
+    state: Mutex<State<K>>,
+}
+
+struct State<K> {
+    taken: usize,
+    waiting: usize,
+    next_waiter: u64,
+    /// The keys that hold or wait for a turn.
+    keys: HashMap<K, Holdings>,
+    /// The keys that wait and have not used up their share, in the order of their turns. Each is there once.
+    order: VecDeque<K>,
+}
+
+#[derive(Default)]
+struct Holdings {
+    taken: usize,
+    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    is_in_order: bool,
+}
+
+/// A place in the queue, left when it is dropped.
+struct Waiter<'t, K: Clone + Eq + Hash> {
+    shared: &'t Arc<Shared<K>>,
+    key: &'t K,
+    number: u64,
+    granted: oneshot::Receiver<()>,
+}
+
+impl<K: Eq + Hash> Clone for Turns<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Turns<K> {
+    /// Turns within `bounds`, none of them taken.
+    pub fn new(bounds: Bounds) -> Self {
+        let state =
+            State { taken: 0, waiting: 0, next_waiter: 0, keys: HashMap::default(), order: VecDeque::default() };
+        Self { shared: Arc::new(Shared { bounds, state: Mutex::new(state) }) }
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> Bounds {
+        self.shared.bounds
+    }
+
+    /// Takes a turn if one is free.
+    pub fn try_take(&self, key: &K) -> Result<Turn<K>, Refused> {
+        self.shared.state().take(key, &self.shared.bounds)?;
+        Ok(self.shared.turn(key))
+    }
+
+    /// Takes a turn, and waits for it up to `patience`. A caller that gives up leaves the queue.
+    pub async fn take(&self, key: &K, patience: Duration) -> Result<Turn<K>, Refused> {
+        let (refused, waiter) = {
+            let mut state = self.shared.state();
+            match state.take(key, &self.shared.bounds) {
+                Ok(()) => return Ok(self.shared.turn(key)),
+                Err(refused) => {
+                    let (number, granted) = state.enqueue(key, &self.shared.bounds)?;
+                    (refused, Waiter { shared: &self.shared, key, number, granted })
+                }
+            }
+        };
+        match timeout(patience, waiter.granted()).await {
+            Ok(turn) => turn,
+            Err(_) => Err(refused),
+        }
+    }
+
+    /// Turns that are taken.
+    pub fn taken(&self) -> usize {
+        self.shared.state().taken
+    }
+
+    /// The `count` keys that hold the most turns, with their numbers, the greediest first.
+    pub fn greediest(&self, count: usize) -> Vec<(K, usize)> {
+        let mut keys: Vec<_> = {
+            let state = self.shared.state();
+            state.keys.iter().map(|(key, holdings)| (key.clone(), holdings.taken)).collect()
+        };
+        keys.sort_by_key(|&(_, taken)| std::cmp::Reverse(taken));
+        keys.truncate(count);
+        keys
+    }
+}
+
+impl<K: Clone + Eq + Hash> Turn<K> {
+    /// The key that holds the turn.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+}
+
+impl<K: Eq + Hash> Shared<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // Nothing panics while the lock is held; what it guards is whole in any case.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(self: &Arc<Self>, key: &K) -> Turn<K>
+    where
+        K: Clone,
+    {
+        Turn { shared: self.clone(), key: key.clone() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn take(&mut self, key: &K, bounds: &Bounds) -> Result<(), Refused> {
+        let held = self.keys.get(key).map_or(0, |holdings| holdings.taken);
+        if held >= bounds.share {
+            return Err(Refused::Share);
+        }
+        if self.taken >= bounds.total {
+            return Err(Refused::Full);
+        }
+        self.taken += 1;
+        self.keys.entry(key.clone()).or_default().taken += 1;
+        Ok(())
+    }
+
+    fn enqueue(&mut self, key: &K, bounds: &Bounds) -> Result<(u64, oneshot::Receiver<()>), Refused> {
+        if self.keys.get(key).is_some_and(|holdings| holdings.waiting.len() >= bounds.waiting_share) {
+            return Err(Refused::Share);
+        }
+        if self.waiting >= bounds.waiting {
+            return Err(Refused::Full);
+        }
+        let (grant, granted) = oneshot::channel();
+        let number = self.next_waiter;
+        self.next_waiter += 1;
+        self.waiting += 1;
+        self.keys.entry(key.clone()).or_default().waiting.push_back((number, grant));
+        self.line_up(key, bounds);
+        Ok((number, granted))
+    }
+
+    /// Puts a key into the order if it waits and may have another turn.
+    fn line_up(&mut self, key: &K, bounds: &Bounds) {
+        if let Some(holdings) = self.keys.get_mut(key)
+            && !holdings.is_in_order
+            && !holdings.waiting.is_empty()
+            && holdings.taken < bounds.share
+        {
+            holdings.is_in_order = true;
+            self.order.push_back(key.clone());
+        }
+    }
+
+    fn release(&mut self, key: &K, bounds: &Bounds) {
+        self.taken -= 1;
+        if let Some(holdings) = self.keys.get_mut(key) {
+            holdings.taken -= 1;
+        }
+        self.line_up(key, bounds);
+        self.forget_if_idle(key);
+        self.grant(bounds);
+    }
+
+    /// Gives what is free to the keys that wait, one turn to each before any gets a second.
+    fn grant(&mut self, bounds: &Bounds) {
+        while self.taken < bounds.total {
+            let Some(key) = self.order.pop_front() else { return };
+            let Some(holdings) = self.keys.get_mut(&key) else { continue };
+            holdings.is_in_order = false;
+            if let Some((_, waiter)) = holdings.waiting.pop_front() {
+                self.waiting -= 1;
+                // A waiter that has gone is about to leave the queue by itself.
+                if waiter.send(()).is_ok() {
+                    holdings.taken += 1;
+                    self.taken += 1;
+                }
+            }
+            self.line_up(&key, bounds);
+            self.forget_if_idle(&key);
+        }
+    }
+
+    fn leave(&mut self, key: &K, number: u64) {
+        if let Some(holdings) = self.keys.get_mut(key) {
+            let before = holdings.waiting.len();
+            holdings.waiting.retain(|&(waiter, _)| waiter != number);
+            self.waiting -= before - holdings.waiting.len();
+            if holdings.waiting.is_empty() && holdings.is_in_order {
+                holdings.is_in_order = false;
+                self.order.retain(|waiting| waiting != key);
+            }
+        }
+        self.forget_if_idle(key);
+    }
+
+    fn forget_if_idle(&mut self, key: &K) {
+        if self.keys.get(key).is_some_and(|holdings| holdings.taken == 0 && holdings.waiting.is_empty()) {
+            self.keys.remove(key);
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Waiter<'_, K> {
+    async fn granted(mut self) -> Result<Turn<K>, Refused> {
+        // The sender stays in the queue for as long as this place does, so it cannot go without a word.
+        (&mut self.granted).await.map_err(|_| Refused::Full)?;
+        Ok(self.shared.turn(self.key))
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        // A turn that was given in the very moment of giving up goes to the next.
+        if self.granted.try_recv().is_ok() {
+            state.release(self.key, &self.shared.bounds);
+        } else {
+            state.leave(self.key, self.number);
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Turn<K> {
+    fn drop(&mut self) {
+        self.shared.state().release(&self.key, &self.shared.bounds);
+    }
+}
+
+impl<K: Eq + Hash> fmt::Debug for Turns<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let taken = self.shared.state().taken;
+        f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &taken).finish()
+    }
+}
+
+impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Turn<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Turn").field(&self.key).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn turns(total: usize, share: usize) -> Turns<&'static str> {
+    Turns::new(Bounds { total, share, waiting: 100, waiting_share: 10 })
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_key_has_its_share_and_all_have_the_whole() {
+    let turns = turns(3, 2);
+    let first = turns.try_take(&"greedy").unwrap();
+    let _second = turns.try_take(&"greedy").unwrap();
+    assert_eq!(turns.try_take(&"greedy").unwrap_err(), Refused::Share);
+    let _other = turns.try_take(&"other").unwrap();
+    assert_eq!(turns.try_take(&"third").unwrap_err(), Refused::Full);
+    assert_eq!(turns.greediest(1), [("greedy", 2)]);
+    drop(first);
+    assert_eq!(turns.taken(), 2);
+    drop(turns.try_take(&"third").unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_goes_round_the_keys() {
+    let turns = turns(1, 1);
+    let mut held = Some(turns.try_take(&"greedy").unwrap());
+    let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
+    for key in ["greedy", "greedy", "greedy", "modest", "late"] {
+        let (turns, sender) = (turns.clone(), sender.clone());
+        tokio::spawn(async move { sender.send(turns.take(&key, PATIENCE).await.unwrap()) });
+        tokio::task::yield_now().await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..5 {
+        drop(held.take());
+        held = served.recv().await;
+        order.push(*held.as_ref().unwrap().key());
+    }
+    assert_eq!(order, ["modest", "late", "greedy", "greedy", "greedy"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_leaves_the_queue() {
+    let turns = turns(1, 1);
+    let held = turns.try_take(&"a").unwrap();
+    assert_eq!(turns.take(&"b", PATIENCE).await.unwrap_err(), Refused::Full);
+    assert_eq!(turns.take(&"a", PATIENCE).await.unwrap_err(), Refused::Share);
+    drop(held);
+    let state = turns.shared.state();
+    assert_eq!((state.taken, state.waiting, state.keys.len(), state.order.len()), (0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_turn_given_to_one_who_has_just_gone_goes_to_the_next() {
+    let turns = turns(1, 1);
+    let held = turns.try_take(&"a").unwrap();
+    let mut gone = Box::pin(turns.take(&"b", PATIENCE));
+    let mut next = pin!(turns.take(&"c", PATIENCE));
+    assert!(poll(gone.as_mut()).is_pending());
+    assert!(poll(next.as_mut()).is_pending());
+    drop(held);
+    // The turn is b's by now, which has not been polled again.
+    drop(gone);
+    let Poll::Ready(Ok(turn)) = poll(next.as_mut()) else { panic!("c has no turn") };
+    assert_eq!(turn.key(), &"c");
+}
+
+#[tokio::test]
+async fn the_queue_is_bounded_in_all_and_for_each_key() {
+    let turns = Turns::new(Bounds { total: 1, share: 1, waiting: 3, waiting_share: 2 });
+    let _held = turns.try_take(&"held").unwrap();
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(turns.take(&"greedy", PATIENCE))).collect();
+    for waiter in &mut waiting {
+        assert!(poll(waiter.as_mut()).is_pending());
+    }
+    assert_eq!(turns.take(&"greedy", PATIENCE).await.unwrap_err(), Refused::Share);
+    let mut modest = pin!(turns.take(&"modest", PATIENCE));
+    assert!(poll(modest.as_mut()).is_pending());
+    assert_eq!(turns.take(&"late", PATIENCE).await.unwrap_err(), Refused::Full);
+    // A key that came and went again and again leaves nothing behind.
+    drop(waiting);
+    for _ in 0..10 {
+        assert!(poll(Box::pin(turns.take(&"fickle", PATIENCE)).as_mut()).is_pending());
+    }
+    let state = turns.shared.state();
+    assert_eq!((state.waiting, state.order.len(), state.keys.len()), (1, 1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_tasks_never_hold_more_than_the_bounds() {
+    let turns = Turns::new(Bounds { total: 5, share: 2, waiting: 1_000, waiting_share: 1_000 });
+    let tasks: Vec<_> = (0..300_u64)
+        .map(|n| {
+            let turns = turns.clone();
+            tokio::spawn(async move {
+                // Some give up while they wait.
+                let patience = Duration::from_millis(1 + n * 7 % 50);
+                if let Ok(turn) = turns.take(&(n % 7), patience).await {
+                    assert!(turns.taken() <= 5);
+                    assert!(turns.greediest(1)[0].1 <= 2);
+                    tokio::time::sleep(Duration::from_millis(n % 5)).await;
+                    drop(turn);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let state = turns.shared.state();
+    assert_eq!((state.taken, state.waiting, state.keys.len(), state.order.len()), (0, 0, 0, 0));
+}
