@@ -20,7 +20,7 @@ const LARGE_WEBHOOKS: usize = 2;
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;
-/// How long a request waits for a permit before it is refused.
+/// Longest wait of a request for a permit before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 
 /// The bounds, as semaphores. Clones share them.

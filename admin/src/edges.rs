@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 const SEND_QUEUE: usize = 1_024;
 /// Changes marked as sent in one statement.
 const MARK_BATCH: usize = 64;
-/// How long after connecting the table of edges is not trusted: every edge needs time for a heartbeat.
+/// Time after connecting for which the table of edges is not trusted: every edge needs time for a heartbeat.
 const LISTEN_FIRST: Duration = HEARTBEAT_EVERY.saturating_mul(2);
 /// Most edges in the table. Further ones are not heard.
 const EDGES_KNOWN: usize = 10_000;
@@ -77,7 +77,7 @@ struct Receipt {
     acknowledged: usize,
     /// Edges heard of lately.
     known: usize,
-    /// How long the change waited for them.
+    /// Time for which the change waited for them.
     took: Duration,
 }
 

@@ -35,7 +35,7 @@ pub struct Message<'a> {
     pub title: &'a str,
     /// The text below it. Parts between backticks are code.
     pub sentence: &'a str,
-    /// Where to go from there.
+    /// The way on from there.
     pub link: Option<Link<'a>>,
 }
 

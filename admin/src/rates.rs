@@ -32,7 +32,7 @@ const SIGN_INS: u32 = 200;
 const GATE_TICKETS: u32 = 300;
 /// Invitations that an organization may send by mail in an hour. Invites beyond it are made without mail.
 const INVITE_MAILS: u32 = 100;
-/// How long Redis is not asked after it failed, so that its absence does not slow every request.
+/// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Keys counted in this process before those without recent requests are forgotten.
 const LOCAL_KEYS: usize = 100_000;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{app::App, edges::EdgesTasks, jobs, router};
 
-/// How long running requests and tasks may take once the program was told to stop.
+/// Longest time for running requests and tasks to end once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.

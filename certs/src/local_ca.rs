@@ -251,7 +251,7 @@ impl LocalCa {
     }
 }
 
-/// What the names are in, or are.
+/// The kind of the names.
 fn domains(names: &[String]) -> impl Iterator<Item = &str> {
     names.iter().map(|name| name.trim_start_matches("*."))
 }

@@ -72,7 +72,7 @@ enum Command {
     List,
 }
 
-/// How far a rotation goes.
+/// The extent of a rotation.
 #[derive(clap::Args)]
 #[group(multiple = false)]
 struct Rotation {

@@ -21,7 +21,7 @@ use crate::{
 
 /// Lists who did what to a project, newest first.
 ///
-/// For admins and owners of the organization that owns the project, and for the owner of a personal project.
+/// Open to admins and owners of the organization that owns the project, and to the owner of a personal project.
 #[utoipa::path(
     get, path = "/projects/{name}/audit", tag = "Audit",
     params(("name" = String, Path, description = "The project's name"), Page),

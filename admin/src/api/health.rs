@@ -11,7 +11,7 @@ use axum::{
 
 use crate::{app::App, extract::Json};
 
-/// How long a part may take to answer before it counts as away.
+/// Longest time for a part to answer before it counts as away.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Tells whether the platform works: whether Postgres and Redis answer.

@@ -15,7 +15,7 @@ use crate::{
     extract::Json,
 };
 
-/// How long the code host may take to list the installations, page by page.
+/// Longest time for the code host to list the installations, page by page.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lists the code host's installations that are yours, or shared with an organization of yours; newest first.

@@ -55,7 +55,7 @@ pub struct DeployToken {
     pub org: OrgId,
     /// The organization's name.
     pub org_name: OrgName,
-    /// When the organization was made.
+    /// The time of the organization's creation.
     pub org_created_at: Timestamp,
 }
 

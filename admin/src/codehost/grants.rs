@@ -17,7 +17,7 @@ use crate::error::{ApiError, Code};
 
 /// Remaining lifetime below which a token is renewed before it is used.
 const EARLY: Duration = Duration::from_mins(2);
-/// How long one renewal may take before another request may try.
+/// Longest time for one renewal before another request may try.
 const REFRESH_LEASE: Duration = Duration::from_secs(20);
 /// Pause between two looks at a renewal that another request makes.
 const POLL: Duration = Duration::from_millis(100);

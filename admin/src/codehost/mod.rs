@@ -147,7 +147,7 @@ pub enum CodeHostError {
     /// We ask too often.
     #[error("the code host wants to be left alone for {} s", after.as_secs())]
     RateLimited {
-        /// How long to wait.
+        /// The time to wait.
         after: Duration,
     },
     /// The answer is larger than we read.

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{ApiError, Code, PossibleError};
 
-/// How long a client may take to send a JSON body.
+/// Longest time for a client to send a JSON body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The errors of reading a body: [`Json`], [`read_body`] and [`read_body_up_to`].

@@ -14,9 +14,9 @@ use domain::limits::IDEMPOTENCY_WINDOW;
 use super::{Batch, Job};
 use crate::app::App;
 
-/// How long a client with an expired device code is told so; then the code is unknown.
+/// Time for which a client with an expired device code is told so; then the code is unknown.
 const GRANTS_KEPT: Duration = Duration::from_hours(24);
-/// How long an ended invite stays in the database.
+/// Time for which an ended invite stays in the database.
 const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
 /// How long a delivery is recognized. The code host repeats deliveries within three days; a copy that somebody else
 /// kept is refused for this long.

@@ -25,12 +25,12 @@ use lettre::{
 use tokio::sync::Semaphore;
 use url::{Host, Url};
 
-/// How long a request waits for the mail server, including the wait for a free connection.
+/// Longest wait of a request for the mail server, including the wait for a free connection.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of text in one encoded word: as base64, with its frame and `Subject: ` before it, the line stays below 76
 /// characters.
 const ENCODED_WORD_BYTES: usize = 39;
-/// How many letters are sent concurrently.
+/// Letters that are sent concurrently.
 const CONCURRENT_SENDS: usize = 16;
 
 /// Sends letters. Cheap to clone.

@@ -39,7 +39,7 @@ const KEY_MAX_LEN: usize = 255;
 /// Age from which a request without an answer is taken to have died with its process, so that its key may be claimed
 /// again.
 const ABANDONED_AFTER: Duration = Duration::from_mins(3);
-/// How long a duplicate waits for the first request's answer.
+/// Longest wait of a duplicate for the first request's answer.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(5);
 const DUPLICATE_POLL: Duration = Duration::from_millis(100);
 /// Largest answer that is stored. No handler gives a larger one.

@@ -32,7 +32,7 @@ pub async fn show(Extension(page): Extension<Arc<ReferencePage>>) -> Response {
     html::rendered(StatusCode::OK, page.0.clone())
 }
 
-/// What the page shows of the document.
+/// The parts of the document that the page shows.
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct Reference<'d> {
@@ -62,7 +62,7 @@ struct Operation<'d> {
 
 struct Parameter<'d> {
     name: &'d str,
-    /// Where it stands in the request: `path`, `query` or `header`.
+    /// Its place in the request: `path`, `query` or `header`.
     place: &'d str,
     meaning: &'d str,
 }

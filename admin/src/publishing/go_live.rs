@@ -33,7 +33,7 @@ pub(crate) struct Publication<'a> {
 
 /// A deployment that went live.
 pub(crate) struct Live {
-    /// How far the edges have got with it.
+    /// The progress of the edges with it.
     pub(crate) propagation: Propagation,
     /// Lines of `_headers` and `_redirects` that were left out, and why.
     pub(crate) warnings: Vec<String>,

@@ -18,11 +18,11 @@ pub(crate) struct UploadRecord {
 /// The outcome of a record whose guard is dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
-    /// It failed, for this reason.
+    /// The upload failed, for this reason.
     Fail(&'static str),
-    /// It is deleted: the request repeated an earlier one, whose answer it got.
+    /// The upload is deleted: the request repeated an earlier one, whose answer it got.
     Discard,
-    /// It has its outcome already.
+    /// The upload has its outcome already.
     Ended,
 }
 

@@ -21,9 +21,9 @@ const NAME_ATTEMPTS: usize = 10;
 pub(crate) struct ShareOrder {
     /// The person whose share it is.
     pub(crate) caller: CliUser,
-    /// Where the upload came from.
+    /// The origin of the upload.
     pub(crate) origin: Origin,
-    /// How many days it lives.
+    /// The days for which the share lives.
     pub(crate) days: u32,
     /// The password that visitors are asked for, if any.
     pub(crate) password: Option<SitePassword>,
@@ -39,7 +39,7 @@ pub(crate) struct PublishedShare {
     pub(crate) expires_at: Timestamp,
     /// Lines of `_headers` and `_redirects` that were left out, and why.
     pub(crate) warnings: Vec<String>,
-    /// How far the edges have got with it.
+    /// The progress of the edges with it.
     pub(crate) propagation: Propagation,
 }
 

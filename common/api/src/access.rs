@@ -3,7 +3,7 @@
 use domain::access::{AccessMode, SitePassword};
 use serde::{Deserialize, Serialize};
 
-/// Who may see a project's site.
+/// The visitors that a project's site is shown to.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Access {

@@ -55,7 +55,7 @@ pub struct CreateInvite {
     pub role: InviteRole,
 }
 
-/// What the holder of an invite's link may know of it.
+/// An invite as the holder of its link sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvitePreview {

@@ -36,7 +36,7 @@ pub struct ProjectDetail {
     pub deployments: Vec<Deployment>,
     /// The project's custom domains.
     pub domains: Vec<Domain>,
-    /// Who may see the project's site.
+    /// The visitors that the project's site is shown to.
     pub access: Access,
     /// The repository whose pushes deploy the project; null when none is linked.
     pub repo: Option<Repo>,

@@ -12,7 +12,7 @@ pub struct UsageQuery {
     pub month: Option<Month>,
 }
 
-/// What an account used of the AI gateway in a month: counts and names of models, never prompts or completions.
+/// An account's use of the AI gateway in a month: counts and names of models, never prompts or completions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AiUsage {

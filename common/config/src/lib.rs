@@ -32,7 +32,7 @@ pub struct Config {
     pub edge: Edge,
     /// The admin program.
     pub admin: Admin,
-    /// Who people sign in with.
+    /// The code host that people sign in with.
     pub code_host: CodeHost,
     /// The AI gateway.
     pub gateway: Gateway,

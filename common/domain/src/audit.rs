@@ -31,7 +31,7 @@ actions! {
     ProjectTransferIn = "project.transfer_in",
     /// A project left this org.
     ProjectTransferOut = "project.transfer_out",
-    /// Who may see the site was changed.
+    /// The site's access mode was changed.
     ProjectAccess = "project.access",
     /// A site's password was set.
     ProjectPasswordSet = "project.password_set",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a deployment stands. See "States and transitions" in the contract.
+/// The state of a deployment. See "States and transitions" in the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
@@ -12,7 +12,7 @@ pub enum DeploymentStatus {
     Uploading,
     /// The project's active deployment.
     Live,
-    /// It was live; it can be activated again.
+    /// The deployment was live; it can be activated again.
     Superseded,
     /// The upload did not become a deployment. Final.
     Failed,

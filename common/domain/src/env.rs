@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for EnvValue {
     }
 }
 
-/// Where a variable is seen.
+/// The scope in which a variable is seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]

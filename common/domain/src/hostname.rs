@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The longest hostname, in its DNS form.
 const MAX_LEN: usize = 253;
 const LABEL_MAX_LEN: usize = 63;
-/// What is longer cannot become a hostname in any spelling worth the work.
+/// A longer text cannot become a hostname in any spelling worth the work.
 const INPUT_MAX_LEN: usize = 4 * MAX_LEN;
 
 /// A hostname of at least two labels in the form in which DNS and TLS carry it: lower case, internationalized labels as

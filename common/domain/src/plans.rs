@@ -15,15 +15,15 @@ pub struct Plans(BTreeMap<String, Plan>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     /// A month's price, in euro cents without VAT.
     pub price_cents: u32,
-    /// What it allows.
+    /// Its limits.
     pub limits: PlanLimits,
 }
 
-/// What a plan allows.
+/// The limits of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -39,7 +39,7 @@ pub struct PlanLimits {
     pub ready_apps: u32,
     /// Bytes served in a month.
     pub bandwidth_bytes: u64,
-    /// What the AI gateway may cost in a month, in euro cents.
+    /// Most that the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
 }
 
@@ -80,7 +80,7 @@ impl PlanLimits {
     }
 }
 
-/// What is shipped: `billing.plans` replaces it whole.
+/// The plans that are shipped: `billing.plans` replaces them whole.
 impl Default for Plans {
     fn default() -> Self {
         const GB: u64 = 1_000_000_000;

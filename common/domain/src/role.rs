@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a member may do. The order is the order of power.
+/// The rights of a member. The order is the order of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::BRAND;
 
-/// What a token works against. Kinds are not interchangeable.
+/// The kind of a token: the API that it works against. Kinds are not interchangeable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]

@@ -79,7 +79,7 @@ pub struct Open {
     pub row: UsageRow,
 }
 
-/// Which memory of Redis is known, and the script of admission that goes with it.
+/// The memory of Redis that is known, and the script of admission that goes with it.
 ///
 /// Redis forgets scripts when it ends, whatever it saves; and this one names the memory it is for. So the first admission
 /// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,

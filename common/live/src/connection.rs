@@ -29,9 +29,9 @@ pub(super) const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// A handle on Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Redis {
-    /// Where subscriptions can be made; one, except in a cluster.
+    /// The addresses at which subscriptions can be made; one, except in a cluster.
     clients: Arc<[Client]>,
-    /// Which of them the next subscription is made at.
+    /// The index of the one at which the next subscription is made.
     next: Arc<AtomicUsize>,
     shared: Commands,
     pub(super) memory: Memory,

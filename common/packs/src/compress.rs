@@ -14,7 +14,7 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::{Encoding, Span, appender::Appender};
 
-/// What every compressible body is offered in.
+/// The codings that every compressible body is offered in.
 pub(super) const ENCODINGS: [Encoding; 3] = [Encoding::Zstd, Encoding::Br, Encoding::Gzip];
 
 /// Smaller bodies fit the packet that carries the headers: compressing them saves nothing.

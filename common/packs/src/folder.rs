@@ -22,7 +22,7 @@ use super::{MANIFEST_BYTES, StoreError, newest};
 const INCOMING: &str = ".incoming-";
 /// The pack's bodies.
 const DATA: &str = "data";
-/// What lies where in them.
+/// The folders in it.
 const MANIFEST: &str = "manifest";
 
 /// A folder of packs. Cheap to clone.
@@ -114,7 +114,7 @@ impl Folder {
 }
 
 impl Incoming {
-    /// Where it is being written.
+    /// The folder in which it is being written.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }

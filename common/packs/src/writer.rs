@@ -77,7 +77,7 @@ pub(super) fn write_pack(
     })
 }
 
-/// What was read of an archive.
+/// The content of an archive.
 struct Contents<'d> {
     data: Appender<'d>,
     bodies: Vec<Body>,
@@ -103,7 +103,7 @@ struct Job {
     span: Span,
 }
 
-/// What one worker made: variants of bodies, in a file of its own.
+/// The product of one worker: variants of bodies, in a file of its own.
 struct Compressed {
     file: File,
     variants: Vec<(usize, Encoding, Span)>,

@@ -76,7 +76,7 @@ struct Reading {
     checked_at: Instant,
 }
 
-/// What tells that a file has changed.
+/// The marks by which a changed file is recognized.
 type Stamp = (u64, u64, i64, i64);
 
 /// One key of 32 bytes.

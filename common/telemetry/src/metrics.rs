@@ -20,7 +20,7 @@ const READERS: usize = 8;
 const READER_STAY: Duration = Duration::from_secs(10);
 /// Pause after the system refused to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often what histograms gathered is put together: they hold it one by one until then.
+/// Interval at which a histogram's single values are summed up: it holds them one by one until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// Of what is measured in seconds: from a warm file to a long completion.
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];

@@ -52,7 +52,7 @@ pub struct Front {
     public_port: Option<u16>,
 }
 
-/// What a place was found to hold.
+/// The answer to a place's look-up.
 enum Found {
     Site(Arc<Site>),
     Platform,

@@ -12,7 +12,7 @@ use domain::{
 pub struct Place {
     /// Lower case, no port.
     pub(super) host: Arc<str>,
-    /// What the host names.
+    /// The kind of the host.
     pub(super) kind: HostKind,
     /// Whether the host is the platform's or under one of its domains, rather than a custom domain.
     pub(super) is_own: bool,

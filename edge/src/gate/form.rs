@@ -14,7 +14,7 @@ use crate::{
     limits::GATE_FORM_BYTES,
 };
 
-/// What the form's page says beside asking.
+/// The notice above the form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     None,
@@ -33,10 +33,10 @@ struct PasswordPage<'a> {
     is_wrong: bool,
 }
 
-/// What the form sent.
+/// The fields of the form.
 pub(super) struct Submitted {
     pub(super) password: String,
-    /// Where the visitor was going, on this site.
+    /// The address on this site that the visitor was going to.
     pub(super) return_to: String,
 }
 

@@ -13,12 +13,12 @@ use crate::limits::MEMBER_COOKIE_LIFE;
 const NUMBER_LEN: usize = 8;
 const SAID_LEN: usize = 2 * NUMBER_LEN + BODY_LEN;
 
-/// What the cookie says.
+/// The content of a member's cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Badge {
-    /// Who it is.
+    /// The member.
     pub(super) user: UserId,
-    /// How often they had signed out everywhere when they were let in.
+    /// The number of times that the member had signed out everywhere when the cookie was made.
     pub(super) gate_version: i64,
 }
 
@@ -42,7 +42,7 @@ impl Badges {
         set_cookie(NAME, &value, MEMBER_COOKIE_LIFE)
     }
 
-    /// What a cookie of the request says that is good for `site` at `host` now.
+    /// Returns the content of a cookie of the request that is good for `site` at `host` now.
     pub(super) fn read(&self, headers: &HeaderMap, site: &Site, host: &str, now: Timestamp) -> Option<Badge> {
         let bytes = URL_SAFE_NO_PAD.decode(sent(headers, NAME)?).ok()?;
         let (said, tag) = bytes.split_first_chunk::<SAID_LEN>()?;

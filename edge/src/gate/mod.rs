@@ -53,7 +53,7 @@ pub struct Gatekeeper {
     clock: Clock,
 }
 
-/// What a guess at a password comes to.
+/// The outcome of a guess at a password.
 enum Guess {
     Right,
     Wrong,

@@ -53,7 +53,7 @@ struct ClosedPage<'a> {
 pub(super) struct OrgGate {
     members: Arc<dyn Members>,
     badges: Badges,
-    /// Where visitors are sent: the console's address of it, without parameters.
+    /// The address on the console that visitors are sent to, without parameters.
     console: String,
     looking: Semaphore,
     clock: Clock,
@@ -146,7 +146,7 @@ fn parameter(head: &Parts, name: &str) -> Option<String> {
     form_urlencoded::parse(query.as_bytes()).find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
 }
 
-/// Where on this site the visitor was going.
+/// Returns the address on this site that the visitor was going to.
 pub(super) fn return_of(head: &Parts) -> String {
     parameter(head, RETURN).map_or_else(|| "/".to_owned(), |path| checked_return(&path).to_owned())
 }

@@ -71,7 +71,7 @@ pub struct Gateway {
     request_ids: RequestIds,
 }
 
-/// What a path stands for.
+/// The endpoint that a path stands for.
 #[derive(Clone, Copy)]
 enum Route<'p> {
     Completions,

@@ -7,7 +7,7 @@ use http::{
 };
 use packs::Encoding;
 
-/// How much a visitor wants each coding, in thousandths; nothing said is `None`.
+/// The weight that a visitor gives each coding, in thousandths; `None` without a word of it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     identity: Option<u16>,

@@ -20,7 +20,7 @@ use super::SiteBody;
 /// Pages of ours are stored nowhere: they change with what they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// When to try again after a failure of ours, in seconds.
+/// Seconds after which a visitor may try again after a failure of ours.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
 /// The stylesheet as the layout inlines it.

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-/// What a site's answer may depend on beside the request itself.
+/// The circumstances that a site's answer may depend on beside the request itself.
 #[derive(Debug, Clone)]
 pub struct Visit {
     /// The client's address, as far as it is believed.

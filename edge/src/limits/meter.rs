@@ -2,44 +2,44 @@
 
 use std::time::Duration;
 
-/// Completions that this edge answers for at once: under way, or ended and not yet in Postgres. Beyond it nothing more is
+/// Completions that this edge answers for: under way, or ended and not yet in Postgres. Beyond it nothing more is
 /// admitted. Each takes about a kilobyte of memory and of the journal.
 pub(crate) const UNSETTLED: usize = 100_000;
 /// Tokens of one completion that are believed: a provider that claims more is believed so many.
 pub(crate) const BELIEVED_TOKENS: u64 = 100_000_000;
-/// Sums of accounts read from Postgres at once, after Redis has lost them.
+/// Sums of accounts read from Postgres concurrently, after Redis has lost them.
 pub(crate) const SPENT_READS: usize = 16;
 /// Reads of one account's sums that may each be overtaken by a write before the client is asked to come again.
 pub(crate) const SPENT_READ_TRIES: usize = 3;
-/// Longest wait for them: for a turn, for every edge to have told an emptied Redis what it answers for, and for the read.
+/// Longest wait for an account's sums: for a turn, for all edges' word to an emptied Redis, and for the read.
 pub(crate) const SPENT_WAIT: Duration = Duration::from_secs(5);
-/// How long after Redis was found empty nothing is admitted: every edge then has told it what it answers for.
+/// Time after Redis was found empty for which nothing is admitted: every edge then has told it what it answers for.
 pub(crate) const EMPTY_REDIS_PAUSE: Duration = Duration::from_millis(1_500);
-/// How long after Redis was found to have begun anew it is asked what it takes to be under way: longer than an admission
+/// Time after which a Redis that began anew is asked what it takes to be under way: longer than an admission
 /// waits for its answer.
 pub(crate) const DISOWN_AFTER: Duration = Duration::from_secs(3);
-/// When a client is asked to come again while the meter cannot admit anybody.
+/// The `Retry-After` of a request while the meter cannot admit anybody.
 pub(crate) const METER_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How often usage is written to Postgres.
+/// Interval at which usage is written to Postgres.
 pub(crate) const USAGE_EVERY: Duration = Duration::from_millis(200);
-/// The same while Postgres refuses it.
+/// Interval at which usage is written while Postgres refuses it.
 pub(crate) const USAGE_RETRY: Duration = Duration::from_secs(1);
-/// Rows of one write.
+/// Rows of one write of usage to Postgres.
 pub(crate) const USAGE_BATCH: usize = 500;
-/// How long Postgres may take over one.
+/// Longest time for one write of usage to Postgres.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
-/// How long an admission that would be refused waits for Redis to be told what has just ended.
+/// Longest wait of an admission that would be refused for Redis to be told what has just ended.
 pub(crate) const TELL_WAIT: Duration = Duration::from_millis(100);
-/// How often Redis is told what has ended, unless it is more than was reserved.
+/// Interval at which Redis is told what has ended, unless it is more than was reserved.
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
-/// What Redis is told at once.
+/// Ended completions that Redis is told of together.
 pub(crate) const REDIS_BATCH: usize = 256;
 /// The size in bytes of the journal on disk. Beyond half of it no completion is admitted; the rest is for the ends of those
 /// that were.
 pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// Bytes of a segment of the journal, after which a new one begins.
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
-/// How often the journals of edges that have died are looked for.
+/// Interval at which the journals of edges that have died are looked for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
-/// How long the meter may take, at the end, to bring to Postgres what it has.
+/// Longest time for the meter, at the end of the program, to write to Postgres what it has.
 pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);

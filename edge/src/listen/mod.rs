@@ -35,7 +35,7 @@ pub struct Listeners {
     tls: Arc<Tls>,
     /// In a lock only because a service is shared: futures are not.
     background: Mutex<Vec<Background>>,
-    /// What the first connection waits for.
+    /// The work that the first connection waits for.
     accept_after: Mutex<Option<Background>>,
     /// Cancelled when no connection is left.
     background_stop: CancellationToken,

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::limits;
 
-/// Where certificates are stored.
+/// The store of certificates.
 pub struct CertificateStore {
     /// Says which readings are current.
     pub marks: Arc<Marks>,

@@ -28,7 +28,7 @@ pub struct Follower {
     clock: Clock,
     /// The last change applied; none before Postgres has said where we start.
     reached: watch::Sender<Option<i64>>,
-    /// When we last knew that nothing was missed.
+    /// The last time at which nothing was known to be missed.
     confirmed: Timestamp,
     /// Cancelled, as a signal, once Redis has taken our first heartbeat.
     announced: CancellationToken,

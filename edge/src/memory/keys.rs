@@ -27,7 +27,7 @@ pub struct GatewayKey {
     pub token: TokenId,
     /// The account that pays for what the key is used for.
     pub account: Account,
-    /// What the account may spend in a month.
+    /// The account's credit for a month.
     pub credit: Microcents,
 }
 

@@ -28,7 +28,7 @@ pub struct Marks {
     floor: AtomicI64,
     /// Whether neither Redis nor Postgres has confirmed anything for too long.
     lapsed: AtomicBool,
-    /// How often the order of changes began anew. Readings of another era are not current.
+    /// The number of times that the order of changes began anew. Readings of another era are not current.
     era: AtomicU32,
     hasher: RandomState,
 }

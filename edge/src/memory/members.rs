@@ -15,7 +15,7 @@ use crate::limits;
 /// A person's place in an organization, as far as gates care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
-    /// How often the person has signed out everywhere: a cookie from before is refused.
+    /// The number of times that the person has signed out everywhere: a cookie from before is refused.
     pub gate_version: i64,
 }
 

@@ -52,7 +52,7 @@ pub struct Bounds {
     pub failures: usize,
 }
 
-/// What memory holds of a key.
+/// The knowledge that memory has of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recollection<V> {
     /// The key has this value.
@@ -77,7 +77,7 @@ pub enum RecallError {
     Busy,
 }
 
-/// What one read of a key found.
+/// The result of one read of a key.
 pub(super) struct Read<K, V> {
     /// The key to remember it by. Nearly always the one that was asked for.
     pub(super) key: K,
@@ -134,7 +134,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         }
     }
 
-    /// What is remembered of `key`. Reads nothing.
+    /// Returns what is remembered of `key`. Reads nothing.
     pub(super) fn remembered<Q>(&self, key: &Q) -> Recollection<V>
     where
         Q: Hash + Equivalent<K> + ?Sized,

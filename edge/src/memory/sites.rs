@@ -55,7 +55,7 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// What memory holds of `host` (lower case, without port). A site that is over is absent.
+    /// Returns what memory holds of `host` (lower case, without port). A site that is over is absent.
     pub fn remembered(&self, host: &str) -> Recollection<Arc<Site>> {
         match self.sites.remembered(host) {
             Recollection::Present(site) if self.is_over(&site) => Recollection::Absent,

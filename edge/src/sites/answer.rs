@@ -27,7 +27,7 @@ use crate::{
     limits::CACHED_BODY_BYTES,
 };
 
-/// What of a request matters once the file is known.
+/// The parts of a request that matter once the file is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'r> {
     pub(crate) method: &'r Method,
@@ -40,11 +40,11 @@ pub(crate) struct Asked<'r> {
 /// As what a file is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It is what was asked for.
+    /// The file that was asked for.
     Found,
-    /// It stands in for whatever a navigation asks for.
+    /// The page that stands in for any address of a navigation.
     SinglePage,
-    /// It says that nothing was found.
+    /// The page that says that nothing was found.
     NotFound,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct PackCache {
     loads: Semaphore,
 }
 
-/// What an entry counts for: the bytes it takes.
+/// The weight of an entry: the bytes that it takes.
 #[derive(Clone)]
 struct ByBytes;
 

@@ -7,16 +7,16 @@ use http::{
     header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE},
 };
 
-/// What identifies the form of a file that would be sent.
+/// The identity of the form of a file that would be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validators<'v> {
     /// Its strong entity tag, quotes included.
     pub(crate) etag: &'v str,
-    /// When it was published.
+    /// The time of its publication.
     pub(crate) modified: SystemTime,
 }
 
-/// What the conditions come to.
+/// The outcome of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Go on.

@@ -60,7 +60,7 @@ impl HeaderChange {
     }
 }
 
-/// How values refer to what a segment matched.
+/// The way in which values refer to what a segment matched.
 fn placeholder(segment: &Segment) -> Option<String> {
     match segment {
         Segment::Literal(_) => None,

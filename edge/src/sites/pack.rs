@@ -15,7 +15,7 @@ use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule};
 use super::{conditional, header_rules::HeaderChange, rules::Rules};
 use crate::http::{self as own, pages::NOSNIFF};
 
-/// What may be kept for ever: its name changes when its content does.
+/// For a file that may be kept for ever: its name changes when its content does.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 /// Everything else may be kept, and is asked for again.
 pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("public, max-age=0, must-revalidate");
@@ -56,7 +56,7 @@ pub(crate) struct File {
 pub(crate) struct Form {
     /// Its coding; none for the file as it is.
     pub(crate) encoding: Option<Encoding>,
-    /// Where it lies in the pack.
+    /// Its place in the pack.
     pub(crate) span: Span,
     /// The headers of a whole 200 answer.
     pub(crate) headers: HeaderMap,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::limits::RANGES;
 
-/// What a `Range` header comes to, for a body of a certain length.
+/// The outcome of a `Range` header for a body of a certain length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// All of it: the header is malformed, in another unit, or asks for more than a reader would.

@@ -2,7 +2,7 @@
 
 use super::pack::{File, Pack};
 
-/// What a path comes to.
+/// The outcome of looking up a path.
 pub(crate) enum Found<'p> {
     /// This file.
     File(&'p File),

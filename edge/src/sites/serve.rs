@@ -164,7 +164,7 @@ fn could_be_fingerprinted(path: &str) -> bool {
     name.len() >= FINGERPRINTED_NAME && name.contains('.')
 }
 
-/// What `_redirects` say.
+/// The outcome of `_redirects`.
 enum Followed {
     /// No rule applies.
     Nothing,

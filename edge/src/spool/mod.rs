@@ -35,14 +35,14 @@ pub trait Record: DeserializeOwned {
     const ERRORS: &'static str;
 }
 
-/// Where a [`Spool`] stands, and how much it may hold.
+/// The folder of a [`Spool`], and its bounds.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The folder of the segments. It is created with the first record, and may be shared by several processes.
     pub folder: PathBuf,
     /// The name of the writing process. It must be unique among all processes that share the folder, past ones included.
     pub owner: String,
-    /// What the records belong to, such as a database: a spool takes over only what has the same scope.
+    /// The owner of the records, such as a database: a spool takes over only records of the same scope.
     pub scope: String,
     /// The size in bytes after which a segment is full and the next one begins.
     pub segment_bytes: u64,

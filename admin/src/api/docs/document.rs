@@ -14,7 +14,7 @@ use crate::error::Code;
 
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 const ABOUT: &str = include_str!("about.md");
-/// Where `make up` serves the API.
+/// The address at which `make up` serves the API.
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in the order in which people read about them.

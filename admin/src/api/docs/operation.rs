@@ -16,15 +16,15 @@ use crate::{
     publishing::receive::UPLOAD_ERRORS,
 };
 
-/// Where an attribute lists the errors of its own handler: an object of codes and the conditions for them.
+/// The extension in which an attribute lists the errors of its own handler: an object of codes and their conditions.
 const OWN_ERRORS: &str = "x-errors";
-/// What anything can answer.
+/// The errors that any operation can answer.
 const COMMON_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::Internal, "the service failed; its log holds the cause under the `X-Request-Id`"),
     PossibleError::new(Code::BadGateway, "the control plane does not answer the edge that the request came through"),
 ];
 
-/// What stands around an operation's handler, and the errors of it.
+/// The layers around an operation's handler, and their errors.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     /// Requests are counted, by token or by address.

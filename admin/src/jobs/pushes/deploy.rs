@@ -34,7 +34,7 @@ const REFUSALS: i32 = 3;
 
 /// The outcome of working on a push.
 pub(super) enum Outcome {
-    /// It is live or a failed deployment, which is recorded already.
+    /// The deployment is live or failed, and recorded already.
     Done,
     /// There is nothing to deploy: the branch is gone, or was deployed as it is.
     Nothing,
@@ -44,9 +44,9 @@ pub(super) enum Outcome {
     Stopped,
     /// The code host does not show the pushed commit yet.
     Settling(Duration),
-    /// It cannot be deployed, for this reason.
+    /// The push cannot be deployed, for this reason.
     Failed(String),
-    /// It may be possible to deploy it later.
+    /// The push may be deployed later.
     Retry { error: String, after: Option<Duration> },
 }
 

@@ -10,11 +10,11 @@ use super::address;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Admin {
-    /// Where the control plane is accepted, in plain HTTP: for the edges, not for the internet.
+    /// The address of the control plane, in plain HTTP: for the edges, not for the internet.
     pub listen: SocketAddr,
-    /// Where uploads are kept while they are received, 100 MB each; the system's temporary folder when absent.
+    /// The folder of uploads while they are received, 100 MB each; the system's temporary folder when absent.
     pub spool: Option<PathBuf>,
-    /// Where admin's metrics are read, as `edge.metrics_listen` says; such as `127.0.0.1:9465`.
+    /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
     pub metrics_listen: Option<SocketAddr>,
 }
 

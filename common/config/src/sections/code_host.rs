@@ -21,7 +21,7 @@ pub struct CodeHost {
     pub client_id: String,
     /// Its secret. For `local`: the operator's secret, which the sign-in page asks for.
     pub client_secret: String,
-    /// What push webhooks are signed with.
+    /// The secret that push webhooks are signed with.
     pub webhook_secret: String,
     /// Our GitHub App's id, as its settings page shows it; `client_id` when absent, which GitHub takes as well.
     #[serde(deserialize_with = "number_or_text")]
@@ -60,7 +60,7 @@ fn number_or_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<O
     }))
 }
 
-/// Which code host.
+/// The kind of code host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeHostKind {

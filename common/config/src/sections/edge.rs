@@ -10,15 +10,15 @@ use super::address;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Edge {
-    /// Where plain HTTP is accepted.
+    /// The address of plain HTTP.
     pub listen_http: SocketAddr,
-    /// Where HTTPS is accepted.
+    /// The address of HTTPS.
     pub listen_https: SocketAddr,
     /// The admins, as `host:port`.
     pub admin_upstreams: Vec<String>,
     /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
     pub trusted_proxies: Vec<String>,
-    /// What plain HTTP does.
+    /// The treatment of plain HTTP.
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
     pub threads: usize,
@@ -46,7 +46,7 @@ impl Default for Edge {
     }
 }
 
-/// What plain HTTP does.
+/// The treatment of plain HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HttpMode {

@@ -14,7 +14,7 @@ use super::url;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gateway {
-    /// Who serves models, by name.
+    /// The providers of models, by name.
     pub providers: BTreeMap<String, Provider>,
     /// The models, by id: `svc/…`.
     pub models: BTreeMap<String, Model>,
@@ -52,11 +52,11 @@ impl Default for Gateway {
 pub struct Provider {
     /// Whom `GET /v1/models` names.
     pub owned_by: String,
-    /// Where it is. Without a path, `/v1` is added; with one, it is taken as it stands.
+    /// Its address. Without a path, `/v1` is added; with one, it is taken as it stands.
     pub base_url: Url,
     /// The environment variable that holds our key there. While it is empty, the provider's models answer 503.
     pub api_key_env: String,
-    /// Where it differs from `OpenAI`.
+    /// The ways in which it differs from `OpenAI`.
     #[serde(default)]
     pub quirks: Quirks,
 }
@@ -77,7 +77,7 @@ pub struct Quirks {
 pub struct Model {
     /// One of `gateway.providers`.
     pub provider: String,
-    /// What the provider calls it.
+    /// The provider's own name of it.
     pub upstream: String,
     /// Cents for a million tokens read.
     pub input_cents: u32,

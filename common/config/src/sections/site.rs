@@ -20,7 +20,7 @@ pub struct Site {
     pub ai_url: Url,
     /// The console's address.
     pub console_url: Url,
-    /// What custom domains point their CNAME at.
+    /// The name that the CNAME of a custom domain points at.
     pub dns_target: String,
 }
 

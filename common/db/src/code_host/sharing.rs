@@ -57,7 +57,7 @@ pub async fn share(
 /// Why an installation is still shared.
 #[derive(Debug, thiserror::Error)]
 pub enum UnshareError {
-    /// It is not shared with the org.
+    /// The installation is not shared with the org.
     #[error("the installation is not shared with the organization")]
     NotFound,
     /// Somebody else shared it, and the actor is no admin.

@@ -21,7 +21,7 @@ use crate::{orgs::org::Org, projects::project::Project};
 pub trait Resource {
     /// The kind of row, for refusals.
     const KIND: ResourceKind;
-    /// What a permit tells of the actor, beside the level.
+    /// The part of a permit about the actor, beside the level.
     type Actor: Debug;
 }
 

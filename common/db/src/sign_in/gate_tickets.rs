@@ -58,7 +58,7 @@ pub struct Ticket {
     pub access_version: i64,
     /// The person whom the ticket lets in.
     pub user: UserId,
-    /// How often that person has signed out everywhere.
+    /// The number of times that the person has signed out everywhere.
     pub gate_version: i64,
     /// Time of expiry.
     pub expires_at: Timestamp,

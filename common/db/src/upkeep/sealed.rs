@@ -97,7 +97,7 @@ columns! {
         replace: "UPDATE device_grants SET sealed_device_code = $3
                   WHERE device_code_hash = decode($1, 'hex') AND sealed_device_code = $2",
     }
-    /// What people granted us at the code host.
+    /// The grants of people at the code host.
     CodeHostGrants {
         column: "code_host_grants.sealed_tokens",
         purpose: Purpose::CodeHost,

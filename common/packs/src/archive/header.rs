@@ -5,7 +5,7 @@ use super::{ArchiveError, path::shown};
 /// Bytes of a block: headers are one, bodies are padded to whole ones.
 pub(super) const BLOCK: usize = 512;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A regular file.
@@ -51,7 +51,7 @@ impl<'b> Header<'b> {
         number(&self.0[124..136])
     }
 
-    /// What the entry is; `path` names it in the error.
+    /// Returns the kind of the entry; `path` names it in the error.
     pub(super) fn kind(&self, path: &[u8]) -> Result<Kind, ArchiveError> {
         let refused = match self.0[156] {
             // The oldest archives write a directory as a file with a slash at its end.

@@ -32,7 +32,7 @@ const METADATA_BYTES: u64 = MB;
 /// Bytes of everything that is not a file's body: headers, padding, skipped entries, the end. With
 /// [`DEPLOYMENT_BYTES`] the bound on what any upload decompresses to.
 const OVERHEAD_BYTES: u64 = 64 * MB;
-/// The same for a whole repository, of which only a folder is published.
+/// Reads a whole repository, of which only a folder is published.
 const REPO_OVERHEAD_BYTES: u64 = 256 * MB;
 /// Bytes of the files of a repository that are not published.
 const REPO_REST_BYTES: u64 = 2_048 * MB;
@@ -66,7 +66,7 @@ impl ArchiveError {
 #[derive(Debug)]
 pub struct Archive<R: Read> {
     gunzip: Gunzip<R>,
-    /// What of it is published.
+    /// The part of it that is published.
     root: Root,
     /// The current file, as messages call it.
     current: String,
@@ -89,7 +89,7 @@ pub struct Archive<R: Read> {
     ended: bool,
 }
 
-/// What stood before an entry and belongs to it.
+/// The headers that stood before an entry and belong to it.
 #[derive(Default)]
 struct Extras {
     pax: Option<Records>,

@@ -7,7 +7,7 @@ const PATH_BYTES: usize = 1_024;
 /// Characters of a path that a message shows.
 const SHOWN_CHARS: usize = 120;
 
-/// What a path may be.
+/// The rules of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     /// Something in the site.

@@ -2,7 +2,7 @@
 
 use super::{ArchiveError, path::shown};
 
-/// What a PAX header says of the entry that follows.
+/// The fields of a PAX header about the entry that follows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) path: Option<Vec<u8>>,

@@ -44,7 +44,7 @@ fn text_of(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// What was left out of a file, and why.
+/// A line that was left out of a file, and the reason.
 struct Warnings {
     file: &'static str,
     said: Vec<String>,

@@ -9,7 +9,7 @@ use super::reservation::Reservation;
 pub struct Admission {
     /// The completion's reservation, to be settled or released.
     pub reservation: Reservation,
-    /// What the account has left, with this reservation taken off.
+    /// The rest of the account's limits, after this reservation.
     pub rate_limits: RateLimits,
 }
 

@@ -30,7 +30,7 @@ use crate::{
     limits,
 };
 
-/// Which version of HTTP was agreed on.
+/// The version of HTTP that was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,

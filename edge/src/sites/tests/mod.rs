@@ -152,7 +152,7 @@ impl Folder {
     }
 }
 
-/// Who is a member, and which tickets the console has issued.
+/// The members of an organization, and the tickets that the console has issued.
 #[derive(Default)]
 struct Club {
     places: Mutex<HashMap<(OrgId, UserId), i64>>,
@@ -265,7 +265,7 @@ async fn read(body: SiteBody) -> Result<String, BodyError> {
     Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap())
 }
 
-/// What programs and pages are told about a file that is not there.
+/// The answers to programs and to pages about a file that is not there.
 const NO_SUCH_FILE: &str = "There is no such file on this site.\n";
 
 impl Answer {

@@ -113,7 +113,7 @@ fn color_table(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// What follows a series of GIF's blocks.
+/// The part of a GIF that follows a series of blocks.
 fn blocks(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         let (&length, after) = rest.split_first()?;

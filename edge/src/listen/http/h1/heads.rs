@@ -44,7 +44,7 @@ enum At {
     Head,
     /// So many bytes before the next request.
     Body(u64),
-    /// Where requests begin is not known any more.
+    /// The beginning of the next request cannot be known any more.
     Lost,
 }
 

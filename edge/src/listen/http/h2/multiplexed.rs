@@ -95,7 +95,7 @@ impl<S> Clone for Gathered<S> {
 struct Gathering<S> {
     inner: S,
     held: Vec<u8>,
-    /// How much of that is written.
+    /// Bytes of it that are written.
     written: usize,
     /// Whether everything is, and flushed.
     sent: bool,
