@@ -41,8 +41,8 @@ pub async fn of_project(
 
 /// Lists who did what to an organization and its projects, newest first.
 ///
-/// For admins and owners. Entries of projects that were deleted, or moved to another owner, stay in the list up to that
-/// moment.
+/// Open to admins and owners. Entries of projects that were deleted, or moved to another owner, stay in the list up to
+/// that moment.
 #[utoipa::path(
     get, path = "/orgs/{name}/audit", tag = "Audit",
     params(("name" = String, Path, description = "The organization's name"), Page),

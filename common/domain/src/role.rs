@@ -42,7 +42,7 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// What an invite may make of who accepts it: owners are made by owners, from members.
+/// The roles that an invite may give. Owners are made by owners, from members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]

@@ -101,7 +101,7 @@ pub async fn activate(
 
 /// Deletes a deployment that is not live, with its files.
 ///
-/// It cannot be activated any more, and its own address stops being served.
+/// The deployment cannot be activated any more, and its own address stops being served.
 #[utoipa::path(
     delete, path = "/projects/{name}/deployments/{id}", tag = "Deployments",
     params(

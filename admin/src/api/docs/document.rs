@@ -30,9 +30,9 @@ const TAGS: [(&str, &str); 15] = [
     ("Code host", "Repositories whose pushes deploy, and the installations that reach them."),
     ("Shares", "Pages for a few days, without a project."),
     ("Organizations", "Workspaces of several people, with their icons and tokens."),
-    ("Invites", "How people join organizations."),
-    ("Audit", "Who did what."),
-    ("Usage", "What the AI gateway was used for."),
+    ("Invites", "Invitations to organizations."),
+    ("Audit", "The audit log: actors, actions and their targets."),
+    ("Usage", "Use of the AI gateway by month and model."),
     ("Documentation", "This description."),
 ];
 

@@ -8,8 +8,8 @@ use crate::middleware::idempotency;
 /// Every header that the document names: its name, its schema's type, and its meaning.
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Allow", "string", "The methods that the path has."),
-    ("Cache-Control", "string", "How long the answer may be kept, and by whom."),
-    ("Content-Security-Policy", "string", "What the answer may do when a browser shows it by itself."),
+    ("Cache-Control", "string", "The time for which the answer may be kept, and the caches that may keep it."),
+    ("Content-Security-Policy", "string", "The rights of the answer when a browser shows it by itself."),
     ("Cross-Origin-Resource-Policy", "string", "Which sites may embed the answer."),
     ("ETag", "string", "The version of the content, for `If-None-Match`."),
     (
@@ -18,7 +18,7 @@ const HEADERS: &[(&str, &str, &str)] = &[
         "`true` when this answer was given before, to the same request with the same key.",
     ),
     ("Location", "string", "The address to go to."),
-    ("Referrer-Policy", "string", "What a browser may tell of this address to the next one."),
+    ("Referrer-Policy", "string", "The part of this address that a browser may tell to the next one."),
     ("Retry-After", "integer", "Seconds to wait before the request is sent again."),
     ("WWW-Authenticate", "string", "The scheme of authentication: `Bearer`."),
     ("X-Content-Type-Options", "string", "`nosniff`: the `Content-Type` is right."),
@@ -29,7 +29,7 @@ const HEADERS: &[(&str, &str, &str)] = &[
     (
         "X-Svc-Propagation",
         "string",
-        "How far the change has got: edges that applied it, edges that are up, time waited; such as `3/3; 9ms`. Absent \
+        "The progress of the change: edges that applied it, edges that are up, time waited; such as `3/3; 9ms`. Absent \
          when the request changed nothing that an edge holds.",
     ),
 ];

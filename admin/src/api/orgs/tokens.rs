@@ -52,8 +52,8 @@ pub async fn list(
 
 /// Creates a token that an organization owns.
 ///
-/// It goes on working when its creator leaves the organization. The secret stands in this answer and is not shown
-/// again.
+/// The token goes on working when its creator leaves the organization. The secret stands in this answer and is not
+/// shown again.
 #[utoipa::path(
     post, path = "/orgs/{name}/tokens", tag = "Organizations", request_body = CreateOrgToken,
     params(("name" = String, Path, description = "The organization's name")),
