@@ -4,7 +4,10 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -59,6 +62,8 @@ pub struct Turn<K: Clone + Eq + Hash> {
 
 struct Shared<K: Eq + Hash> {
     bounds: Bounds,
+    /// A copy of the state's number, which is read without the lock.
+    taken: AtomicUsize,
     state: Mutex<State<K>>,
 }
 
@@ -98,7 +103,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
     pub fn new(bounds: Bounds) -> Self {
         let state =
             State { taken: 0, waiting: 0, next_waiter: 0, keys: HashMap::default(), order: VecDeque::default() };
-        Self { shared: Arc::new(Shared { bounds, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { bounds, taken: AtomicUsize::new(0), state: Mutex::new(state) }) }
     }
 
     /// The bounds.
@@ -108,31 +113,27 @@ impl<K: Clone + Eq + Hash> Turns<K> {
 
     /// Takes a turn if one is free.
     pub fn try_take(&self, key: &K) -> Result<Turn<K>, Refused> {
-        self.shared.state().take(key, &self.shared.bounds)?;
+        self.shared.change(|state, bounds| state.take(key, bounds))?;
         Ok(self.shared.turn(key))
     }
 
     /// Takes a turn, and waits for it up to `patience`. A caller that gives up leaves the queue.
     pub async fn take(&self, key: &K, patience: Duration) -> Result<Turn<K>, Refused> {
-        let (refused, waiter) = {
-            let mut state = self.shared.state();
-            match state.take(key, &self.shared.bounds) {
-                Ok(()) => return Ok(self.shared.turn(key)),
-                Err(refused) => {
-                    let (number, granted) = state.enqueue(key, &self.shared.bounds)?;
-                    (refused, Waiter { shared: &self.shared, key, number, granted })
-                }
-            }
-        };
+        let queued = self.shared.change(|state, bounds| match state.take(key, bounds) {
+            Ok(()) => Ok(None),
+            Err(refused) => state.enqueue(key, bounds).map(|(number, granted)| Some((refused, number, granted))),
+        })?;
+        let Some((refused, number, granted)) = queued else { return Ok(self.shared.turn(key)) };
+        let waiter = Waiter { shared: &self.shared, key, number, granted };
         match timeout(patience, waiter.granted()).await {
             Ok(turn) => turn,
             Err(_) => Err(refused),
         }
     }
 
-    /// Turns that are taken.
+    /// Turns that are taken. Waits for nothing.
     pub fn taken(&self) -> usize {
-        self.shared.state().taken
+        self.shared.taken.load(Ordering::Relaxed)
     }
 
     /// The `count` keys that hold the most turns, with their numbers, the greediest first.
@@ -152,12 +153,24 @@ impl<K: Clone + Eq + Hash> Turn<K> {
     pub fn key(&self) -> &K {
         &self.key
     }
+
+    /// Turns that all keys together hold, this one among them. Waits for nothing.
+    pub fn taken(&self) -> usize {
+        self.shared.taken.load(Ordering::Relaxed)
+    }
 }
 
 impl<K: Eq + Hash> Shared<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
         // Nothing panics while the lock is held; what it guards is whole in any case.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State<K>, &Bounds) -> T) -> T {
+        let mut state = self.state();
+        let result = change(&mut state, &self.bounds);
+        self.taken.store(state.taken, Ordering::Relaxed);
+        result
     }
 
     fn turn(self: &Arc<Self>, key: &K) -> Turn<K>
@@ -269,26 +282,27 @@ impl<K: Clone + Eq + Hash> Waiter<'_, K> {
 
 impl<K: Clone + Eq + Hash> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
-        // A turn that was given in the very moment of giving up goes to the next.
-        if self.granted.try_recv().is_ok() {
-            state.release(self.key, &self.shared.bounds);
-        } else {
-            state.leave(self.key, self.number);
-        }
+        let (key, number, granted) = (self.key, self.number, &mut self.granted);
+        self.shared.change(|state, bounds| {
+            // A turn that was given in the very moment of giving up goes to the next.
+            if granted.try_recv().is_ok() {
+                state.release(key, bounds);
+            } else {
+                state.leave(key, number);
+            }
+        });
     }
 }
 
 impl<K: Clone + Eq + Hash> Drop for Turn<K> {
     fn drop(&mut self) {
-        self.shared.state().release(&self.key, &self.shared.bounds);
+        self.shared.change(|state, bounds| state.release(&self.key, bounds));
     }
 }
 
-impl<K: Eq + Hash> fmt::Debug for Turns<K> {
+impl<K: Clone + Eq + Hash> fmt::Debug for Turns<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let taken = self.shared.state().taken;
-        f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &taken).finish()
+        f.debug_struct("Turns").field("bounds", &self.shared.bounds).field("taken", &self.taken()).finish()
     }
 }
 
