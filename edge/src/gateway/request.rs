@@ -2,13 +2,15 @@
 //!
 //! The gateway *governs* a few fields, listed in [`GOVERNED`]: it validates and may replace them. All other fields pass
 //! through byte by byte. Where a governed field is there more than once the last one counts, as it does for the
-//! providers; it is validated, and it alone is sent.
+//! providers; it is validated, and it alone is sent. A name that differs from a governed one only in its case is refused:
+//! some parsers take it for the governed one. What the messages and tools may hold is judged in [`content`].
+
+mod content;
 
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
 use config::models::{Access, MAX_TOKENS};
-use memchr::memmem;
 
 use super::{
     error::ApiError,
@@ -36,13 +38,17 @@ pub(super) struct CompletionRequest {
 pub(super) const GOVERNED: [&[u8]; 7] =
     [b"model", b"max_tokens", b"max_completion_tokens", b"n", b"stream", b"stream_options", b"store"];
 
+/// The fields that are judged and passed on as they are.
+const JUDGED: [&[u8]; 2] = [b"messages", b"tools"];
+
 /// Validates the body of a request, and writes the provider's.
 pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
     let fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model: String = serde_json::from_slice(model).map_err(|_| ApiError::invalid_type("model", "a string"))?;
     let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
-    validate_messages(fields.last(b"messages"))?;
+    let images = content::validate_messages(fields.only("messages")?)?;
+    content::validate_tools(fields.only("tools")?)?;
     let max_tokens = fields.integer("max_tokens", 1..=MAX_TOKENS)?;
     let max_completion_tokens = fields.integer("max_completion_tokens", 1..=MAX_TOKENS)?;
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
@@ -59,8 +65,10 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
     }
 
     let ceiling = max_tokens.max(max_completion_tokens);
-    let max_usage =
-        MaxUsage { prompt: max_prompt(body), completion: ceiling.unwrap_or(MAX_TOKENS).saturating_mul(choices) };
+    let max_usage = MaxUsage {
+        prompt: max_prompt(body.len(), images),
+        completion: ceiling.unwrap_or(MAX_TOKENS).saturating_mul(choices),
+    };
     let writer = ProviderBody { fields: &fields, model, out: Vec::with_capacity(body.len() + limits::ADDED_BYTES) };
     Ok(CompletionRequest {
         model: model.clone(),
@@ -73,34 +81,8 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
 
 /// An upper estimate of a prompt's tokens: hardly any text has more than one token in three bytes. An image that is given
 /// by its address counts with [`limits::IMAGE_TOKENS`].
-fn max_prompt(body: &[u8]) -> u64 {
-    // `image_url` stands twice for each: as the type of the part and as the name of its field.
-    let images = memmem::find_iter(body, b"\"image_url\"").count().div_ceil(2) as u64;
-    (body.len() as u64).div_ceil(3) + images * limits::IMAGE_TOKENS
-}
-
-fn validate_messages(messages: Option<&[u8]>) -> Result<(), ApiError> {
-    let messages = messages.ok_or_else(|| ApiError::missing_parameter("messages"))?;
-    let messages =
-        json::elements(messages).ok_or_else(|| ApiError::invalid_type("messages", "an array of messages"))?;
-    let mut count = 0;
-    for (index, message) in messages.enumerate() {
-        count += 1;
-        let mut role = None;
-        for field in json::fields(message) {
-            let field = field.map_err(|_| ApiError::invalid_type(format!("messages[{index}]"), "an object"))?;
-            if &*field.name() == b"role" {
-                role = message.get(field.value);
-            }
-        }
-        if role.is_none_or(|role| !role.starts_with(b"\"") || role == b"\"\"") {
-            return Err(ApiError::invalid_type(format!("messages[{index}].role"), "a string such as \"user\""));
-        }
-    }
-    if count == 0 {
-        return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
-    }
-    Ok(())
+fn max_prompt(bytes: usize, images: u64) -> u64 {
+    (bytes as u64).div_ceil(3) + images.saturating_mul(limits::IMAGE_TOKENS)
 }
 
 /// The top-level fields of a request, as they stand in its text.
@@ -121,14 +103,30 @@ impl<'t> Fields<'t> {
         let fields = json::fields(body).map(|field| {
             let field = field.map_err(|_| ApiError::invalid_json("it is not an object, or nested too deeply"))?;
             let part = |range| body.get(range).unwrap_or_default();
-            Ok(Field { name: field.name(), whole: part(field.whole), value: part(field.value) })
+            Ok::<_, ApiError>(Field { name: field.name(), whole: part(field.whole), value: part(field.value) })
         });
-        fields.collect::<Result<_, _>>().map(Self)
+        let fields: Vec<Field<'_>> = fields.collect::<Result<_, _>>()?;
+        for field in &fields {
+            if let Some(governed) = governed_but_for_case(&field.name) {
+                let rule = format!("its name is written `{governed}`");
+                return Err(ApiError::invalid_value(quoted(&field.name), &rule));
+            }
+        }
+        Ok(Self(fields))
     }
 
     /// The value of the last field with this name.
     fn last(&self, name: &[u8]) -> Option<&'t [u8]> {
         self.0.iter().rfind(|field| *field.name == *name).map(|field| field.value)
+    }
+
+    /// The value of the field with this name. Of two, parsers choose differently: that is refused.
+    fn only(&self, name: &'static str) -> Result<Option<&'t [u8]>, ApiError> {
+        let mut found = self.0.iter().filter(|field| *field.name == *name.as_bytes()).map(|field| field.value);
+        match (found.next(), found.next()) {
+            (value, None) => Ok(value),
+            (_, Some(_)) => Err(ApiError::invalid_value(name, "it is there twice")),
+        }
     }
 
     /// The integer in a field, or `None` if the field is absent or null.
@@ -141,6 +139,18 @@ impl<'t> Fields<'t> {
         })?;
         Ok(Some(number))
     }
+}
+
+/// The governed or judged field that `name` is for a parser which folds case as Unicode does; `None` for the very name.
+fn governed_but_for_case(name: &[u8]) -> Option<&'static str> {
+    let is = |known: &&&[u8]| content::folded(name) == **known;
+    let known = *GOVERNED.iter().chain(&JUDGED).find(is)?;
+    (name != known).then(|| std::str::from_utf8(known).unwrap_or_default())
+}
+
+/// A client's name of a field, cut to what a message repeats.
+fn quoted(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().take(limits::QUOTED_CHARS).collect()
 }
 
 /// The body for the provider, being written.

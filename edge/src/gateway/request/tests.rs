@@ -31,7 +31,7 @@ fn refused(body: &str) -> (StatusCode, serde_json::Value) {
 
 #[test]
 fn other_fields_pass_byte_by_byte() {
-    let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"x":1}],"tools":[]"#;
+    let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"x":1}]"#;
     assert_eq!(sent(fields), fields.replace(" , ", ",").replace(", ", ","));
 }
 
@@ -165,6 +165,82 @@ fn invalid_requests_get_a_code_and_a_param() {
             refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],"{name}":{value}}}"#));
         assert_eq!((status.as_u16(), &error["code"], &error["param"]), (400, &code.into(), &name.into()), "{value}");
     }
+}
+
+#[test]
+fn what_reaches_beyond_tokens_is_refused() {
+    for (fields, param) in [
+        (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
+        (r#""tools":[{"type":"function"},{"type":"web_search_premium"}]"#, "tools[1].type"),
+        (r#""tools":[{"type":"code_interpreter"}]"#, "tools[0].type"),
+        (r#""tools":[{"type":"document_library","library_ids":["x"]}]"#, "tools[0].type"),
+        (r#""tools":[{"type":"connector","connector_id":"x"}]"#, "tools[0].type"),
+        (r#""tools":[{"type":null}]"#, "tools[0].type"),
+        (r#""tools":[{"type":["function"]}]"#, "tools[0].type"),
+        (r#""tools":[{"type":"function","type":"web_search"}]"#, "tools[0].type"),
+        (r#""tools":[{"type":"web_search","type":"function"}]"#, "tools[0].type"),
+        (r#""tools":[{"TYPE":"web_search"}]"#, "tools[0].TYPE"),
+        (r#""tools":[{"t\u0079pe":"web_search"}]"#, "tools[0].type"),
+        (r#""tools":[],"tools":[{"type":"web_search"}]"#, "tools"),
+        (r#""Tools":[{"type":"web_search"}]"#, "Tools"),
+        (r#""TOOLS":[]"#, "TOOLS"),
+        (r#""tool\u017f":[{"type":"web_search"}]"#, "tool\u{17f}"),
+        (r#""Max_Tokens":100000"#, "Max_Tokens"),
+        (r#""max_to\u212aens":100000"#, "max_to\u{212a}ens"),
+        (r#""STREAM":true"#, "STREAM"),
+        (r#""N":16"#, "N"),
+        (r#""Model":"other""#, "Model"),
+        (r#""messages":[{"role":"user"}]"#, "messages"),
+    ] {
+        let (status, error) =
+            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#));
+        assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_value")), "{fields}: {error}");
+        assert_eq!(error["param"], param, "{fields}");
+    }
+    for (message, param) in [
+        (
+            r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#,
+            "content[0].type",
+        ),
+        (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
+        (r#""content":[{"type":"input_audio","input_audio":{"data":"x"}}]"#, "content[0].type"),
+        (r#""content":[{"type":"reference","reference_ids":[1]}]"#, "content[0].type"),
+        (r#""content":[{"type":"document\u005furl","document_url":"x"}]"#, "content[0].type"),
+        (r#""content":[{"document_url":"x"}]"#, "content[0].type"),
+        (r#""content":[{"type":"text","type":"file"}]"#, "content[0].type"),
+        (r#""content":[{"Type":"file","type":"text"}]"#, "content[0].Type"),
+        (r#""content":"hi","content":[{"type":"file"}]"#, "content"),
+        (r#""Content":[{"type":"file"}]"#, "Content"),
+        (r#""ROLE":"system""#, "ROLE"),
+    ] {
+        let (status, error) =
+            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user",{message}}}]}}"#));
+        assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_value")), "{message}: {error}");
+        assert_eq!(error["param"], format!("messages[0].{param}"), "{message}");
+    }
+    for message in [r#""content":7"#, r#""content":{"type":"text"}"#, r#""content":["hi"]"#] {
+        let (status, error) =
+            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user",{message}}}]}}"#));
+        assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_type")), "{message}");
+    }
+}
+
+#[test]
+fn an_image_counts_however_its_kind_is_written() {
+    let prompt = |parts: &str| {
+        let body =
+            format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user","content":[{parts}]}}],"tools":null}}"#);
+        (validated(&body).unwrap().max_usage.prompt, body.len() as u64)
+    };
+    for part in [
+        r#"{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}"#,
+        r#"{"type":"image\u005furl","image\u005furl":{"url":"https://example.com/a.png"}}"#,
+    ] {
+        let (prompt, bytes) = prompt(&format!("{part},{part}"));
+        assert_eq!(prompt, bytes.div_ceil(3) + 2 * limits::IMAGE_TOKENS, "{part}");
+    }
+    let (prompt, bytes) = prompt(r#"{"type":"text","text":"\"image_url\" \"image_url\""}"#);
+    assert_eq!(prompt, bytes.div_ceil(3), "only said");
 }
 
 #[test]
