@@ -151,6 +151,14 @@ impl ApiError {
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
     }
 
+    pub(super) fn too_many_at_once() -> Self {
+        let message = format!(
+            "This account has {} completions under way, which is as many as it may have. Wait for one of them to end.",
+            limits::ACCOUNT_EXCHANGES
+        );
+        Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(limits::BUSY_RETRY)
+    }
+
     pub(super) fn compressed_body() -> Self {
         let message = "The body is compressed, which the gateway does not read. Send it without Content-Encoding.";
         Self::new(ErrorCode::UnsupportedMediaType, message)

@@ -4,8 +4,9 @@
 use std::{future::poll_fn, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
+use domain::Account;
+use fairness::{Refused, Turn};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     body::Body,
@@ -32,9 +33,10 @@ pub(super) async fn complete(
     disconnected: Disconnected,
 ) -> Response<Body> {
     let model = request.model.model.clone();
-    let response = match state.completions.clone().try_acquire_owned() {
-        Ok(permit) => admit_and_exchange(state, key, request, request_id, disconnected, permit).await,
-        Err(_) => refuse(ApiError::busy(), None),
+    let response = match state.completions.try_take(&key.account) {
+        Ok(turn) => admit_and_exchange(state, key, request, request_id, disconnected, turn).await,
+        Err(Refused::Share) => refuse(ApiError::too_many_at_once(), None),
+        Err(Refused::Full) => refuse(ApiError::busy(), None),
     };
     metrics::gateway(&model.id, response.status());
     response
@@ -46,7 +48,7 @@ async fn admit_and_exchange(
     request: CompletionRequest,
     request_id: String,
     disconnected: Disconnected,
-    permit: OwnedSemaphorePermit,
+    turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, estimated_prompt, body } = request;
     let Admission { reservation, rate_limits } = match state.meter.admit(&key, &model.model, max_usage).await {
@@ -59,7 +61,7 @@ async fn admit_and_exchange(
     }
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
     let answered = match exchange.ask(body, is_stream).await {
-        Ok(answer) if is_stream => exchange.relay_stream(answer, reservation, permit),
+        Ok(answer) if is_stream => exchange.relay_stream(answer, reservation, turn),
         Ok(answer) => exchange.relay_json(answer, reservation).await,
         Err(error) => {
             reservation.release();
@@ -149,12 +151,12 @@ impl Exchange {
         });
     }
 
-    /// Answers with a stream that takes over the reservation and the permit.
+    /// Answers with a stream that takes over the reservation and the turn.
     fn relay_stream(
         self,
         mut answer: UpstreamResponse,
         reservation: Reservation,
-        permit: OwnedSemaphorePermit,
+        turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
@@ -173,7 +175,7 @@ impl Exchange {
             gzip,
             model: self.model,
             request_id: self.request_id,
-            permit,
+            turn,
             read: 0,
             out: BytesMut::new(),
         };

@@ -38,10 +38,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use config::{Gateway as Config, models::Models};
 use domain::{Clock, token::TokenSecret};
+use fairness::{Bounds, Turns};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
-use tokio::sync::Semaphore;
 
 pub use self::{body::Body, upstream::ProviderSetupError};
 use self::{
@@ -121,7 +121,12 @@ impl Gateway {
             keys,
             meter,
             clock,
-            completions: Arc::new(Semaphore::new(limits::EXCHANGES)),
+            completions: Turns::new(Bounds {
+                total: limits::EXCHANGES,
+                share: limits::ACCOUNT_EXCHANGES,
+                waiting: 0,
+                waiting_share: 0,
+            }),
             drains: Drains::new(),
         };
         Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::Clock;
-use tokio::sync::Semaphore;
+use domain::{Account, Clock};
+use fairness::Turns;
 
 use super::{drains::Drains, meter::Meter, models::ServedModels};
 use crate::memory::keys::Keys;
@@ -14,7 +14,7 @@ pub(super) struct State {
     pub(super) keys: Arc<Keys>,
     pub(super) meter: Meter,
     pub(super) clock: Clock,
-    /// Bounds the concurrent completions; each holds a permit until its answer has ended.
-    pub(super) completions: Arc<Semaphore>,
+    /// Bounds the concurrent completions, in all and per account; each holds a turn until its answer has ended.
+    pub(super) completions: Turns<Account>,
     pub(super) drains: Drains,
 }

@@ -11,10 +11,9 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Sleep, sleep},
-};
+use domain::Account;
+use fairness::Turn;
+use tokio::time::{Sleep, sleep};
 
 use super::{
     drains::Drains,
@@ -99,8 +98,8 @@ pub(super) struct Relay {
     pub(super) model: Arc<ServedModel>,
     /// The request's id, for logs.
     pub(super) request_id: String,
-    /// The completion's permit, held until the stream has ended.
-    pub(super) permit: OwnedSemaphorePermit,
+    /// The completion's turn, held until the stream has ended.
+    pub(super) turn: Turn<Account>,
     /// The decoded bytes read so far.
     pub(super) read: usize,
     /// The bytes that are ready for the client.
@@ -197,8 +196,7 @@ impl Relay {
     /// Batches the stream's pieces if the edge is busy. Few streams are passed on piece by piece; of many, each piece
     /// costs time that the others wait for.
     fn choose_batching(&mut self) {
-        let under_way = limits::EXCHANGES.saturating_sub(self.permit.semaphore().available_permits());
-        if under_way >= limits::GATHER_FROM {
+        if self.turn.taken() >= limits::GATHER_FROM {
             self.answer.start_batching();
         } else {
             self.answer.stop_batching();
