@@ -67,6 +67,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
                     metrics::describe();
                     tokio::spawn(exporter.run());
                 }
+                for warning in config.site.shared_domains() {
+                    tracing::warn!("{warning}");
+                }
                 let (app, edges) = App::new(config)?;
                 serve::serve(app, edges).await
             }

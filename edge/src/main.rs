@@ -58,6 +58,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if exporter.is_some() {
         edge::metrics::describe();
     }
+    for warning in config.site.shared_domains() {
+        tracing::warn!("{warning}");
+    }
     let sockets = Sockets::bind(config.edge.listen_https, config.edge.listen_http)?;
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
