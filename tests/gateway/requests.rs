@@ -2,11 +2,18 @@
 
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use super::{Gateway, request};
-use crate::stubs::provider::KEY;
+use super::{Gateway, create_key, request};
+use crate::{
+    BACKGROUND,
+    stubs::provider::{KEY, Script},
+    world::eventually,
+};
 
 const LARGEST: usize = 64 * 1024;
+/// Completions that one account may have under way.
+const MOST_UNDER_WAY: usize = 180;
 
 #[tokio::test]
 async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
@@ -162,4 +169,48 @@ async fn invalid_requests_get_a_code_and_a_param() {
     let error = long.assert_openai_error(404, "model_not_found");
     assert!(error["message"].as_str().unwrap().len() < 1_000);
     assert!(gateway.provider.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_reaches_beyond_tokens_never_gets_to_the_provider() {
+    let gateway = Gateway::start().await;
+    let asked = gateway.provider.asked().len();
+    let content = |parts: Value| json!({ "messages": [{ "role": "user", "content": parts }] });
+    for (fields, param) in [
+        (json!({ "tools": [{ "type": "web_search_premium" }] }), "tools[0].type"),
+        (json!({ "tools": [{ "type": "document_library", "library_ids": ["x"] }] }), "tools[0].type"),
+        (json!({ "tools": [{ "type": "connector", "connector_id": "x" }], "stream": true }), "tools[0].type"),
+        (json!({ "Tools": [{ "type": "code_interpreter" }] }), "Tools"),
+        (
+            content(json!([{ "type": "document_url", "document_url": "https://example.com/a.pdf" }])),
+            "messages[0].content[0].type",
+        ),
+        (
+            content(json!([{ "type": "text", "text": "hi" }, { "type": "file", "file_id": "x" }])),
+            "messages[0].content[1].type",
+        ),
+        (content(json!([{ "type": "input_audio", "input_audio": {} }])), "messages[0].content[0].type"),
+        (json!({ "MAX_TOKENS": 1_000_000 }), "MAX_TOKENS"),
+    ] {
+        let error = gateway.complete(&fields).await.assert_openai_error(400, "invalid_value");
+        assert_eq!((&error["param"], &error["type"]), (&param.into(), &"invalid_request_error".into()), "{fields}");
+    }
+    assert_eq!(gateway.provider.asked().len(), asked);
+}
+
+#[tokio::test]
+async fn one_account_does_not_hold_every_completion() {
+    let gateway = Gateway::start().await;
+    for _ in 0..MOST_UNDER_WAY {
+        gateway.provider.next(Script::usual_stream(2).held_after(1));
+    }
+    let mut asking: JoinSet<_> = (0..=MOST_UNDER_WAY).map(|_| gateway.stream().attempt()).collect();
+    let refused = asking.join_next().await.unwrap().unwrap().unwrap();
+    let error = refused.assert_openai_error(429, "rate_limit_exceeded");
+    assert!(error["message"].as_str().unwrap().contains("180 completions under way"), "{error}");
+    eventually(BACKGROUND, "all others are asked", async || gateway.provider.asked().len() == MOST_UNDER_WAY).await;
+    // Somebody else is served meanwhile.
+    let key = create_key(&gateway.world.user("bob").await).await;
+    let url = gateway.url("/v1/chat/completions");
+    gateway.world.edge().post(&url).bearer(&key).json(&request(&json!({}))).await.ok();
 }

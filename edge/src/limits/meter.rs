@@ -29,7 +29,7 @@ pub(crate) const USAGE_BATCH: usize = 500;
 /// Longest time for one write of usage to Postgres.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(10);
 /// Longest wait of an admission that would be refused for Redis to be told what has just ended.
-pub(crate) const TELL_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const TELL_WAIT: Duration = Duration::from_secs(1);
 /// Interval at which Redis is told what has ended, unless it is more than was reserved.
 pub(crate) const TELL_EVERY: Duration = Duration::from_millis(5);
 /// Ended completions that Redis is told of together.
