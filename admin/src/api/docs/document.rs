@@ -24,7 +24,7 @@ const TAGS: [(&str, &str); 15] = [
     ("Tokens", "A person's own tokens."),
     ("Projects", "A project owns a subdomain and what is served there."),
     ("Deployments", "Immutable sets of files, one of which is live."),
-    ("Access", "Who may see a project's site."),
+    ("Access", "The visitors that a project's site is shown to."),
     ("Domains", "Custom domains of projects."),
     ("Environment", "Environment variables of projects."),
     ("Code host", "Repositories whose pushes deploy, and the installations that reach them."),
