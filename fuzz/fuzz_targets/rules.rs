@@ -8,7 +8,7 @@
 
 use http::{HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use packs::rules::{headers, redirects};
+use packs::rules::{VALUE_BYTES, headers, redirects};
 use url::Url;
 
 fuzz_target!(|input: &[u8]| {
@@ -31,7 +31,8 @@ fuzz_target!(|input: &[u8]| {
         }
         if let Some(captures) = rule.pattern.matches(&host, uri.path()) {
             for (_, value) in &rule.set {
-                assert!(HeaderValue::try_from(captures.substitute(value)).is_ok(), "{value}");
+                let Some(filled) = captures.substitute(value, VALUE_BYTES) else { continue };
+                assert!(filled.len() <= VALUE_BYTES && HeaderValue::try_from(filled).is_ok(), "{value}");
             }
         }
     }
@@ -41,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
     let here = Url::parse("https://here.example/page").expect("a URL");
     for rule in rules {
         let Some(captures) = rule.pattern.matches(&host, uri.path()) else { continue };
-        let to = captures.substitute(&rule.to);
+        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { continue };
         assert!(HeaderValue::try_from(&to).is_ok(), "{to}");
         let (Ok(written), Ok(leads)) = (here.join(&rule.to), here.join(&to)) else { continue };
         assert_eq!(written.origin(), leads.origin(), "{} became {to}", rule.to);

@@ -22,7 +22,7 @@ use domain::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
+    FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     appender::Appender,
     archive::{Archive, Root},
     compress::{self, Compressor},
@@ -122,8 +122,8 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Some(path) = archive.next_file()? {
         match path.as_str() {
-            HEADERS_FILE => contents.headers = read_rules(&mut archive, &mut chunk, &path)?,
-            REDIRECTS_FILE => contents.redirects = read_rules(&mut archive, &mut chunk, &path)?,
+            HEADERS_FILE => contents.headers = read_rules(&mut archive, &mut chunk)?,
+            REDIRECTS_FILE => contents.redirects = read_rules(&mut archive, &mut chunk)?,
             _ => {
                 let index = contents.add_body(&mut archive, &mut chunk)?;
                 let body = &mut contents.bodies[index];
@@ -142,17 +142,17 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
     Ok(contents)
 }
 
-fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8], name: &str) -> Result<Vec<u8>, WriteError> {
+/// Reads a file of rules, as much of it as counts.
+fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<Vec<u8>, WriteError> {
     let mut text = Vec::new();
     loop {
         let read = archive.read(chunk)?;
         if read == 0 {
             return Ok(text);
         }
-        text.extend_from_slice(&chunk[..read]);
-        if text.len() as u64 > RULES_BYTES {
-            return Err(ArchiveError::TooLarge(format!("`{name}` is larger than 5 MB")).into());
-        }
+        // One byte more than count: the compilers of rules then know, and say, that there were more.
+        let room = (RULES_BYTES + 1).saturating_sub(text.len());
+        text.extend_from_slice(&chunk[..read.min(room)]);
     }
 }
 

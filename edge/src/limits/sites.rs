@@ -4,6 +4,12 @@ use std::time::Duration;
 
 /// Bytes of the path and query of a request to a site.
 pub(crate) const TARGET_BYTES: usize = 8 * 1024;
+/// Bytes of the headers that a site's `_headers` add to one answer, names and [`FIELD_OVERHEAD_BYTES`] included. Most clients
+/// and proxies take 16 KB of head or more.
+pub(crate) const SITE_FIELDS_BYTES: usize = 16 * 1024;
+/// Bytes that a header costs beside its name and value, as HTTP/2 counts (RFC 9113, section 6.5.2). So many small headers are
+/// not cheaper than a few large ones.
+pub(crate) const FIELD_OVERHEAD_BYTES: usize = 32;
 /// Bytes of memory for bodies, over all sites.
 pub(crate) const BODY_CACHE_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of the largest body that is kept in memory. Larger ones are read while they are sent.

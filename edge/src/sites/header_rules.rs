@@ -1,15 +1,13 @@
 //! What a site's `_headers` does to its answers.
 
-use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{
-        ACCEPT_RANGES, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, TE,
-        TRAILER, TRANSFER_ENCODING, UPGRADE, VARY, X_CONTENT_TYPE_OPTIONS,
-    },
+use http::{HeaderMap, HeaderName, HeaderValue};
+use packs::{
+    manifest::{HeaderRule, Segment},
+    rules::{VALUE_BYTES, headers::refusal},
 };
-use packs::manifest::{HeaderRule, Segment};
 
 use super::rules::Rules;
+use crate::limits::{FIELD_OVERHEAD_BYTES, SITE_FIELDS_BYTES};
 
 /// One block of `_headers`, ready to be applied.
 pub(crate) struct HeaderChange {
@@ -23,39 +21,17 @@ enum Value {
     Template(String),
 }
 
-/// Headers that say how the answer is framed, which form of the file it is, or that it is what it says it is. A site
-/// that could change them could break its visitors' connections and caches.
-fn is_ours(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 13] = [
-        ACCEPT_RANGES,
-        CONNECTION,
-        CONTENT_ENCODING,
-        CONTENT_LENGTH,
-        CONTENT_RANGE,
-        DATE,
-        ETAG,
-        LAST_MODIFIED,
-        TE,
-        TRAILER,
-        TRANSFER_ENCODING,
-        UPGRADE,
-        X_CONTENT_TYPE_OPTIONS,
-    ];
-    OURS.contains(name) || name.as_str().starts_with("proxy-") || name == "keep-alive" || name == "http2-settings"
-}
-
 impl HeaderChange {
     /// Of a rule. What cannot be a header, or is not the site's to say, is left out.
     pub(crate) fn new(rule: HeaderRule) -> Self {
-        let name = |text: &str| text.parse::<HeaderName>().ok().filter(|name| !is_ours(name));
+        let name = |text: &str| text.parse::<HeaderName>().ok().filter(|name| refusal(name.as_str()).is_none());
         let names: Vec<_> = rule.pattern.segments.iter().filter_map(placeholder).collect();
         let set = rule.set.into_iter().filter_map(|(key, value)| {
             let is_template = names.iter().any(|name| value.contains(name));
             let value = if is_template { Value::Template(value) } else { Value::Fixed(value.parse().ok()?) };
             Some((name(&key)?, value))
         });
-        // Without Vary, shared caches would hand compressed bodies to clients that cannot read them.
-        let unset = rule.unset.iter().filter_map(|key| name(key)).filter(|name| name != VARY);
+        let unset = rule.unset.iter().filter_map(|key| name(key));
         Self { set: set.collect(), unset: unset.collect() }
     }
 }
@@ -69,21 +45,27 @@ fn placeholder(segment: &Segment) -> Option<String> {
     }
 }
 
-/// Applies every rule that the request meets. A header set by several has all their values.
+/// Applies every rule that the request meets. A header set by several has all their values. What is larger than
+/// [`VALUE_BYTES`] once its placeholders are filled in, or has no room among [`SITE_FIELDS_BYTES`], is left out.
 pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers: &mut HeaderMap) {
-    // Adding to Vary, never replacing it: caches must go on telling our forms apart.
-    let vary = VARY;
-    let mut seen: Vec<&HeaderName> = vec![&vary];
+    let mut room = SITE_FIELDS_BYTES;
+    let mut seen: Vec<&HeaderName> = Vec::new();
     for (change, captures) in rules.met(host, path) {
         for name in &change.unset {
             headers.remove(name);
         }
         for (name, value) in &change.set {
+            // Known before the placeholders are filled in, so that no more is written than is sent.
+            let Some(most) = room.checked_sub(name.as_str().len() + FIELD_OVERHEAD_BYTES) else { continue };
             let value = match value {
-                Value::Fixed(value) => Some(value.clone()),
-                Value::Template(text) => captures.substitute(text).parse().ok(),
+                Value::Fixed(value) if value.len() <= most => Some(value.clone()),
+                Value::Fixed(_) => None,
+                Value::Template(text) => {
+                    captures.substitute(text, most.min(VALUE_BYTES)).and_then(|text| text.parse().ok())
+                }
             };
             let Some(value) = value else { continue };
+            room = most - value.len();
             if seen.contains(&name) {
                 headers.append(name, value);
             } else {
@@ -96,7 +78,7 @@ pub(crate) fn apply(rules: &Rules<HeaderChange>, host: &str, path: &str, headers
 
 #[cfg(test)]
 mod tests {
-    use http::header::{CACHE_CONTROL, LINK};
+    use http::header::{CACHE_CONTROL, LINK, X_CONTENT_TYPE_OPTIONS};
     use packs::manifest::Pattern;
 
     use super::*;
@@ -129,12 +111,50 @@ mod tests {
         let all = |name: &str| headers.get_all(name).iter().map(|v| v.to_str().unwrap()).collect::<Vec<_>>();
         assert_eq!(all("x-one"), ["a", "b"]);
         assert_eq!(all("content-length"), ["7"]);
-        assert_eq!(all("vary"), ["Accept-Encoding", "Cookie"]);
+        assert_eq!(all("vary"), ["Accept-Encoding"]);
         assert_eq!(all("cache-control"), ["no-cache"]);
         assert_eq!(all("x-content-type-options"), ["nosniff"]);
         assert_eq!(headers[LINK], "</next>; rel=next");
         for absent in ["transfer-encoding", "etag", "x-two", "x-bad"] {
             assert!(all(absent).is_empty(), "{absent}");
         }
+    }
+
+    /// Bytes of what a site added, as [`SITE_FIELDS_BYTES`] counts them.
+    fn bytes(headers: &HeaderMap) -> usize {
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD_BYTES).sum()
+    }
+
+    #[test]
+    fn a_value_does_not_grow_with_the_path() {
+        let rules = Rules::new(vec![rule("/*", &[("x-all", ":splat"), ("x-many", &":splat".repeat(300))], &[])]);
+        let mut headers = HeaderMap::new();
+        apply(&rules, "x.example", "/abc", &mut headers);
+        assert_eq!((headers["x-all"].len(), headers["x-many"].len()), (3, 900));
+        let mut headers = HeaderMap::new();
+        apply(&rules, "x.example", &format!("/{}", "a".repeat(VALUE_BYTES)), &mut headers);
+        assert_eq!((headers["x-all"].len(), headers.contains_key("x-many")), (VALUE_BYTES, false));
+        let mut headers = HeaderMap::new();
+        apply(&rules, "x.example", &format!("/{}", "a".repeat(VALUE_BYTES + 1)), &mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_site_fills_no_more_than_its_part_of_an_answer() {
+        let value = "a".repeat(1_000);
+        let many: Vec<_> = (0..20).map(|n| (format!("x-{n}"), value.as_str())).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let rules = Rules::new(vec![
+            rule("/*", &many, &[]),
+            rule("/*", &[("x-small", "1")], &[]),
+            rule("/*", &many, &["x-0"]),
+            rule("/*", &[("x-smaller", "")], &["x-1"]),
+        ]);
+        let mut headers = HeaderMap::new();
+        apply(&rules, "x.example", "/", &mut headers);
+        assert!(bytes(&headers) <= SITE_FIELDS_BYTES, "{}", bytes(&headers));
+        assert!(headers.contains_key("x-14") && !headers.contains_key("x-19"), "the first ones count");
+        assert!(headers.contains_key("x-small"), "what still has room is sent");
+        assert!(!headers.contains_key("x-0") && !headers.contains_key("x-1"), "taking away needs no room");
     }
 }

@@ -25,7 +25,7 @@ use domain::{
     Clock,
     site::{Gate, Site, SiteKind},
 };
-use http::{HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
 pub use packs::{PackError, Packs};
@@ -68,6 +68,7 @@ impl Sites {
         let mut response = self.answer(&head, body, visit, site).await;
         let headers = response.headers_mut();
         if site.gate != Gate::Public {
+            forget_caching(headers);
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
         }
         if site.kind != SiteKind::Live {
@@ -95,5 +96,20 @@ impl Sites {
         }
         let asked = Asked { method: &head.method, headers: &head.headers, host: &visit.host, path: "" };
         self.serve(&head.method, &head.uri, asked, site).await
+    }
+}
+
+/// Removes what a cache could go by, so that nothing but the gate's own word says how long an answer is kept. A site may
+/// say `Expires` and `Pragma` in its `_headers`; the others are refused there, and again here.
+fn forget_caching(headers: &mut HeaderMap) {
+    const BEGINNINGS: [&str; 3] = ["cdn-", "edge-", "surrogate-"];
+    let says_so = |name: &str| {
+        matches!(name, "expires" | "pragma" | "cache-tag")
+            || name.ends_with("-cache-control")
+            || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    };
+    let names: Vec<_> = headers.keys().filter(|name| says_so(name.as_str())).cloned().collect();
+    for name in names {
+        headers.remove(name);
     }
 }

@@ -10,7 +10,7 @@ use http::{
         VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
-use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule};
+use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule, rules};
 
 use super::{conditional, header_rules::HeaderChange, rules::Rules};
 use crate::http::{self as own, pages::NOSNIFF};
@@ -67,7 +67,9 @@ impl Pack {
     /// Of a manifest.
     pub(crate) fn new(id: DeploymentId, manifest: Manifest) -> Self {
         let names_weight: usize = manifest.files.keys().map(String::len).sum();
-        let rules_weight = (manifest.headers.len() + manifest.redirects.len()) * RULE_WEIGHT;
+        let headers = rules::headers::within_bounds(manifest.headers);
+        let redirects = rules::redirects::within_bounds(manifest.redirects);
+        let rules_weight = (headers.len() + redirects.len()) * RULE_WEIGHT;
         let weight = names_weight + manifest.files.len() * FILE_WEIGHT + rules_weight;
         let has_404 = manifest.files.keys().any(|path| path == "404.html" || path.ends_with("/404.html"));
         let modified = conditional::instant(manifest.created_at);
@@ -81,9 +83,9 @@ impl Pack {
             // 20 digits to the base 36 take 104 bits, so that different ids are different numbers.
             number: u128::from_str_radix(id.body(), 36).unwrap_or_default(),
             id,
-            redirects: Rules::new(manifest.redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
+            redirects: Rules::new(redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
             headers: Rules::new(
-                manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
+                headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
             modified,
             single_page: !has_404 && files.contains_key("index.html"),

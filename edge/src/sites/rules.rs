@@ -62,7 +62,7 @@ fn literal(pattern: &Pattern) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use packs::rules::redirects;
+    use packs::rules::{VALUE_BYTES, redirects};
 
     use super::*;
 
@@ -70,7 +70,7 @@ mod tests {
         let (rules, warnings) = redirects::compile(rules.as_bytes());
         assert_eq!(warnings, Vec::<String>::new());
         let rules = Rules::new(rules.into_iter().map(|rule| (rule.pattern, rule.to)).collect());
-        rules.met("a.example", path).map(|(to, captures)| captures.substitute(to)).collect()
+        rules.met("a.example", path).map(|(to, captures)| captures.substitute(to, VALUE_BYTES).unwrap()).collect()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use domain::{
     site::{Gate, Site, SiteKind},
 };
 use http::{HeaderValue, Method, Response, StatusCode, Uri, header::CACHE_CONTROL};
+use packs::rules::VALUE_BYTES;
 use percent_encoding::percent_decode_str;
 
 use super::{
@@ -95,6 +96,8 @@ impl Sites {
             match follow_rules(&pack, uri, asked) {
                 Followed::Nothing => {}
                 Followed::Redirect(response) => return Ok(response),
+                // Not the next rule: the site says that this path is not for it.
+                Followed::TooLong => return Ok(pages::too_long()),
                 Followed::Rewrite { to, is_wild } => {
                     if is_wild && let Some(lent) = self.lent(deployment, asked, site).await? {
                         return Ok(lent);
@@ -169,6 +172,8 @@ enum Followed {
     /// No rule applies.
     Nothing,
     Redirect(Response<SiteBody>),
+    /// A rule applies, but where it leads is longer than an address may be, because of what the visitor asked for.
+    TooLong,
     /// Serve this path's file instead.
     Rewrite {
         /// Decoded.
@@ -181,13 +186,13 @@ enum Followed {
 fn follow_rules(pack: &Pack, uri: &Uri, asked: Asked<'_>) -> Followed {
     let path = encode(asked.path);
     for (rule, captures) in pack.redirects.met(asked.host, &path) {
-        let to = captures.substitute(&rule.to);
+        // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
+        let is_wild = rule.pattern.is_dynamic();
+        if rule.status == REWRITE && is_wild && !matches!(resolve(pack, asked.path), Found::Nothing) {
+            continue;
+        }
+        let Some(to) = captures.substitute(&rule.to, VALUE_BYTES) else { return Followed::TooLong };
         if rule.status == REWRITE {
-            // `/app/* /app/index.html 200` is how single-page sites are written: it must not hide the site's own files.
-            let is_wild = rule.pattern.is_dynamic();
-            if is_wild && !matches!(resolve(pack, asked.path), Found::Nothing) {
-                continue;
-            }
             let file = to.split(['?', '#']).next().unwrap_or_default();
             let Ok(file) = percent_decode_str(file).decode_utf8() else { continue };
             return Followed::Rewrite { to: file.into_owned(), is_wild };

@@ -2,15 +2,17 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::{HEADERS_FILE, Warnings, lines, text_of};
+use super::{HEADERS_FILE, VALUE_BYTES, Warnings, lines, pattern_bytes, text_of, within_bytes};
 use crate::manifest::{HeaderRule, Pattern};
 
 /// Rules of a file, at most.
 const RULES: usize = 100;
+/// Headers that one rule sets or takes away, at most.
+const FIELDS: usize = 20;
 
-/// Headers that a site does not decide about: those that frame the answer, those the edge computes from the file, and
-/// those that would speak for the platform.
-const NOT_THE_SITES: [&str; 22] = [
+/// Headers that a site does not decide about, because they frame the answer, are computed from the file, or speak for
+/// the platform.
+const OF_THE_SERVICE: [&str; 23] = [
     "accept-ranges",
     "age",
     "connection",
@@ -20,12 +22,12 @@ const NOT_THE_SITES: [&str; 22] = [
     "date",
     "etag",
     "host",
+    "http2-settings",
     "keep-alive",
     "last-modified",
     "location",
-    "proxy-authenticate",
-    "proxy-connection",
     "set-cookie",
+    "set-cookie2",
     "te",
     "trailer",
     "transfer-encoding",
@@ -33,7 +35,33 @@ const NOT_THE_SITES: [&str; 22] = [
     "vary",
     "www-authenticate",
     "x-content-type-options",
+    "x-request-id",
 ];
+/// What [`OF_THE_SERVICE`] is for, by how the name begins.
+const OF_THE_SERVICE_BEGINNINGS: [&str; 2] = ["proxy-", "x-svc-"];
+
+/// Headers that act on more than the site's own answers: on the cookies of all sites of the domain (`Clear-Site-Data`),
+/// on whoever has the name after this site (`Alt-Svc`, `NEL` and the pins are remembered by browsers), or on a cache in
+/// front of the edge, which would keep what was replaced, deleted or put behind a gate.
+///
+/// Not among them, because they end with the site's own host: `Strict-Transport-Security`, `Service-Worker-Allowed`,
+/// `Report-To` and `Reporting-Endpoints`, `Expires` and `Pragma`. The last two the edge takes away behind a gate.
+const BEYOND_THE_SITE: [&str; 8] = [
+    "alt-svc",
+    "cache-tag",
+    "clear-site-data",
+    "edge-cache-tag",
+    "edge-control",
+    "nel",
+    "public-key-pins",
+    "public-key-pins-report-only",
+];
+/// What [`BEYOND_THE_SITE`] is for, by how the name begins: orders that nginx, lighttpd, `LiteSpeed`, h2o and Envoy in
+/// front of the edge would obey (another file, another server, this edge is ill), and those to caches.
+const BEYOND_THE_SITE_BEGINNINGS: [&str; 9] =
+    ["cdn-", "cf-", "surrogate-", "x-accel-", "x-envoy-", "x-lighttpd-", "x-litespeed-", "x-reproxy-", "x-sendfile"];
+/// `CDN-Cache-Control`, and what each network calls its own.
+const CACHE_CONTROL_END: &str = "-cache-control";
 
 /// Compiles `_headers`.
 pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
@@ -42,7 +70,7 @@ pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
     // Headers below a path that was left out are left out with it, without a word of their own.
     let mut orphans_said = false;
     let mut current = false;
-    let text = text_of(file);
+    let text = text_of(file, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         if line.starts_with('/') || is_url(line) {
             orphans_said = true;
@@ -88,8 +116,13 @@ fn is_url(line: &str) -> bool {
 }
 
 fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
+    let is_full = rule.set.len() + rule.unset.len() >= FIELDS;
+    let too_many = || Err(format!("only the first {FIELDS} headers of a rule count"));
     if let Some(name) = line.strip_prefix('!') {
         let name = header_name(name.trim())?;
+        if is_full {
+            return too_many();
+        }
         rule.unset.push(name);
         return Ok(());
     }
@@ -103,7 +136,12 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
         return Err(format!("the value of `{name}` holds characters that headers may not hold"));
     }
     match rule.set.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, known)) if known.len() + ", ".len() + value.len() > VALUE_BYTES => {
+            let most = VALUE_BYTES / 1024;
+            return Err(format!("the values of `{name}` have more than {most} KB together"));
+        }
         Some((_, known)) => *known = format!("{known}, {value}"),
+        None if is_full => return too_many(),
         None => rule.set.push((name, value.to_owned())),
     }
     Ok(())
@@ -111,15 +149,41 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
 
 fn header_name(text: &str) -> Result<String, String> {
     let name = HeaderName::try_from(text).map_err(|_| format!("`{text}` is not a header's name"))?;
-    if NOT_THE_SITES.contains(&name.as_str()) || name.as_str().starts_with("x-svc-") {
-        return Err(format!("`{text}` is set by the service"));
+    match refusal(name.as_str()) {
+        Some(why) => Err(format!("`{text}` {why}")),
+        None => Ok(name.as_str().to_owned()),
     }
-    Ok(name.as_str().to_owned())
+}
+
+/// Why a site may not say the header called `name` (in lower case), as the end of a sentence; none when it may.
+pub fn refusal(name: &str) -> Option<&'static str> {
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    if OF_THE_SERVICE.contains(&name) || begins(&OF_THE_SERVICE_BEGINNINGS) {
+        return Some("is set by the service");
+    }
+    let reaches = BEYOND_THE_SITE.contains(&name) || begins(&BEYOND_THE_SITE_BEGINNINGS);
+    (reaches || name.ends_with(CACHE_CONTROL_END)).then_some("reaches beyond this site")
+}
+
+/// The rules of a stored pack, as far as [`compile`] would have let them through.
+pub fn within_bounds(rules: Vec<HeaderRule>) -> Vec<HeaderRule> {
+    let counted = rules.into_iter().take(RULES).map(|mut rule| {
+        rule.set.retain(|(name, value)| value.len() <= VALUE_BYTES && refusal(&name.to_ascii_lowercase()).is_none());
+        rule.unset.retain(|name| refusal(&name.to_ascii_lowercase()).is_none());
+        rule.set.truncate(FIELDS);
+        rule.unset.truncate(FIELDS - rule.set.len());
+        rule
+    });
+    let bytes = |rule: &HeaderRule| {
+        let set = rule.set.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        pattern_bytes(&rule.pattern) + set + rule.unset.iter().map(String::len).sum::<usize>()
+    };
+    within_bytes(counted, bytes).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::RULES_BYTES, *};
 
     #[test]
     fn rules_are_compiled() {
@@ -143,6 +207,10 @@ mod tests {
             ("/*\n X-B: c\n Content-Length: 3", "_headers line 3: `Content-Length` is set by the service"),
             ("/*\n X-B: c\n transfer-encoding: x", "_headers line 3: `transfer-encoding` is set by the service"),
             ("/*\n X-B: c\n ! Set-Cookie", "_headers line 3: `Set-Cookie` is set by the service"),
+            (
+                "/*\n X-B: c\n Clear-Site-Data: \"cookies\"",
+                "_headers line 3: `Clear-Site-Data` reaches beyond this site",
+            ),
             ("/*\n X-B: c\n X A: b", "_headers line 3: `X A` is not a header's name"),
             ("/*\n X-B: c\n X-A:", "_headers line 3: `x-a` has no value; `! x-a` takes a header away"),
             ("/*\n X-B: c\n/empty", "_headers line 3: no header follows this path"),
@@ -174,5 +242,90 @@ mod tests {
         let (_, warnings) = compile("/*/*\n".repeat(10_000).as_bytes());
         assert_eq!(warnings.last().map(String::as_str), Some("_headers: 9950 more lines were left out"));
         assert_eq!(compile(b"\xff\xfe\x00").0, []);
+        let wide: String = (0..FIELDS + 2).map(|n| format!(" X-{n}: b\n")).collect();
+        let (rules, warnings) = compile(format!("/a\n{wide} ! X-Away\n X-0: again\n").as_bytes());
+        assert_eq!((rules[0].set.len(), rules[0].unset.len()), (FIELDS, 0));
+        assert_eq!(rules[0].set[0].1, "b, again", "a header that is there already takes no room");
+        assert_eq!(warnings.len(), 3);
+        assert_eq!(warnings[0], "_headers line 22: only the first 20 headers of a rule count");
+        let (rules, warnings) = compile(format!("/a\n X-A: {0}\n X-A: {0}\n", "b".repeat(1_100)).as_bytes());
+        assert_eq!(rules[0].set[0].1.len(), 1_100);
+        assert_eq!(warnings, ["_headers line 3: the values of `x-a` have more than 2 KB together"]);
+    }
+
+    #[test]
+    fn a_file_counts_up_to_its_bound_in_whole_lines() {
+        let line = format!(" X-A: {}\n", "b".repeat(1_016));
+        let file = format!("/a\n X-B: c\n/b\n{}", line.repeat(200));
+        let (rules, warnings) = compile(file.as_bytes());
+        assert_eq!(rules.len(), 2);
+        assert_eq!(warnings[0], "_headers: only the first 100 KB count; the lines after them were left out");
+        assert_eq!(warnings.len(), 51, "99 lines counted, one of them fitted: {warnings:?}");
+        let file = format!("{}/b\n X-B: c", "# all is well\n".repeat(7_313));
+        assert!(file.len() < RULES_BYTES && compile(file.as_bytes()).1.is_empty());
+    }
+
+    #[test]
+    fn a_stored_pack_of_more_rules_is_cut_to_the_bounds() {
+        let rule = |set: usize, bytes: usize| HeaderRule {
+            pattern: Pattern::parse("/*").expect("valid"),
+            set: (0..set).map(|n| (format!("x-{n}"), "b".repeat(bytes))).collect(),
+            unset: vec!["x-away".into(); 30],
+        };
+        let cut = within_bounds(vec![rule(5, 10); 300]);
+        assert_eq!((cut.len(), cut[0].set.len(), cut[0].unset.len()), (RULES, 5, FIELDS - 5));
+        assert!(within_bounds(vec![rule(15, 2_000); 300]).len() < 4);
+        assert!(within_bounds(vec![rule(3, 3_000)])[0].set.is_empty());
+        let reaching = HeaderRule {
+            pattern: Pattern::parse("/*").expect("valid"),
+            set: vec![("Clear-Site-Data".into(), "\"cookies\"".into()), ("x-fine".into(), "1".into())],
+            unset: vec!["ETag".into()],
+        };
+        let cut = within_bounds(vec![reaching]);
+        assert_eq!(cut[0].set, [("x-fine".to_owned(), "1".to_owned())]);
+        assert!(cut[0].unset.is_empty());
+    }
+
+    #[test]
+    fn what_reaches_beyond_a_site_is_not_the_sites_to_say() {
+        for name in [
+            "set-cookie",
+            "x-svc-edge",
+            "proxy-status",
+            "clear-site-data",
+            "alt-svc",
+            "nel",
+            "public-key-pins",
+            "x-accel-redirect",
+            "x-accel-expires",
+            "x-sendfile",
+            "x-sendfile2",
+            "x-lighttpd-send-file",
+            "x-litespeed-location",
+            "x-reproxy-url",
+            "x-envoy-immediate-health-check-fail",
+            "cdn-cache-control",
+            "cloudflare-cdn-cache-control",
+            "netlify-cdn-cache-control",
+            "surrogate-control",
+            "surrogate-key",
+            "edge-control",
+        ] {
+            assert!(refusal(name).is_some(), "{name}");
+        }
+        for name in [
+            "cache-control",
+            "expires",
+            "pragma",
+            "strict-transport-security",
+            "service-worker-allowed",
+            "report-to",
+            "content-security-policy",
+            "access-control-allow-origin",
+            "link",
+            "x-frame-options",
+        ] {
+            assert_eq!(refusal(name), None, "{name}");
+        }
     }
 }

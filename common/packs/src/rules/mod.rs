@@ -7,14 +7,19 @@ pub mod headers;
 pub mod pattern;
 pub mod redirects;
 
-use std::fmt::Display;
+use std::{borrow::Cow, fmt::Display};
+
+use crate::manifest::{Pattern, Segment};
 
 /// Name of the file of header rules, at the root.
 pub const HEADERS_FILE: &str = "_headers";
 /// Name of the file of redirect rules, at the root.
 pub const REDIRECTS_FILE: &str = "_redirects";
-/// Largest file of rules that is read; every rule at its longest would fit.
-pub const RULES_BYTES: u64 = 5 * 1024 * 1024;
+/// Bytes of a file of rules that count; what follows them is left out.
+pub const RULES_BYTES: usize = 100 * 1024;
+/// Bytes of a header's value or a redirect's target, at most, when its placeholders are filled in. A few bytes of a
+/// rule stand for as many as a path has, once for each placeholder, so that a rule by itself bounds nothing.
+pub const VALUE_BYTES: usize = 2 * 1024;
 /// Characters of a line, at most.
 const LINE_CHARS: usize = 2_000;
 /// Warnings of one file, at most: one line of each kind of mistake is worth more than a thousand of one.
@@ -39,9 +44,39 @@ fn lines<'a>(text: &'a str, warnings: &mut Warnings) -> Vec<(usize, &'a str)> {
     lines
 }
 
-/// The text of a file of rules. Bytes that are not UTF-8 only spoil the lines they are in.
-fn text_of(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+/// The text of a file of rules, as far as it counts: whole lines only, since half of one could be a rule that nobody
+/// wrote. Bytes that are not UTF-8 only spoil the lines they are in.
+fn text_of<'b>(bytes: &'b [u8], warnings: &mut Warnings) -> Cow<'b, str> {
+    let Some(counted) = bytes.get(..RULES_BYTES).filter(|_| bytes.len() > RULES_BYTES) else {
+        return String::from_utf8_lossy(bytes);
+    };
+    let whole_lines = counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    warnings.add_of_file(format_args!(
+        "only the first {} KB count; the lines after them were left out",
+        RULES_BYTES / 1024
+    ));
+    String::from_utf8_lossy(&counted[..whole_lines])
+}
+
+/// Keeps the rules that come first, as long as all that they say has room in one file of rules: packs that were made
+/// before there was a bound may hold more.
+fn within_bytes<T>(rules: impl IntoIterator<Item = T>, bytes: impl Fn(&T) -> usize) -> impl Iterator<Item = T> {
+    let mut left = RULES_BYTES;
+    rules.into_iter().take_while(move |rule| match left.checked_sub(bytes(rule)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    })
+}
+
+fn pattern_bytes(pattern: &Pattern) -> usize {
+    let segments = pattern.segments.iter().map(|segment| match segment {
+        Segment::Literal(text) | Segment::Placeholder(text) => text.len(),
+        Segment::Splat => 1,
+    });
+    pattern.host.as_deref().map_or(0, str::len) + segments.sum::<usize>()
 }
 
 /// A line that was left out of a file, and the reason.
@@ -62,6 +97,10 @@ impl Warnings {
         } else {
             self.unsaid += 1;
         }
+    }
+
+    fn add_of_file(&mut self, why: impl Display) {
+        self.said.push(format!("{}: {why}", self.file));
     }
 
     fn into_vec(mut self) -> Vec<String> {

@@ -88,29 +88,34 @@ impl Pattern {
 }
 
 impl Captures {
-    /// Replaces every `:name` of this match in `template`. A template that begins with `/` stays on this host: what was
-    /// captured cannot turn it into `//another.host`.
-    pub fn substitute(&self, template: &str) -> String {
-        let mut out = String::with_capacity(template.len());
+    /// Replaces every `:name` of this match in `template`; none when the result would have more than `most` bytes, of
+    /// which no more than `most` are ever written. A template that begins with `/` stays on this host: what was captured
+    /// cannot turn it into `//another.host`.
+    pub fn substitute(&self, template: &str, most: usize) -> Option<String> {
+        let mut out = String::with_capacity(template.len().min(most));
+        let mut push = |text: &str| {
+            let fits = out.len() + text.len() <= most;
+            fits.then(|| out.push_str(text))
+        };
         let mut rest = template;
         while let Some(colon) = rest.find(':') {
             let (before, from_colon) = rest.split_at(colon);
-            out.push_str(before);
+            push(before)?;
             let name = name_at(&from_colon[1..]);
             match self.0.iter().find(|(known, _)| known == name) {
-                Some((_, value)) => out.push_str(value),
-                None => out.push_str(&from_colon[..=name.len()]),
+                Some((_, value)) => push(value)?,
+                None => push(&from_colon[..=name.len()])?,
             }
             rest = &from_colon[1 + name.len()..];
         }
-        out.push_str(rest);
+        push(rest)?;
         if template.starts_with('/') {
             let path = out.trim_start_matches(['/', '\\']);
             if path.len() + 1 < out.len() {
-                return format!("/{path}");
+                return Some(format!("/{path}"));
             }
         }
-        out
+        Some(out)
     }
 
     fn add(&mut self, name: &str, value: &str) {
@@ -338,8 +343,19 @@ mod tests {
             ("/:idx", "/:idx"),
             ("/a:", "/a:"),
         ] {
-            assert_eq!(captures.substitute(template), wanted);
+            assert_eq!(captures.substitute(template, 100).as_deref(), Some(wanted));
         }
+    }
+
+    #[test]
+    fn nothing_grows_beyond_its_bound() {
+        let captures = Captures(vec![("x".into(), "a".repeat(7_000))]);
+        let template = ":x".repeat(900);
+        assert_eq!(captures.substitute(&template, 2_048), None);
+        assert_eq!(captures.substitute(":x", 7_000).map(|value| value.len()), Some(7_000));
+        assert_eq!(captures.substitute(":x", 6_999), None);
+        assert_eq!(captures.substitute("12345", 4), None);
+        assert_eq!(captures.substitute("a:y:b", 5).as_deref(), Some("a:y:b"));
     }
 
     #[test]
@@ -352,7 +368,8 @@ mod tests {
             ("/go/*", "/go/\\evil.test"),
             ("/go/*", "/go/%09/evil.test"),
         ] {
-            let to = Pattern::parse(pattern).expect("valid").matches("h", path).expect("matches").substitute("/:splat");
+            let captures = Pattern::parse(pattern).expect("valid").matches("h", path).expect("matches");
+            let to = captures.substitute("/:splat", 100).expect("short");
             assert!(to.starts_with('/') && !to[1..].starts_with(['/', '\\']), "{path} leads to {to}");
             assert!(to.bytes().all(|b| b.is_ascii_graphic()), "{to}");
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::{REDIRECTS_FILE, Warnings, lines, pattern::name_at, text_of};
+use super::{REDIRECTS_FILE, Warnings, lines, pattern::name_at, pattern_bytes, text_of, within_bytes};
 use crate::manifest::{Pattern, RedirectRule};
 
 /// Rules without wildcards, at most.
@@ -26,7 +26,7 @@ pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
     let mut rules = Vec::new();
     let mut seen = HashSet::new();
     let (mut fixed, mut dynamic) = (0, 0);
-    let text = text_of(file);
+    let text = text_of(file, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         let rule = match parse(line) {
             Ok(rule) => rule,
@@ -50,6 +50,18 @@ pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
         }
     }
     (rules, warnings.into_vec())
+}
+
+/// The rules of a stored pack, as far as [`compile`] would have let them through.
+pub fn within_bounds(rules: Vec<RedirectRule>) -> Vec<RedirectRule> {
+    let (mut fixed, mut dynamic) = (0, 0);
+    let counted = rules.into_iter().filter(|rule| {
+        let (count, most) =
+            if rule.pattern.is_dynamic() { (&mut dynamic, DYNAMIC_RULES) } else { (&mut fixed, STATIC_RULES) };
+        *count += 1;
+        *count <= most
+    });
+    within_bytes(counted, |rule| pattern_bytes(&rule.pattern) + rule.to.len()).collect()
 }
 
 fn parse(line: &str) -> Result<RedirectRule, String> {
@@ -167,5 +179,10 @@ mod tests {
         let (rules, warnings) = compile(file.as_bytes());
         assert_eq!((rules.len(), warnings.len()), (STATIC_RULES + DYNAMIC_RULES, 5));
         assert!(compile(b"\xff\xfe / \n\0 \0 \0").0.is_empty());
+        assert_eq!(within_bounds(rules.clone()), rules);
+        let twice = within_bounds(rules.iter().chain(&rules).cloned().collect());
+        assert_eq!(twice, rules, "the bounds hold for stored packs too");
+        let long = RedirectRule { to: format!("/{}", "t".repeat(1_023)), ..rules[0].clone() };
+        assert_eq!(within_bounds(vec![long; STATIC_RULES]).len(), super::super::RULES_BYTES / 1_027);
     }
 }
