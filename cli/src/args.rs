@@ -47,7 +47,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = EVERYWHERE)]
 pub(crate) struct Global {
-    /// Address of the API [default: the latest login's, else a `make up` in this folder or above]
+    /// Address of the API [default: the latest login's, else, on a terminal, a `make up` in this folder or above]
     #[arg(long, global = true, env = "SVC_API_URL", value_name = "URL")]
     pub(crate) api: Option<Url>,
     /// Trust this certificate authority (PEM) too

@@ -1,12 +1,13 @@
 //! The API's address and the token to use there.
 //!
 //! Saved logins live in one file under the XDG configuration folder, readable by its owner alone, one login per API
-//! address. A `make up` that runs on this machine needs no login: its `up.json` names the address, the CA and a token.
+//! address. A `make up` that runs on this machine needs no login: its `up.json` ([`crate::up`]) names the address, the CA
+//! and a token. Those three belong together: none of them is ever used with a token or a login from elsewhere.
 
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::Write as _,
+    io::{self, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -18,11 +19,10 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use crate::failure::Failure;
-
-const UP_FILE: &str = "up.json";
-/// The state folder of `make up`, unless `SVC_STATE_DIR` names another.
-const STATE_FOLDER: &str = ".svc";
+use crate::{
+    failure::Failure,
+    up::{self, Up},
+};
 
 /// The part of a connection that the command line and the environment determine.
 #[derive(Debug, Default)]
@@ -65,56 +65,65 @@ pub(crate) struct Saved {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// The fields of `make up`'s `up.json` that the client reads.
-#[derive(Debug, Deserialize)]
-struct Up {
-    base_url: Url,
-    ai_url: Option<Url>,
-    token: Option<String>,
-    ca_file: Option<PathBuf>,
+/// Where an `up.json` may come from.
+#[derive(Debug, Clone, Copy)]
+enum Place<'p> {
+    /// The state folder that `SVC_STATE_DIR` names.
+    Named(&'p Path),
+    /// The folder that the command runs in, or one above. Whoever wrote what lies there is not known, so a person has to
+    /// be there to read which file was taken.
+    Near(&'p Path),
+    /// Nobody is there to read it.
+    Nowhere,
 }
 
 impl Connection {
-    /// Address: `--api` or `SVC_API_URL`, the state folder that `SVC_STATE_DIR` names, the saved login, a `make up` in
-    /// this folder or above. Token: `SVC_TOKEN`, the login at that address, `make up`'s own.
+    /// Address: `--api` or `SVC_API_URL`, the state folder that `SVC_STATE_DIR` names, the saved login, and on a terminal
+    /// a `make up` in this folder or above. Token: `SVC_TOKEN`, the login at that address, `make up`'s own.
     pub(crate) fn find(wanted: Wanted) -> anyhow::Result<Self> {
         let state_dir = env::var_os("SVC_STATE_DIR").map(PathBuf::from);
-        Self::choose(wanted, &Logins::load(&file()?)?, state_dir.as_deref(), &env::current_dir()?)
+        let here = env::current_dir()?;
+        let place = match &state_dir {
+            Some(dir) => Place::Named(dir),
+            None if io::stderr().is_terminal() => Place::Near(&here),
+            None => Place::Nowhere,
+        };
+        Self::choose(wanted, &Logins::load(&file()?)?, place)
     }
 
-    fn choose(wanted: Wanted, logins: &Logins, state_dir: Option<&Path>, here: &Path) -> anyhow::Result<Self> {
-        let up = match state_dir {
-            Some(dir) => read_up(&dir.join(UP_FILE))?,
-            None => nearest_up(here)?,
+    fn choose(wanted: Wanted, logins: &Logins, place: Place<'_>) -> anyhow::Result<Self> {
+        // With a token from elsewhere, nothing of a file is used, its address least of all.
+        let named = match place {
+            Place::Named(dir) if wanted.token.is_none() => up::named(dir)?,
+            _ => None,
         };
-        let api = wanted
-            .api
-            .or_else(|| state_dir.and(up.as_ref()).map(|(_, up)| up.base_url.clone()))
-            .or_else(|| logins.default_api.clone())
-            .or_else(|| up.as_ref().map(|(_, up)| up.base_url.clone()))
-            .ok_or_else(|| {
-                Failure::not_signed_in("No API address is known.").with_hint(
-                    "Run `svc login --api https://api.example.com`, set SVC_API_URL, or start one here with `make up`.",
-                )
-            })?;
+        let address =
+            wanted.api.or_else(|| named.as_ref().map(|up| up.base_url.clone())).or_else(|| logins.default_api.clone());
+        let up = match (place, &address) {
+            (Place::Near(here), address) if wanted.token.is_none() => match up::nearest(here) {
+                // A file that is not to be believed is in nobody's way who does not need it.
+                Err(_) if address.is_some() => None,
+                found => found?,
+            },
+            _ => named,
+        };
+        let api = address
+            .or_else(|| up.as_ref().map(|up| up.base_url.clone()))
+            .ok_or_else(|| no_address(wanted.token.is_some(), place))?;
         check(&api)?;
-        let up = up.filter(|(_, up)| same_place(&up.base_url, &api));
         let login = logins.at(&api);
-        let (up_file, up) = up.unzip();
-        let ai = up.as_ref().and_then(|up| up.ai_url.clone());
-        Ok(Self {
-            token: wanted
-                .token
-                .or_else(|| login.map(|login| login.token.clone()))
-                .or_else(|| up.as_ref().and_then(|up| up.token.clone())),
-            ca_file: wanted
-                .ca_file
-                .or_else(|| up.and_then(|up| up.ca_file))
-                .or_else(|| login.and_then(|login| login.ca_file.clone())),
-            up_file,
-            ai,
-            api,
-        })
+        let has_credentials = wanted.token.is_some() || login.is_some();
+        let Some(up) = up.filter(|up| !has_credentials && same_place(&up.base_url, &api)) else {
+            return Ok(Self {
+                token: wanted.token.or_else(|| login.map(|login| login.token.clone())),
+                ca_file: wanted.ca_file.or_else(|| login.and_then(|login| login.ca_file.clone())),
+                up_file: None,
+                ai: None,
+                api,
+            });
+        };
+        let Up { file, ai_url, token, ca_file, .. } = up;
+        Ok(Self { api, token, ca_file: wanted.ca_file.or(ca_file), up_file: Some(file), ai: ai_url })
     }
 
     /// The AI gateway's address: the one that was named, or the API's with `ai.` in place of `api.`.
@@ -221,17 +230,21 @@ fn same_place(one: &Url, other: &Url) -> bool {
 
 /// Refuses an address over plain HTTP, where a token would travel unencrypted.
 fn check(api: &Url) -> Result<(), Failure> {
-    let local = match api.host() {
+    match api.scheme() {
+        "https" => Ok(()),
+        "http" if is_this_machine(api) => Ok(()),
+        "http" => Err(Failure::usage(format!("{api} would send your token unencrypted; use its https:// address."))),
+        _ => Err(Failure::usage(format!("{api} is not an https:// address."))),
+    }
+}
+
+/// Whether an address leads to this machine, by its host alone: loopback, or a name below `localhost`.
+pub(crate) fn is_this_machine(address: &Url) -> bool {
+    match address.host() {
         Some(Host::Domain(name)) => is_localhost(name),
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
         None => false,
-    };
-    match api.scheme() {
-        "https" => Ok(()),
-        "http" if local => Ok(()),
-        "http" => Err(Failure::usage(format!("{api} would send your token unencrypted; use its https:// address."))),
-        _ => Err(Failure::usage(format!("{api} is not an https:// address."))),
     }
 }
 
@@ -241,25 +254,25 @@ pub(crate) fn is_localhost(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
-fn nearest_up(here: &Path) -> anyhow::Result<Option<(PathBuf, Up)>> {
-    for folder in here.ancestors() {
-        if let Some(up) = read_up(&folder.join(STATE_FOLDER).join(UP_FILE))? {
-            return Ok(Some(up));
-        }
+fn no_address(has_token: bool, place: Place<'_>) -> Failure {
+    let failure = Failure::not_signed_in("No API address is known.");
+    match place {
+        Place::Named(_) if has_token => failure.with_hint(
+            "SVC_TOKEN is never sent to the address of a `make up`; say where it belongs with SVC_API_URL, or unset it.",
+        ),
+        Place::Near(_) | Place::Named(_) => failure
+            .with_hint("Run `svc login --api https://api.example.com`, set SVC_API_URL, or start one here with `make up`."),
+        Place::Nowhere => failure.with_hint(
+            "Set SVC_API_URL (and SVC_TOKEN), or run `svc login --api https://api.example.com`. Without a terminal, a \
+             `make up` is found only by SVC_STATE_DIR.",
+        ),
     }
-    Ok(None)
-}
-
-fn read_up(file: &Path) -> anyhow::Result<Option<(PathBuf, Up)>> {
-    let Ok(text) = fs::read(file) else {
-        return Ok(None);
-    };
-    let up = serde_json::from_slice(&text).with_context(|| format!("{} is damaged; run `make up`", file.display()))?;
-    Ok(Some((file.to_owned(), up)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const API: &str = "https://api.svc.localhost:8443";
@@ -270,10 +283,24 @@ mod tests {
 
     fn state(api: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join(".svc")).unwrap();
-        let up = serde_json::json!({"base_url": api, "token": "of-make-up", "ca_file": "/ca.pem", "pids": {"edge": 1}});
-        fs::write(dir.path().join(".svc/up.json"), up.to_string()).unwrap();
+        let folder = dir.path().join(".svc");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
+        let up = serde_json::json!({
+            "base_url": api, "ai_url": "https://models.svc.localhost:8443", "token": "of-make-up", "ca_file": "/ca.pem",
+            "pids": {"edge": 1},
+        });
+        fs::write(folder.join("up.json"), up.to_string()).unwrap();
+        fs::set_permissions(folder.join("up.json"), fs::Permissions::from_mode(0o600)).unwrap();
         dir
+    }
+
+    fn found(wanted: Wanted, logins: &Logins, place: Place<'_>) -> Connection {
+        Connection::choose(wanted, logins, place).unwrap()
+    }
+
+    fn with_token() -> Wanted {
+        Wanted { token: Some("said".into()), ..Wanted::default() }
     }
 
     fn logins(api: &str) -> Logins {
@@ -287,16 +314,50 @@ mod tests {
         let dir = state(API);
         let below = dir.path().join("a/b");
         fs::create_dir_all(&below).unwrap();
-        let found = Connection::choose(Wanted::default(), &Logins::default(), None, &below).unwrap();
-        assert_eq!(found.api, url(API));
-        assert_eq!(found.token.as_deref(), Some("of-make-up"));
-        assert_eq!(found.ca_file.as_deref(), Some(Path::new("/ca.pem")));
+        for place in [Place::Near(&below), Place::Named(&dir.path().join(".svc"))] {
+            let found = found(Wanted::default(), &Logins::default(), place);
+            assert_eq!(found.api, url(API));
+            assert_eq!(found.token.as_deref(), Some("of-make-up"));
+            assert_eq!(found.ca_file.as_deref(), Some(Path::new("/ca.pem")));
+            assert_eq!(found.ai, Some(url("https://models.svc.localhost:8443")));
+            assert!(found.up_file.is_some_and(|file| file.ends_with(".svc/up.json")), "it is named to the person");
+        }
+    }
+
+    #[test]
+    fn without_a_person_only_a_named_make_up_counts() {
+        let error = Connection::choose(Wanted::default(), &Logins::default(), Place::Nowhere).unwrap_err();
+        assert!(crate::failure::of(&error).hint.unwrap().contains("SVC_STATE_DIR"));
+    }
+
+    #[test]
+    fn a_file_from_elsewhere_gets_neither_a_token_nor_a_login_nor_is_its_ca_trusted() {
+        // What a cloned repository could bring along: addresses of this machine, or of anywhere.
+        for foreign in [API, "http://127.0.0.1:9911", "https://api.example.com", "https://evil.example"] {
+            let dir = state(foreign);
+            let logins = logins("https://api.example.com");
+            let known = Wanted { api: Some(url("https://api.example.com")), ..Wanted::default() };
+            for wanted in [Wanted::default(), known] {
+                let found = found(wanted, &logins, Place::Near(dir.path()));
+                assert_eq!((&found.api, found.token.as_deref()), (&url("https://api.example.com"), Some("saved")));
+                assert_eq!((found.ai, found.ca_file, found.up_file), (None, None, None), "{foreign}");
+            }
+            for place in [Place::Near(dir.path()), Place::Named(&dir.path().join(".svc")), Place::Nowhere] {
+                let error = Connection::choose(with_token(), &Logins::default(), place).unwrap_err();
+                assert_eq!(crate::failure::of(&error).kind, crate::failure::Kind::NotSignedIn, "{foreign}");
+                let found = found(with_token(), &logins, place);
+                assert_eq!((found.api, found.ca_file, found.ai), (url("https://api.example.com"), None, None));
+                let there = Wanted { api: Some(url(API)), ..with_token() };
+                let found = Connection::choose(there, &logins, place).unwrap();
+                assert_eq!((found.token.as_deref(), found.ca_file, found.ai), (Some("said"), None, None));
+            }
+        }
     }
 
     #[test]
     fn the_gateway_is_beside_the_api_unless_it_is_named() {
         let wanted = Wanted { api: Some(url(API)), ..Wanted::default() };
-        let mut found = Connection::choose(wanted, &Logins::default(), None, Path::new("/")).unwrap();
+        let mut found = found(wanted, &Logins::default(), Place::Nowhere);
         assert_eq!(found.gateway().unwrap(), url("https://ai.svc.localhost:8443"));
         found.api = url("https://127.0.0.1:8443");
         assert!(found.gateway().is_err());
@@ -322,7 +383,7 @@ mod tests {
     fn what_is_said_aloud_wins() {
         let dir = state(API);
         let wanted = Wanted { api: Some(url("https://api.example.com")), token: Some("said".into()), ca_file: None };
-        let found = Connection::choose(wanted, &logins(API), None, dir.path()).unwrap();
+        let found = found(wanted, &logins(API), Place::Near(dir.path()));
         assert_eq!((found.api, found.token.as_deref()), (url("https://api.example.com"), Some("said")));
         assert_eq!(found.ca_file, None, "the CA of another place is not trusted here");
     }
@@ -331,25 +392,30 @@ mod tests {
     fn a_saved_login_beats_a_make_up_that_happens_to_be_near_but_not_one_that_is_named() {
         let dir = state(API);
         let logins = logins("https://api.example.com");
-        let found = Connection::choose(Wanted::default(), &logins, None, dir.path()).unwrap();
-        assert_eq!(found.token.as_deref(), Some("saved"));
-        let found =
-            Connection::choose(Wanted::default(), &logins, Some(&dir.path().join(".svc")), Path::new("/")).unwrap();
-        assert_eq!(found.token.as_deref(), Some("of-make-up"));
+        let near = found(Wanted::default(), &logins, Place::Near(dir.path()));
+        assert_eq!((near.api, near.token.as_deref()), (url("https://api.example.com"), Some("saved")));
+        let named = found(Wanted::default(), &logins, Place::Named(&dir.path().join(".svc")));
+        assert_eq!((named.api, named.token.as_deref()), (url(API), Some("of-make-up")));
     }
 
     #[test]
-    fn a_login_at_make_up_is_used_in_place_of_its_own_token() {
+    fn a_login_at_make_up_is_used_in_place_of_all_that_its_file_says() {
         let dir = state(API);
-        let found = Connection::choose(Wanted::default(), &logins(API), None, dir.path()).unwrap();
-        assert_eq!(found.token.as_deref(), Some("saved"));
-        assert!(found.ca_file.is_some() && found.up_file.is_some());
+        let mut logins = Logins::default();
+        let saved = Saved { token: "saved".into(), vcs_login: None, ca_file: Some("/of-login.pem".into()) };
+        logins.insert(&url(API), saved);
+        for place in [Place::Near(dir.path()), Place::Named(&dir.path().join(".svc"))] {
+            let found = found(Wanted::default(), &logins, place);
+            assert_eq!((found.api, found.token.as_deref()), (url(API), Some("saved")));
+            assert_eq!(found.ca_file.as_deref(), Some(Path::new("/of-login.pem")));
+            assert_eq!((found.up_file, found.ai), (None, None));
+        }
     }
 
     #[test]
     fn without_any_address_the_next_step_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Connection::choose(Wanted::default(), &Logins::default(), None, dir.path()).unwrap_err();
+        let error = Connection::choose(Wanted::default(), &Logins::default(), Place::Named(dir.path())).unwrap_err();
         assert!(crate::failure::of(&error).hint.unwrap().contains("svc login"));
     }
 
@@ -370,11 +436,7 @@ mod tests {
         let mut saved = logins(API);
         saved.save(&file).unwrap();
         assert_eq!(Logins::load(&file).unwrap(), saved);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        }
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(saved.remove(&url("https://api.svc.localhost:8443/")).is_some());
         assert_eq!(saved, Logins::default());
     }

@@ -11,7 +11,7 @@ use crate::{
         shares, skill, tokens, transfer, vcs,
     },
     credentials::{Connection, Wanted},
-    output::Output,
+    output::{self, Output},
 };
 
 /// Runs the command of `args`, printing to `output`.
@@ -49,7 +49,11 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
 
 fn connection(global: &Global) -> anyhow::Result<Connection> {
     let token = std::env::var("SVC_TOKEN").ok().filter(|token| !token.is_empty());
-    Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })
+    let connection = Connection::find(Wanted { api: global.api.clone(), ca_file: global.ca_file.clone(), token })?;
+    if let Some(file) = &connection.up_file {
+        output::tell(&format!("Using the `make up` of {}", file.display()));
+    }
+    Ok(connection)
 }
 
 fn completions(shell: clap_complete::Shell, output: Output) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod pack;
 mod project;
+mod up;
 
 use std::{env, process::ExitCode};
 

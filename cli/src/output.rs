@@ -1,14 +1,18 @@
 //! Printing. Results go to stdout, so that they can be piped; commentary goes to stderr.
 //!
 //! With `--json`, stdout holds exactly one document, whether the command succeeded or not.
+//!
+//! Much of what is printed came from a server, and a terminal obeys control characters: they set its title and its
+//! clipboard, and hide or repaint what stands above. So every text goes through [`Stream::print`], which leaves them out.
 
 use std::{
     collections::BTreeMap,
-    io::{self, Write as _},
+    fmt::Write as _,
+    io::{self, IsTerminal as _, Write as _},
     time::Duration,
 };
 
-use console::{Style, measure_text_width, user_attended_stderr};
+use console::{Style, Term, measure_text_width, user_attended_stderr};
 use domain::Timestamp;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -17,6 +21,18 @@ use crate::failure::{Failure, Report};
 
 /// The pause between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(80);
+/// Before and after words that are dimmed on a terminal. A private-use character and no escape sequence: what a server
+/// sends may look dim because of it, and no more.
+const DIM: char = '\u{f5d0}';
+/// The same, for words in bold.
+const BOLD: char = '\u{f5d1}';
+
+/// A standard stream that text is printed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Out,
+    Err,
+}
 
 /// The way results and commentary are printed: for people or as JSON. Cheap to copy.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +58,16 @@ impl Output {
 
     /// Prints the command's result: `value` with `--json`, else what `human` returns.
     pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
-        let text = if self.json { serde_json::to_string_pretty(value)? } else { human() };
-        write_stdout(&text)
+        if self.json { print_json(value) } else { Stream::Out.print(&human()) }
+    }
+
+    /// Prints the command's result as [`Output::result`] does, but to a pipe or a file exactly as it is: a stored value
+    /// belongs to whoever reads it, whatever characters it has.
+    pub(crate) fn exact<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> anyhow::Result<()> {
+        if self.json || io::stdout().is_terminal() {
+            return self.result(value, human);
+        }
+        Stream::Out.write(&human())
     }
 
     /// Prints a list: `{"key": [items]}` with `--json`, else a line for each item, or `nothing` when there is none.
@@ -67,21 +91,30 @@ impl Output {
 
     /// Prints commentary that something succeeded.
     pub(crate) fn success(self, text: &str) {
-        self.note(&format!("{} {text}", Style::new().for_stderr().green().bold().apply_to("✓")));
+        if !self.json {
+            tell_after(&Style::new().green(), "✓", text);
+        }
     }
 
     /// Prints the failure that ended the command.
     pub(crate) fn failure(self, failure: &Failure) {
         if self.json {
-            let report = serde_json::to_string_pretty(&Report::from(failure)).unwrap_or_default();
             // Nothing is left to be done about an unwritable stdout.
-            let _ = write_stdout(&report);
+            let _ = print_json(&Report::from(failure));
             return;
         }
-        tell(&format!("{} {}", Style::new().for_stderr().red().bold().apply_to("error:"), failure.message));
+        tell_after(&Style::new().red(), "error:", &failure.message);
         if let Some(hint) = &failure.hint {
             tell(hint);
         }
+    }
+
+    /// Asks a question that is answered with yes or no; whatever is not a yes is a no. Only for when [`Output::can_ask`].
+    pub(crate) fn confirm(self, question: &str) -> anyhow::Result<bool> {
+        let terminal = Term::stderr();
+        terminal.write_str(&drawn(&format!("{question} [y/N] "), false))?;
+        let answer = terminal.read_line()?;
+        Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
     }
 
     /// A spinner beside `message`; hidden when stderr is no terminal.
@@ -94,8 +127,9 @@ impl Output {
 
     /// A progress bar over `total` bytes; hidden when stderr is no terminal.
     pub(crate) fn byte_bar(self, text: impl Into<String>, bytes: u64) -> ProgressBar {
-        let bar = self
-            .bar(Some(bytes), "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] {bytes}/{total_bytes} {binary_bytes_per_sec}");
+        const TEMPLATE: &str = "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] \
+                                {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}";
+        let bar = self.bar(Some(bytes), TEMPLATE);
         bar.set_message(text.into());
         bar.enable_steady_tick(TICK);
         bar
@@ -122,30 +156,113 @@ impl Output {
     }
 }
 
-fn write_stdout(text: &str) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
-        if !text.is_empty() && !text.ends_with('\n') {
-            stdout.write_all(b"\n")?;
-        }
-        stdout.flush()
-    });
-    match written {
-        // `svc projects | head`: the reader has what it wanted.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => Ok(written?),
+impl Stream {
+    /// Prints text without its control characters, and ends the line.
+    fn print(self, text: &str) -> anyhow::Result<()> {
+        self.write(&drawn(text, self.has_colors()))
     }
+
+    fn has_colors(self) -> bool {
+        match self {
+            Self::Out => console::colors_enabled(),
+            Self::Err => console::colors_enabled_stderr(),
+        }
+    }
+
+    /// Writes text as it is, and ends the line.
+    fn write(self, text: &str) -> anyhow::Result<()> {
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let write = |to: &mut dyn io::Write| {
+            to.write_all(text.as_bytes()).and_then(|()| to.write_all(end.as_bytes())).and_then(|()| to.flush())
+        };
+        let written = match self {
+            Self::Out => write(&mut io::stdout().lock()),
+            Self::Err => write(&mut io::stderr().lock()),
+        };
+        match written {
+            // `svc projects | head`: the reader has what it wanted.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self == Self::Out => std::process::exit(0),
+            written => Ok(written?),
+        }
+    }
+}
+
+/// Text as it is printed: without what could steer a terminal, and with our own marks drawn or taken out.
+fn drawn(text: &str, colors: bool) -> String {
+    let (mut out, mut dim, mut bold) = (String::with_capacity(text.len()), false, false);
+    for c in text.chars() {
+        let (mark, on) = match c {
+            DIM => (&mut dim, "\x1b[2m"),
+            BOLD => (&mut bold, "\x1b[1m"),
+            c if steers(c) => continue,
+            c => {
+                out.push(c);
+                continue;
+            }
+        };
+        *mark = !*mark;
+        if colors {
+            out.push_str(if *mark { on } else { "\x1b[0m" });
+        }
+    }
+    if colors && (dim || bold) {
+        out.push_str("\x1b[0m");
+    }
+    out
+}
+
+/// Whether a terminal acts upon the character instead of showing it, or shows the text around it in another order.
+fn steers(c: char) -> bool {
+    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && !matches!(c, '\n' | '\t')) || reorders
+}
+
+/// Prints words of a longer text as they arrive, without control characters.
+pub(crate) fn say(words: &str) {
+    let words: String = words.chars().filter(|c| !steers(*c)).collect();
+    let mut stdout = io::stdout().lock();
+    if let Err(error) = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush())
+        && error.kind() == io::ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
+}
+
+/// Prints a JSON document. JSON itself escapes only some of the control characters; the others stand in strings alone,
+/// where their escaped form means the same.
+fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let json = serde_json::to_string_pretty(value)?;
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if steers(c) {
+            write!(text, "\\u{:04x}", u32::from(c))?;
+        } else {
+            text.push(c);
+        }
+    }
+    Stream::Out.write(&text)
 }
 
 /// Prints a warning to stderr: no failure, but worth knowing.
 pub(crate) fn warning(text: &str) {
-    tell(&format!("{} {text}", Style::new().for_stderr().yellow().bold().apply_to("warning:")));
+    tell_after(&Style::new().yellow(), "warning:", text);
 }
 
 /// Prints a line to stderr, also with `--json`.
 pub(crate) fn tell(text: &str) {
     // Commentary that nobody can read is no reason to fail.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = Stream::Err.print(text);
+}
+
+/// Prints a line to stderr that begins with `sign`, in bold and in the colour of `style`.
+fn tell_after(style: &Style, sign: &str, text: &str) {
+    let sign = style.clone().for_stderr().bold().apply_to(sign);
+    let _ = Stream::Err.write(&format!("{sign} {}", drawn(text, Stream::Err.has_colors())));
+}
+
+/// Marks words that are printed in bold on a terminal.
+pub(crate) fn bold(words: &str) -> String {
+    format!("{BOLD}{words}{BOLD}")
 }
 
 /// Formats items as [`Output::list`] prints them, for a list within a larger result.
@@ -159,8 +276,11 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> S
     if rows.is_empty() {
         return nothing.to_owned();
     }
+    // A line break in a cell would begin a row that nobody sent.
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| drawn(cell, false).replace(['\n', '\t'], " ")).collect()).collect();
     let mut widths: Vec<usize> = headings.iter().map(|heading| measure_text_width(heading)).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(measure_text_width(cell));
         }
@@ -172,14 +292,20 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> S
             .collect();
         padded.join("  ").trim_end().to_owned()
     };
-    let heading = Style::new().dim().apply_to(line(&mut headings.iter().copied())).to_string();
+    let heading = format!("{DIM}{}{DIM}", line(&mut headings.iter().copied()));
     let body = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
     std::iter::once(heading).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a number of bytes: `62.1 MB`.
+/// Formats a number of bytes, in powers of 1,000: `67.20 MB`. The one unit of sizes in this program.
 pub(crate) fn size(bytes: u64) -> String {
-    indicatif::BinaryBytes(bytes).to_string().replace("iB", "B")
+    indicatif::DecimalBytes(bytes).to_string()
+}
+
+/// Formats a limit as the service states it: `25 MB`. It counts a little more than 1,000,000 bytes to each, so a file
+/// that is refused is larger in the unit of [`size`] too.
+pub(crate) fn limit(bytes: u64) -> String {
+    format!("{} MB", bytes / domain::limits::MB)
 }
 
 /// Formats a count with its noun: `1 file`, `1,097 files`.
@@ -222,7 +348,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_by_what_is_seen() {
         let rows = [vec!["a".to_owned(), "x".to_owned()], vec!["öl".to_owned(), "y".to_owned()]];
-        let text = table(&["N", "V"], &rows, "none");
+        let text = drawn(&table(&["N", "V"], &rows, "none"), false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1..], ["a   x", "öl  y"]);
         assert_eq!(table(&["N"], &[], "No projects."), "No projects.");
@@ -230,8 +356,22 @@ mod tests {
 
     #[test]
     fn sizes_and_counts_read_well() {
-        assert_eq!(size(1_536), "1.50 KB");
+        assert_eq!(size(999), "999 B");
+        assert_eq!(size(1_536), "1.54 kB");
+        assert_eq!(size(67_200_000), "67.20 MB");
+        assert_eq!(limit(domain::limits::FILE_BYTES), "25 MB");
         assert_eq!(count(1, "file"), "1 file");
         assert_eq!(count(1_097, "file"), "1,097 files");
+    }
+
+    #[test]
+    fn nothing_that_is_printed_steers_the_terminal() {
+        let hostile = "a\x1b]52;c;ZXZpbA==\x07b\x1b[2Jc\rd\u{9b}31me\x7ff\u{202e}g\n\th";
+        assert_eq!(drawn(hostile, true), "a]52;c;ZXZpbA==b[2Jcd31mefg\n\th");
+        assert_eq!(drawn(&bold("x"), true), "\x1b[1mx\x1b[0m");
+        assert_eq!(drawn(&bold("x"), false), "x");
+        assert_eq!(drawn(&format!("{DIM}x"), true), "\x1b[2mx\x1b[0m", "what a server marks ends with its text");
+        let rows = [vec!["one\ntwo\x1b[2J".to_owned()]];
+        assert!(table(&["N"], &rows, "").ends_with("one two[2J"));
     }
 }

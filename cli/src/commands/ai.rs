@@ -1,6 +1,6 @@
 //! `svc ai`.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _};
 
 use api::{
     tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
@@ -17,7 +17,7 @@ use crate::{
     },
     credentials::{self, Connection, Logins},
     failure::{Failure, Kind},
-    output::{self, Output, count, table},
+    output::{self, Output, count, say, table},
 };
 
 /// The label of the key that `svc ai` creates for itself.
@@ -251,18 +251,6 @@ fn cheapest(models: &[Model]) -> Result<String, Failure> {
     cheapest
         .map(|model| model.id.clone())
         .ok_or_else(|| Failure::new(Kind::Refused, "no_models", "The gateway has no models."))
-}
-
-/// Prints text as it arrives. Control characters are left out on a terminal, which they could steer.
-fn say(words: &str) {
-    let mut stdout = io::stdout().lock();
-    let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
-    let words = if stdout.is_terminal() { words.chars().filter(harmless).collect() } else { words.to_owned() };
-    if let Err(error) = stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush())
-        && error.kind() == io::ErrorKind::BrokenPipe
-    {
-        std::process::exit(0);
-    }
 }
 
 async fn create_key(

@@ -5,8 +5,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Opens `url`; false when no program for it was found.
+use url::Url;
+
+use crate::credentials::is_this_machine;
+
+/// Opens `url`, which a server named; false when it is no address of a website, or no program for it was found.
 pub(super) fn open(url: &str) -> bool {
+    let Some(url) = website(url) else { return false };
     let opener = if cfg!(target_os = "macos") {
         "open"
     } else if env::var_os("DISPLAY").is_some() || env::var_os("WAYLAND_DISPLAY").is_some() {
@@ -14,5 +19,48 @@ pub(super) fn open(url: &str) -> bool {
     } else {
         return false;
     };
-    Command::new(opener).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+    Command::new(opener)
+        .arg(url.as_str())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .is_ok()
+}
+
+/// The address, when it is one that a browser opens over the network: openers also start programs for files, mail and
+/// whatever else registered itself.
+fn website(url: &str) -> Option<Url> {
+    let url: Url = url.parse().ok()?;
+    match url.scheme() {
+        "https" => Some(url),
+        "http" if is_this_machine(&url) => Some(url),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_websites_are_opened() {
+        for good in ["https://svc.example/device?code=AB-CD", "http://app.svc.localhost:8080/", "http://127.0.0.1:1/"] {
+            assert!(website(good).is_some(), "{good}");
+        }
+        for bad in [
+            "http://svc.example/",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "vscode://x",
+            "--version",
+            "/bin/sh",
+            "mailto:a@b.example",
+            "http://localhost.evil.example/",
+            "ssh://h",
+            "",
+        ] {
+            assert!(website(bad).is_none(), "{bad}");
+        }
+    }
 }

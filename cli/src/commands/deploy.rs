@@ -6,7 +6,7 @@ use api::projects::ProjectDetail;
 use domain::{OrgName, ProjectName};
 use serde::Serialize;
 
-use super::publish::{self, Published};
+use super::publish::{self, FollowOption, Published};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
@@ -23,6 +23,8 @@ pub(crate) struct Deploy {
     dir: Option<PathBuf>,
     #[command(flatten)]
     project: ProjectOption,
+    #[command(flatten)]
+    follow: FollowOption,
     /// The organization that will own the project, when it is created
     #[arg(long, value_name = "ORG")]
     org: Option<OrgName>,
@@ -55,7 +57,7 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
 
     // Whether the project is there is asked while the folder is being packed; it is made when there is something to put
     // into it.
-    let (package, known) = tokio::join!(publish::package(dir, output), known(&name, client));
+    let (package, known) = tokio::join!(publish::package(dir, deploy.follow, output), known(&name, client));
     let (package, known) = (package?, known?);
     if !known {
         if deploy.no_create {

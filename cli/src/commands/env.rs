@@ -148,7 +148,7 @@ async fn list(name: &ProjectName, values: bool, client: &Client, output: Output)
 async fn get(name: &ProjectName, key: &EnvKey, client: &Client, output: Output) -> anyhow::Result<()> {
     let found = variables(name, client).await?.into_iter().find(|variable| variable.key == *key);
     let variable = found.ok_or_else(|| no_variable(name, key))?;
-    output.result(&variable, || variable.value.expose().to_owned())
+    output.exact(&variable, || variable.value.expose().to_owned())
 }
 
 async fn set(name: &ProjectName, key: &EnvKey, body: SetEnv, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -179,7 +179,7 @@ async fn pull(name: &ProjectName, file: &Path, yes: bool, client: &Client, outpu
     // A line break after each.
     let text = lines.chain([String::new()]).collect::<Vec<_>>().join("\n");
     if file == Path::new("-") {
-        return output.result(&json!({"env": env}), || text);
+        return output.exact(&json!({"env": env}), || text);
     }
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);

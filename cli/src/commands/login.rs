@@ -35,10 +35,7 @@ pub(crate) async fn login(args: Login, connection: Connection, output: Output) -
     let client = Client::new(connection)?;
     let start = client.post_unsigned::<DeviceStart>("/auth/device", &json!({})).await?;
     let url = start.verification_uri_complete.as_ref().unwrap_or(&start.verification_uri);
-    output::tell(&format!(
-        "Open   {url}\nand confirm the code   {}",
-        console::style(&start.user_code).for_stderr().bold()
-    ));
+    output::tell(&format!("Open   {url}\nand confirm the code   {}", output::bold(&start.user_code)));
     if !args.no_browser && !output.is_json() && browser::open(url) {
         output.note("Your browser should show the page now.");
     }

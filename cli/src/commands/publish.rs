@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::{
     client::{Answer, Client, Propagation, Upload},
+    failure::{Failure, Kind},
     output::{self, Output, count, size},
-    pack::{self, Archive, Selection},
+    pack::{self, Archive, Linked, Selection},
 };
 
 /// A packed folder that is ready to be uploaded.
@@ -35,15 +36,28 @@ pub(super) struct Published {
     pub(super) propagation: Option<Propagation>,
 }
 
+/// What may be published of a folder beside its own files.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct FollowOption {
+    /// Publish the files outside the folder that symlinks in it lead to
+    #[arg(long)]
+    follow: bool,
+}
+
 /// Packs `path` on a thread of its own.
-pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Package> {
+pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -> anyhow::Result<Package> {
     let spinner = output.spinner(format!("Packing {}", path.display()));
     let start = Instant::now();
     let path = path.to_owned();
-    let package = tokio::task::spawn_blocking(move || -> anyhow::Result<Package> {
-        let selection = pack::select(&path)?;
-        let archive = pack::write(&selection)?;
-        Ok(Package { archive, git_sha: git_sha(&path), selection })
+    let package = tokio::task::spawn_blocking({
+        let spinner = spinner.clone();
+        move || -> anyhow::Result<Package> {
+            let selection = pack::select(&path)?;
+            // Before anything of them is read.
+            spinner.suspend(|| allow_linked(&selection.linked, follow, output))?;
+            let archive = pack::write(&selection)?;
+            Ok(Package { archive, git_sha: git_sha(&path), selection })
+        }
     })
     .await?;
     spinner.finish_and_clear();
@@ -63,7 +77,7 @@ pub(super) async fn package(path: &Path, output: Output) -> anyhow::Result<Packa
     }
     if let Some(first) = linked.first() {
         let number = count(linked.len() as u64, "symlink");
-        output.note(&format!("Followed {number} out of the folder, such as to {}.", first.display()));
+        output.note(&format!("Followed {number} out of the folder, such as to {}.", first.target.display()));
     }
     for warning in warnings {
         output::warning(warning);
@@ -98,9 +112,26 @@ pub(super) async fn upload(
         packed_bytes,
         git_sha,
         skipped: selection.skipped,
-        linked: selection.linked,
+        linked: selection.linked.into_iter().map(|linked| linked.target).collect(),
         propagation,
     })
+}
+
+/// Lets symlinks lead out of the folder when the person said so: a folder may come from anywhere, and a symlink in it may
+/// name any file of this machine.
+fn allow_linked(linked: &[Linked], follow: FollowOption, output: Output) -> anyhow::Result<()> {
+    let Some(first) = linked.first().filter(|_| !follow.follow) else { return Ok(()) };
+    let others = match linked.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {} more", count(more as u64, "symlink")),
+    };
+    let what = format!("{} leads out of the folder, to {}{others}.", first.name, first.target.display());
+    if output.can_ask() && output.confirm(&format!("{what} Publish it?"))? {
+        return Ok(());
+    }
+    Err(Failure::new(Kind::Refused, "symlink_leaves_folder", what)
+        .with_hint("Add --follow to publish what such symlinks lead to, or leave them out with .svcignore.")
+        .into())
 }
 
 fn describe_skipped(what: &str, times: u64) -> String {

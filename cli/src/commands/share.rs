@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use domain::limits;
 
-use super::{password, publish};
+use super::{
+    password,
+    publish::{self, FollowOption},
+};
 use crate::{client::Client, output::Output};
 
 /// Publish a file or a folder for some days. The address is unlisted but not secret.
@@ -23,6 +26,8 @@ pub(crate) struct Share {
     /// Ask visitors for this password; - reads it from stdin, so that it is not in the shell's history
     #[arg(long, value_name = "PW")]
     password: Option<String>,
+    #[command(flatten)]
+    follow: FollowOption,
 }
 
 fn ttl_days() -> std::ops::RangeInclusive<i64> {
@@ -31,7 +36,7 @@ fn ttl_days() -> std::ops::RangeInclusive<i64> {
 
 pub(crate) async fn run(share: Share, client: &Client, output: Output) -> anyhow::Result<()> {
     let password = share.password.map(|text| password::read(&text, output)).transpose()?;
-    let package = publish::package(&share.path, output).await?;
+    let package = publish::package(&share.path, share.follow, output).await?;
     let path = format!("/shares?ttl={}", share.ttl);
     let published = publish::upload(package, &path, password.as_ref(), client, output).await?;
 

@@ -1,7 +1,7 @@
 //! The selection of what is published: every regular file of the folder that no rule excludes.
 //!
-//! A symlink stands for what it leads to, as in a browser that opens the folder: a file, wherever it is, or a folder
-//! inside the published one. It is left out when it leads to a folder elsewhere (which may be the whole disk), into
+//! A symlink stands for what it leads to, as in a browser that opens the folder: a file or a folder inside the published
+//! one; and a file elsewhere, once the person has agreed to it ([`Linked`]). It is left out when it leads to a folder elsewhere (which may be the whole disk), into
 //! what
 //! is hidden (where secrets lie), around in a circle, or nowhere.
 
@@ -17,7 +17,7 @@ use ignore::WalkBuilder;
 
 use crate::{
     failure::{Failure, Kind},
-    output::{count, size},
+    output::{count, limit, size},
 };
 
 /// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
@@ -52,6 +52,14 @@ pub(crate) struct Entry {
     pub(crate) bytes: u64,
 }
 
+/// A symlink in the folder to a file outside it. Whoever made the folder chose which file of this machine that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Linked {
+    /// The symlink's path on the site.
+    pub(crate) name: String,
+    pub(crate) target: PathBuf,
+}
+
 /// The files to publish, sorted by name, and what was left out.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
@@ -59,8 +67,8 @@ pub(crate) struct Selection {
     pub(crate) bytes: u64,
     /// The number of files that were left out without being excluded by the person, by reason or name.
     pub(crate) skipped: BTreeMap<String, u64>,
-    /// The files outside the folder that symlinks in it lead to.
-    pub(crate) linked: Vec<PathBuf>,
+    /// The files that lie elsewhere.
+    pub(crate) linked: Vec<Linked>,
     /// Warnings about what the person may not have intended.
     pub(crate) warnings: Vec<String>,
 }
@@ -142,7 +150,7 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
             && let Ok(target) = entry.path().canonicalize()
             && !target.starts_with(&root)
         {
-            selection.linked.push(target);
+            selection.linked.push(Linked { name: name.clone(), target });
         }
         selection.bytes += bytes;
         selection.entries.push(Entry { source: entry.into_path(), name, bytes });
@@ -240,7 +248,7 @@ fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
             "{} is {}; a single file may be at most {}.",
             large.source.display(),
             size(large.bytes),
-            size(limits::FILE_BYTES)
+            limit(limits::FILE_BYTES)
         );
         return Err(advise(Failure::limit(message), leave_out()));
     }
@@ -248,7 +256,7 @@ fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
         let message = format!(
             "The files are {} together; a site may be at most {}.",
             size(selection.bytes),
-            size(limits::DEPLOYMENT_BYTES)
+            limit(limits::DEPLOYMENT_BYTES)
         );
         return Err(advise(Failure::limit(message), leave_out()));
     }
@@ -335,7 +343,8 @@ mod tests {
         assert_eq!(names(&selection), wanted);
         assert_eq!(selection.bytes, 1 + 6 + 3 * 5);
         assert!(selection.skipped.is_empty(), "{:?}", selection.skipped);
-        assert_eq!(selection.linked, [dir.path().canonicalize().unwrap().join("share/jquery.js")]);
+        let target = dir.path().canonicalize().unwrap().join("share/jquery.js");
+        assert_eq!(selection.linked, [Linked { name: "jquery.js".into(), target }]);
     }
 
     #[cfg(unix)]
