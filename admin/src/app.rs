@@ -84,7 +84,7 @@ impl App {
         };
         let app = Self {
             db,
-            rate_limits: RateLimits::new(redis.clone(), &config.limits),
+            rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
             redis,
             store: PackStore::open(&config.store)?,
             edges,

@@ -1,4 +1,5 @@
-//! Rate limits: how often a caller may do something, counted in Redis for all admins together.
+//! Rate limits: how often a caller may do something, counted in Redis for all admins together. Redis may keep its data in
+//! files, so it is told who is counted by a keyed hash: no client address is stored anywhere.
 //!
 //! While Redis does not answer, each process counts by itself. A window begins with its first request, so `Retry-After`
 //! is exact. Not here: which routes are limited, which is `router.rs` with [`crate::middleware::rate_limit`].
@@ -18,6 +19,7 @@ use governor::{
     state::keyed::DashMapStateStore,
 };
 use live::Redis;
+use secrets::{MasterKey, Purpose};
 
 use crate::error::{ApiError, Code};
 
@@ -34,6 +36,8 @@ const GATE_TICKETS: u32 = 300;
 const INVITE_MAILS: u32 = 100;
 /// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of the hash that stands for a counted key.
+const SUBJECT_BYTES: usize = 16;
 /// Keys counted in this process before those without recent requests are forgotten.
 const LOCAL_KEYS: usize = 100_000;
 
@@ -106,13 +110,14 @@ impl Standing {
 #[derive(Clone)]
 pub struct RateLimits {
     redis: Redis,
+    master_key: MasterKey,
     buckets: Arc<[Limiter; 8]>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl RateLimits {
     /// The counters with the configured rates.
-    pub fn new(redis: Redis, limits: &config::Limits) -> Self {
+    pub fn new(redis: Redis, limits: &config::Limits, master_key: MasterKey) -> Self {
         let buckets = Arc::new([
             Limiter::new(limits.auth_device_per_10_min, TEN_MINUTES),
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
@@ -123,7 +128,7 @@ impl RateLimits {
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
         ]);
-        Self { redis, buckets, redis_paused_until: Arc::default() }
+        Self { redis, master_key, buckets, redis_paused_until: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
@@ -146,7 +151,7 @@ impl RateLimits {
         if self.redis_is_paused() {
             return limiter.count_here(key);
         }
-        match self.redis.count(bucket.name(), key, limiter.window).await {
+        match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
             Ok(count) => Standing::of(limiter.limit, count.events, count.resets_in),
             Err(error) => {
                 tracing::warn!("limits are kept in this process, because Redis does not answer: {error}");
@@ -160,10 +165,15 @@ impl RateLimits {
     /// Takes back a request that was counted and turned out not to be limited.
     pub async fn uncount(&self, bucket: Bucket, key: &str) {
         if !self.redis_is_paused()
-            && let Err(error) = self.redis.uncount(bucket.name(), key).await
+            && let Err(error) = self.redis.uncount(bucket.name(), &self.subject(key)).await
         {
             tracing::warn!("a request could not be uncounted: {error}");
         }
+    }
+
+    /// What a key is called in Redis. Its hash by a key of ours: there are few enough addresses to try them all.
+    fn subject(&self, key: &str) -> String {
+        hex::encode(&self.master_key.derive(Purpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
     }
 
     fn redis_is_paused(&self) -> bool {

@@ -26,6 +26,8 @@ pub enum Purpose {
     CertificateKeys,
     /// Sealing the code host's device codes and tokens.
     CodeHost,
+    /// Naming in Redis who is counted, so that no address can be read there.
+    CountedSubjects,
     /// Sealing the values of environment variables.
     EnvValues,
     /// Authenticating gate cookies.
@@ -41,6 +43,7 @@ impl Purpose {
         match self {
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
+            Self::CountedSubjects => "counted subjects",
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
             Self::SignIns => "sign-ins",
