@@ -68,8 +68,8 @@ spool = "$STATE/spool"
 listen = "$ADMIN_LISTEN"
 
 [code_host]
-kind = "local"
-client_secret = "$OPERATOR_SECRET"
+kind = "$CODE_HOST"
+client_secret = "$(setting code_host.client_secret "$OPERATOR_SECRET")"
 
 [secrets]
 master_key_file = "$STATE/master.key"
@@ -88,13 +88,13 @@ write_up_json() {
   "http_port": $HTTP_PORT,
   "https_port": $HTTPS_PORT,
   "ca_file": $(quote "$CA_FILE"),
-  "token": $(quote "$TOKEN"),
-  "login": $(quote "$LOGIN"),
+  "token": $(quote_or_null "$TOKEN"),
+  "login": $(quote_or_null "$LOGIN"),
   "postgres_url": $(quote "$POSTGRES_URL"),
   "redis_url": $(quote "$REDIS_URL"),
   "config_file": $(quote "$CONFIG_FILE"),
   "pids": { "edge": $EDGE_PID, "admin": $ADMIN_PID },
-  "operator_secret": $(quote "$OPERATOR_SECRET")
+  "operator_secret": $(quote_or_null "$OPERATOR_SECRET")
 }
 JSON
 }

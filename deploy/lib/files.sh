@@ -9,6 +9,9 @@ write_secret() {
   mv "$1.new" "$1"
 }
 
+# quote_or_null TEXT: prints it as a JSON string, or null when it is empty.
+quote_or_null() { if [[ -n $1 ]]; then quote "$1"; else printf null; fi; }
+
 # quote TEXT: prints it as a JSON string.
 quote() {
   local text=${1//\\/\\\\}

@@ -6,7 +6,11 @@
 # limits its length: where it does not fit, REDIS_SOCKET_URL is the port as well.
 start_redis() {
   local folder=$1 port=$2 socket=$1/redis.sock password
+  # Nobody else's to read, data of an earlier start included. The umask is the server's too.
   mkdir -p "$folder/data"
+  chmod 700 "$folder" "$folder/data"
+  find "$folder/data" -type f -exec chmod 600 {} +
+  find "$folder/data" -mindepth 1 -type d -exec chmod 700 {} +
   [[ -f $folder/password ]] || random_hex 24 | write_secret "$folder/password"
   password=$(<"$folder/password")
   local comment='' # of the lines about the socket
@@ -25,7 +29,8 @@ save ""
 loglevel warning
 logfile "$folder/redis.log"
 CONF
-  start redis redis-server "$folder/redis.conf"
+  # shellcheck disable=SC2016 # the inner shell expands
+  start redis bash -c 'umask 077; exec redis-server "$1"' redis "$folder/redis.conf"
   wait_until 60 "$CHILD" "Redis accepted connections (its log is $folder/redis.log)" redis_answers "$port" "$password"
   REDIS_URL="redis://:$password@127.0.0.1:$port"
   REDIS_SOCKET_URL=$REDIS_URL
