@@ -22,9 +22,9 @@ use domain::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
+    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     appender::Appender,
-    archive::{Archive, Root},
+    archive::{Archive, Member, Root},
     compress::{self, Compressor},
     files::{self, Utf8Check},
     manifest::Encoding,
@@ -82,7 +82,7 @@ struct Contents<'d> {
     data: Appender<'d>,
     bodies: Vec<Body>,
     known: HashMap<[u8; 32], usize>,
-    files: Vec<(String, usize)>,
+    files: BTreeMap<String, usize>,
     headers: Vec<u8>,
     redirects: Vec<u8>,
     written: WrittenPack,
@@ -114,27 +114,35 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
         data: Appender::new(data),
         bodies: Vec::new(),
         known: HashMap::new(),
-        files: Vec::new(),
+        files: BTreeMap::new(),
         headers: Vec::new(),
         redirects: Vec::new(),
         written: WrittenPack { files: 0, bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
-    while let Some(path) = archive.next_file()? {
-        match path.as_str() {
-            HEADERS_FILE => contents.headers = read_rules(&mut archive, &mut chunk)?,
-            REDIRECTS_FILE => contents.redirects = read_rules(&mut archive, &mut chunk)?,
-            _ => {
-                let index = contents.add_body(&mut archive, &mut chunk)?;
-                let body = &mut contents.bodies[index];
-                if !body.queued && compress::is_worth_it(&files::content_type(&path, body.is_utf8), body.span.len) {
-                    body.queued = true;
-                    let job = Job { body: index, span: body.span };
-                    queue.send(job).map_err(|_| StoreError::Stopping)?;
-                }
-                contents.files.push((path, index));
+    while let Some(member) = archive.next_file()? {
+        let (path, index) = match member {
+            Member::File(path) if path == HEADERS_FILE => {
+                contents.headers = read_rules(&mut archive, &mut chunk)?;
+                continue;
             }
+            Member::File(path) if path == REDIRECTS_FILE => {
+                contents.redirects = read_rules(&mut archive, &mut chunk)?;
+                continue;
+            }
+            Member::File(path) => (path, contents.add_body(&mut archive, &mut chunk)?),
+            Member::Link { path, target } => {
+                let index = contents.linked(&path, &target)?;
+                (path, index)
+            }
+        };
+        let body = &mut contents.bodies[index];
+        if !body.queued && compress::is_worth_it(&files::content_type(&path, body.is_utf8), body.span.len) {
+            body.queued = true;
+            let job = Job { body: index, span: body.span };
+            queue.send(job).map_err(|_| StoreError::Stopping)?;
         }
+        contents.files.insert(path, index);
     }
     drop(queue); // the workers end when they have emptied it
     contents.written.files = u32::try_from(archive.files()).unwrap_or(u32::MAX);
@@ -157,6 +165,15 @@ fn read_rules(archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<Vec<u8>, 
 }
 
 impl Contents<'_> {
+    /// The body of `target`, of which `path` is a hard link. The files of rules have none: they are read, not stored.
+    fn linked(&self, path: &str, target: &str) -> Result<usize, ArchiveError> {
+        let index = self.files.get(target).filter(|_| path != HEADERS_FILE && path != REDIRECTS_FILE);
+        index.copied().ok_or_else(|| {
+            let why = "a hard link has to do with `_headers` or `_redirects`, which must be files of their own";
+            ArchiveError::Invalid(why.to_owned())
+        })
+    }
+
     /// Streams the archive's current file into the data file, unless its content is there already.
     fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<usize, WriteError> {
         let mut hash = Sha256::new();

@@ -5,13 +5,38 @@ use super::{Case, Tarball, good, invalid, tarball::Header};
 pub(super) fn add(cases: &mut Vec<Case>) {
     let ok = || Tarball::new().file("index.html", b"ok");
     let files = &[("index.html", 2)];
-    invalid(cases, "hard_link", ok().link(b'1', "link", "index.html").end());
-    invalid(cases, "hard_link_outside", ok().link(b'1', "link", "/etc/passwd").end());
+    let linked = &[("index.html", 2), ("a/link.txt", 2)];
+    good(cases, "hard_link", ok().link(b'1', "a/link.txt", "index.html").end(), linked);
+    good(cases, "hard_link_in_another_spelling", ok().link(b'1', "./a//link.txt", "./index.html").end(), linked);
+    let pax = ok().pax("linkpath", "index.html").link(b'1', "a/link.txt", "cut/off");
+    good(cases, "hard_link_by_pax", pax.end(), linked);
+    let gnu = ok().entry(b'K', "././@LongLink", b"index.html\0").link(b'1', "a/link.txt", "cut/off");
+    good(cases, "hard_link_by_long_link", gnu.end(), linked);
+    let chain = ok().link(b'1', "a/link.txt", "index.html").link(b'1', "z", "a/link.txt");
+    good(cases, "hard_link_to_a_hard_link", chain.end(), &[("index.html", 2), ("a/link.txt", 2), ("z", 2)]);
+    for target in ["", "/etc/passwd", "../index.html", "index.html/", "nothing", "link", "a\\b"] {
+        let name = format!("hard_link_to_{}", target.escape_default().to_string().replace(['/', '.', '\\'], "_"));
+        invalid(cases, name, ok().link(b'1', "link", target).end());
+    }
+    let later = Tarball::new().link(b'1', "link", "index.html").file("index.html", b"ok");
+    invalid(cases, "hard_link_to_what_comes_later", later.end());
+    invalid(cases, "hard_link_to_a_symlink", ok().link(b'2', "s", "index.html").link(b'1', "link", "s").end());
+    invalid(cases, "hard_link_to_a_folder", ok().entry(b'5', "a/", b"").link(b'1', "link", "a").end());
+    invalid(cases, "hard_link_twice", ok().link(b'1', "a", "index.html").link(b'1', "a", "index.html").end());
+    invalid(cases, "hard_link_over_its_target", ok().link(b'1', "index.html", "index.html").end());
+    invalid(cases, "hard_link_as_a_folder", ok().link(b'1', "a/", "index.html").end());
+    invalid(cases, "hard_link_that_becomes_rules", ok().link(b'1', "_headers", "index.html").end());
+    let rules = Tarball::new().file("_headers", b"/*\n X-A: b\n").link(b'1', "copy", "_headers");
+    invalid(cases, "hard_link_to_rules", rules.end());
+    let doubled = ok().pax("linkpath", "index.html").entry(b'K', "././@LongLink", b"index.html\0");
+    invalid(cases, "hard_link_with_two_long_names", doubled.link(b'1', "link", "index.html").end());
     invalid(cases, "hard_link_with_body", ok().entry(b'1', "link", b"body").end());
+    for (kind, name) in [(b'3', "character_device"), (b'4', "block_device"), (b'6', "fifo")] {
+        good(cases, format!("{name}_is_skipped"), ok().entry(kind, "dev", b"").end(), files);
+        invalid(cases, format!("{name}_with_body"), ok().entry(kind, "dev", b"body").end());
+        invalid(cases, format!("{name}_outside"), ok().entry(kind, "../dev", b"").end());
+    }
     for (kind, name) in [
-        (b'3', "character_device"),
-        (b'4', "block_device"),
-        (b'6', "fifo"),
         (b'7', "contiguous_file"),
         (b'S', "gnu_sparse_file"),
         (b'M', "gnu_continued_file"),

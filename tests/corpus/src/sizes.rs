@@ -20,6 +20,9 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     cases.push(Case { name: "largest_deployment".into(), bytes: ten(0), expect: Expect::Files(full) });
     too_large(cases, "bomb_deployment", ten(1));
     // What is skipped is counted too.
+    let links =
+        (0..10).fold(Tarball::new().zero_file("a", FILE), |tarball, n| tarball.link(b'1', &format!("{n}"), "a"));
+    too_large(cases, "bomb_of_hard_links", links.end());
     let folders = Header::new(b'5', "folder/", 0).block().repeat(2 * 70_000);
     too_large(cases, "bomb_of_folders", Tarball::new().file("a", b"").raw(&folders).end());
     too_large(cases, "bomb_after_the_end", Tarball::new().file("a", b"x").zeros(300 * MB).cut());

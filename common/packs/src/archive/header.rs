@@ -10,7 +10,9 @@ pub(super) const BLOCK: usize = 512;
 pub(super) enum Kind {
     /// A regular file.
     File,
-    /// A directory or a symlink: skipped.
+    /// A file that stands in the archive already, under another path.
+    HardLink,
+    /// A directory, a symlink, a device or a named pipe: skipped.
     Skipped,
     /// PAX records for the next entry.
     Pax,
@@ -46,6 +48,11 @@ impl<'b> Header<'b> {
         Ok(if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() })
     }
 
+    /// The path that a link leads to, as the header has it.
+    pub(super) fn link(&self) -> Result<Vec<u8>, ArchiveError> {
+        text(&self.0[157..257]).map(<[u8]>::to_vec)
+    }
+
     /// Bytes of the entry's body, as the header has it.
     pub(super) fn size(&self) -> Option<u64> {
         number(&self.0[124..136])
@@ -57,15 +64,12 @@ impl<'b> Header<'b> {
             // The oldest archives write a directory as a file with a slash at its end.
             0 if path.ends_with(b"/") => return Ok(Kind::Skipped),
             b'0' | 0 => return Ok(Kind::File),
-            b'5' | b'2' => return Ok(Kind::Skipped),
+            b'1' => return Ok(Kind::HardLink),
+            b'2'..=b'6' => return Ok(Kind::Skipped),
             b'x' => return Ok(Kind::Pax),
             b'g' => return Ok(Kind::PaxGlobal),
             b'L' => return Ok(Kind::LongName),
             b'K' => return Ok(Kind::LongLink),
-            b'1' => "a hard link; make the archive with `tar --hard-dereference`".to_owned(),
-            b'3' => "a character device".to_owned(),
-            b'4' => "a block device".to_owned(),
-            b'6' => "a named pipe".to_owned(),
             b'S' => "a sparse file; make the archive without `--sparse`".to_owned(),
             other => format!("of the unknown kind `{}`", other.escape_ascii()),
         };

@@ -11,6 +11,7 @@ mod pax;
 mod root;
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     fs::File,
     io::{Read, Seek as _},
     mem,
@@ -78,8 +79,8 @@ pub struct Archive<R: Read> {
     came: u64,
     /// And the padding after them.
     padding: usize,
-    /// The files so far.
-    paths: Vec<String>,
+    /// The files so far, with the bytes of each.
+    sizes: HashMap<String, u64>,
     /// Bytes of their bodies.
     bytes: u64,
     /// Bytes of the bodies that are passed over.
@@ -89,12 +90,33 @@ pub struct Archive<R: Read> {
     ended: bool,
 }
 
+/// A file of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// A regular file of this path, whose body comes next.
+    File(String),
+    /// A further path of a file that came before. It has no body of its own.
+    Link {
+        /// The further path.
+        path: String,
+        /// The path under which the file came.
+        target: String,
+    },
+}
+
 /// The headers that stood before an entry and belong to it.
 #[derive(Default)]
 struct Extras {
     pax: Option<Records>,
     long_name: Option<Vec<u8>>,
-    long_link: bool,
+    long_link: Option<Vec<u8>>,
+}
+
+/// What an entry with a body of its own or another's is called, and how long its own is.
+struct Named<'n> {
+    raw: &'n [u8],
+    link: &'n [u8],
+    size: u64,
 }
 
 impl Archive<File> {
@@ -125,7 +147,7 @@ impl<R: Read> Archive<R> {
             body: 0,
             came: 0,
             padding: 0,
-            paths: Vec::new(),
+            sizes: HashMap::new(),
             bytes: 0,
             rest: 0,
             overhead: 0,
@@ -133,8 +155,8 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// Goes to the next regular file and returns its path; `None` at the end of an archive that is valid as a whole.
-    pub fn next_file(&mut self) -> Result<Option<String>, WriteError> {
+    /// Goes to the next file and returns it; `None` at the end of an archive that is valid as a whole.
+    pub fn next_file(&mut self) -> Result<Option<Member>, WriteError> {
         let mut skipped = [0; 8 * BLOCK];
         let mut extras = Extras::default();
         let mut block = [0; BLOCK];
@@ -146,7 +168,7 @@ impl<R: Read> Archive<R> {
             }
             self.read_overhead(&mut block, "before its two end blocks")?;
             if block == [0; BLOCK] {
-                if extras.pax.is_some() || extras.long_name.is_some() || extras.long_link {
+                if extras.pax.is_some() || extras.long_name.is_some() || extras.long_link.is_some() {
                     return Err(ArchiveError::invalid("the archive ends where an entry was announced").into());
                 }
                 self.finish()?;
@@ -179,21 +201,26 @@ impl<R: Read> Archive<R> {
             return Ok(read);
         }
         self.came += read as u64;
-        self.bytes += read as u64;
         if self.came > FILE_BYTES {
             let (path, limit) = (shown(self.current.as_bytes()), FILE_BYTES / MB);
             return Err(ArchiveError::TooLarge(format!("{path} is larger than {limit} MB")).into());
         }
-        if self.bytes > DEPLOYMENT_BYTES {
-            let limit = DEPLOYMENT_BYTES / MB;
-            return Err(ArchiveError::TooLarge(format!("the files are larger than {limit} MB together")).into());
-        }
+        self.count_bytes(read as u64)?;
         Ok(read)
     }
 
-    /// Returns the number of regular files so far.
+    fn count_bytes(&mut self, bytes: u64) -> Result<(), ArchiveError> {
+        self.bytes += bytes;
+        if self.bytes > DEPLOYMENT_BYTES {
+            let limit = DEPLOYMENT_BYTES / MB;
+            return Err(ArchiveError::TooLarge(format!("the files are larger than {limit} MB together")));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of files so far.
     pub fn files(&self) -> usize {
-        self.paths.len()
+        self.sizes.len()
     }
 
     /// Returns the bytes of the files' bodies so far.
@@ -201,8 +228,8 @@ impl<R: Read> Archive<R> {
         self.bytes
     }
 
-    /// Judges an entry by its header. Gives the path when it is a regular file, whose body then comes next.
-    fn enter(&mut self, header: &Header<'_>, extras: &mut Extras) -> Result<Option<String>, WriteError> {
+    /// Judges an entry by its header. Gives it when it is a file that is published.
+    fn enter(&mut self, header: &Header<'_>, extras: &mut Extras) -> Result<Option<Member>, WriteError> {
         let own_path = header.path()?;
         let kind = header.kind(&own_path)?;
         let own_size = || {
@@ -214,14 +241,12 @@ impl<R: Read> Archive<R> {
                 announce_once(extras.pax.replace(records).is_none())?;
             }
             Kind::LongName => {
-                let mut name = self.metadata(own_size()?)?;
-                name.truncate(name.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1));
+                let name = self.long_name(own_size()?)?;
                 announce_once(extras.long_name.replace(name).is_none())?;
             }
             Kind::LongLink => {
-                // Only symlinks and hard links have targets, and those are never followed.
-                self.metadata(own_size()?)?;
-                announce_once(!mem::replace(&mut extras.long_link, true))?;
+                let link = self.long_name(own_size()?)?;
+                announce_once(extras.long_link.replace(link).is_none())?;
             }
             Kind::PaxGlobal => {
                 let records = Records::parse(&self.metadata(own_size()?)?)?;
@@ -229,46 +254,92 @@ impl<R: Read> Archive<R> {
                     return Err(ArchiveError::invalid("a global PAX header names or sizes the files after it").into());
                 }
             }
-            Kind::File | Kind::Skipped => {
-                let Extras { pax, long_name, .. } = mem::take(extras);
-                let Records { path, size } = pax.unwrap_or_default();
-                if path.is_some() && long_name.is_some() {
+            Kind::File | Kind::HardLink | Kind::Skipped => {
+                let Extras { pax, long_name, long_link } = mem::take(extras);
+                let Records { path, link, size } = pax.unwrap_or_default();
+                if path.is_some() && long_name.is_some() || link.is_some() && long_link.is_some() {
                     return Err(ArchiveError::invalid(format!("{} has two long names", shown(&own_path))).into());
                 }
                 // The PAX size is the true one: going by the header's instead would read a body as headers.
                 let size = size.map_or_else(own_size, Ok)?;
                 let raw = path.or(long_name).unwrap_or(own_path);
-                return self.enter_named(kind, &raw, size);
+                let link = link.or(long_link).map_or_else(|| header.link(), Ok);
+                let named = |link| Named { raw: &raw, link, size };
+                return match kind {
+                    Kind::HardLink => self.enter_link(&named(&link?)),
+                    Kind::Skipped => Self::skip(&named(b"")).map(|()| None),
+                    _ => self.enter_file(&named(b"")),
+                };
             }
         }
         Ok(None)
     }
 
-    fn enter_named(&mut self, kind: Kind, raw: &[u8], size: u64) -> Result<Option<String>, WriteError> {
-        if kind == Kind::Skipped {
-            path::judge(raw, Names::Folder)?;
-            if size > 0 {
-                let why = format!("{} is a folder or a symlink, and has a body", shown(raw));
-                return Err(ArchiveError::invalid(why).into());
-            }
-            return Ok(None);
+    /// Passes over an entry that is no file.
+    fn skip(named: &Named<'_>) -> Result<(), WriteError> {
+        path::judge(named.raw, Names::Folder)?;
+        if named.size > 0 {
+            let why = format!("{} is not a regular file, and has a body", shown(named.raw));
+            return Err(ArchiveError::invalid(why).into());
         }
-        let path = path::judge(raw, Names::File)?;
-        self.body = size;
+        Ok(())
+    }
+
+    fn enter_file(&mut self, named: &Named<'_>) -> Result<Option<Member>, WriteError> {
+        let path = path::judge(named.raw, Names::File)?;
+        self.body = named.size;
         self.came = 0;
-        self.padding = padding(size);
+        self.padding = padding(named.size);
         let published = self.root.published(&path)?.map(str::to_owned);
         self.wanted = published.is_some();
         self.current = published.unwrap_or(path);
         if !self.wanted {
             return Ok(None);
         }
-        if self.paths.len() == *ARCHIVE_FILES.end() {
-            let why = format!("the archive has more than {} files", ARCHIVE_FILES.end());
-            return Err(ArchiveError::invalid(why).into());
+        let path = self.current.clone();
+        self.add(path.clone(), named.size)?;
+        Ok(Some(Member::File(path)))
+    }
+
+    /// A hard link is the file that it leads to, which stands before it: an archiver writes the content once.
+    fn enter_link(&mut self, named: &Named<'_>) -> Result<Option<Member>, WriteError> {
+        let path = path::judge(named.raw, Names::File)?;
+        let link = path::judge(named.link, Names::File)?;
+        if named.size > 0 {
+            return Err(ArchiveError::invalid(format!("{} is a hard link, and has a body", shown(named.raw))).into());
         }
-        self.paths.push(self.current.clone());
-        Ok(Some(self.current.clone()))
+        let Some(path) = self.root.published(&path)?.map(str::to_owned) else { return Ok(None) };
+        let target = self.root.published(&link)?.and_then(|target| self.sizes.get_key_value(target));
+        let Some((target, bytes)) = target.map(|(target, bytes)| (target.clone(), *bytes)) else {
+            let (link, target) = (shown(named.raw), shown(named.link));
+            let why =
+                format!("{link} is a hard link to {target}, which is no file that stands before it in the archive");
+            return Err(ArchiveError::invalid(why).into());
+        };
+        self.add(path.clone(), bytes)?;
+        self.count_bytes(bytes)?;
+        Ok(Some(Member::Link { path, target }))
+    }
+
+    fn add(&mut self, path: String, bytes: u64) -> Result<(), ArchiveError> {
+        if self.sizes.len() == *ARCHIVE_FILES.end() {
+            let why = format!("the archive has more than {} files", ARCHIVE_FILES.end());
+            return Err(ArchiveError::invalid(why));
+        }
+        match self.sizes.entry(path) {
+            Entry::Vacant(place) => {
+                place.insert(bytes);
+                Ok(())
+            }
+            Entry::Occupied(known) => Err(path::twice(known.key())),
+        }
+    }
+
+    /// The body of a GNU entry that names another.
+    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, WriteError> {
+        let mut name = self.metadata(size)?;
+        name.truncate(name.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1));
+        Ok(name)
     }
 
     /// The body of an entry that describes another.
@@ -305,10 +376,11 @@ impl<R: Read> Archive<R> {
             self.count_overhead(read)?;
         }
         self.ended = true;
-        if self.paths.is_empty() {
+        if self.sizes.is_empty() {
             return Err(ArchiveError::invalid(self.root.nothing()).into());
         }
-        Ok(path::check_collisions(&mut self.paths)?)
+        let mut paths: Vec<&str> = self.sizes.keys().map(String::as_str).collect();
+        Ok(path::check_collisions(&mut paths)?)
     }
 
     /// Fills `buf` with what is not a file's body. `place` completes "the archive ends …".

@@ -6,6 +6,7 @@ use super::{ArchiveError, path::shown};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Records {
     pub(super) path: Option<Vec<u8>>,
+    pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
 }
 
@@ -18,6 +19,7 @@ impl Records {
             text = rest;
             match key {
                 b"path" => records.path = Some(value.to_vec()),
+                b"linkpath" => records.link = Some(value.to_vec()),
                 b"size" => {
                     let size = std::str::from_utf8(value).ok().filter(|size| size.bytes().all(|b| b.is_ascii_digit()));
                     let size = size.and_then(|size| size.parse().ok());
@@ -56,8 +58,11 @@ mod tests {
     #[test]
     fn records() {
         let parsed = Records::parse(b"30 mtime=1700000000.123456789\n10 path=a\n10 path=b\n11 size=42\n");
-        assert_eq!(parsed, Ok(Records { path: Some(b"b".to_vec()), size: Some(42) }));
-        assert_eq!(Records::parse(b"12 path=a\nb\n"), Ok(Records { path: Some(b"a\nb".to_vec()), size: None }));
+        assert_eq!(parsed, Ok(Records { path: Some(b"b".to_vec()), link: None, size: Some(42) }));
+        assert_eq!(
+            Records::parse(b"12 path=a\nb\n"),
+            Ok(Records { path: Some(b"a\nb".to_vec()), ..Records::default() })
+        );
         for malformed in [
             &b"x"[..],
             b"10 path=a",
