@@ -123,7 +123,10 @@ async fn a_file_that_a_symlink_leads_to_is_published() {
     shell.write("javascript/jquery.js", "let $;");
     std::os::unix::fs::symlink("../javascript/jquery.js", shell.folder().join("docs/jquery.js")).unwrap();
     std::os::unix::fs::symlink("../javascript", shell.folder().join("docs/javascript")).unwrap();
-    let deployed = shell.json(&["deploy", "docs", "--project", "engine"]).await;
+    let refused = shell.run(&["deploy", "docs", "--project", "engine"]).await;
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    assert!(refused.err.contains("jquery.js") && refused.err.contains("--follow"), "{}", refused.err);
+    let deployed = shell.json(&["deploy", "docs", "--follow", "--project", "engine"]).await;
     assert_eq!(deployed["files"], 2);
     assert!(deployed["linked"][0].as_str().unwrap().ends_with("/javascript/jquery.js"));
     assert_eq!(deployed["skipped"], serde_json::json!({ "symlink to a folder elsewhere": 1 }));

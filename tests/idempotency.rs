@@ -89,6 +89,24 @@ async fn an_upload_is_repeated_safely() {
 }
 
 #[tokio::test]
+async fn what_shapes_a_share_is_part_of_its_request() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let tarball = Site::page("one").tarball();
+    let share = async |ttl: u32, password: &str| {
+        let request = ada.post(&format!("/shares?ttl={ttl}")).header("idempotency-key", "share-1");
+        let request = if password.is_empty() { request } else { request.header("x-svc-share-password", password) };
+        request.upload(tarball.clone()).await
+    };
+    let first = share(2, "hunter22").await.created();
+    assert_eq!(share(2, "hunter22").await.created(), first);
+    for (ttl, password) in [(3, "hunter22"), (2, "hunter23"), (2, "")] {
+        share(ttl, password).await.assert_error(409, "idempotency_conflict");
+    }
+    assert_eq!(ada.get("/shares").await.ok()["shares"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_key_is_forgotten_after_a_day() {
     let world = World::start().await;
     let ada = world.user("ada").await;

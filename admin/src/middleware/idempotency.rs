@@ -276,7 +276,18 @@ mod tests {
     #[tokio::test]
     async fn what_a_retry_may_mend_is_not_remembered() {
         let seal = Seal { key: [1; 32], scope: [2; 32] };
-        for (status, remembered) in [(500, false), (503, false), (401, false), (429, false), (400, true), (409, true)] {
+        for (status, remembered) in [
+            (500, false),
+            (503, false),
+            (401, false),
+            (408, false),
+            (429, false),
+            (201, true),
+            (400, true),
+            (403, true),
+            (404, true),
+            (409, true),
+        ] {
             let response = StatusCode::from_u16(status).unwrap().into_response();
             assert_eq!(seal.close(response).await.unwrap().1.is_some(), remembered, "{status}");
         }

@@ -30,17 +30,18 @@ const WRITE_BUFFER: usize = 256 * 1024;
 
 const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
-const CLI_VERSION_CHARS: usize = 100;
+/// Characters that are recorded of each.
+const ORIGIN_CHARS: usize = 200;
 
 /// The headers by which an upload says where it comes from.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is left out and not refused")]
+#[expect(dead_code, reason = "describes headers that are read by hand, because an odd one is recorded and not refused")]
 pub struct OriginHeaders {
-    /// The client's version, recorded with the deployment; at most 100 characters.
+    /// The client's version, recorded with the deployment: its first 200 printable characters.
     #[param(rename = "x-svc-cli-version")]
     cli_version: Option<String>,
-    /// The commit that is published, recorded with the deployment; at most 64 characters.
+    /// The commit that is published, recorded with the deployment: its first 200 printable characters.
     #[param(rename = "x-svc-git-sha")]
     git_sha: Option<String>,
 }
@@ -145,16 +146,15 @@ fn slowest_pace(received: u64) -> Duration {
     (GRACE + Duration::from_secs(received / SLOWEST)).min(LONGEST)
 }
 
-/// Reads where an upload comes from. The headers are for people to read: a malformed one is left out, not refused.
+/// Reads where an upload comes from. The headers are for people to read: they are recorded as they were sent, but for
+/// what nobody can read.
 pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let is_version = |text: &&str| (1..=CLI_VERSION_CHARS).contains(&text.len());
-    let is_revision = |text: &&str| (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
-    Origin {
-        cli_version: text(CLI_VERSION).filter(is_version).map(ToOwned::to_owned),
-        git_sha: text(GIT_SHA).filter(is_revision).map(ToOwned::to_owned),
-        created_by: Some(created_by),
-    }
+    let recorded = |name| {
+        let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
+        let printable: String = text.chars().filter(|c| !c.is_control()).take(ORIGIN_CHARS).collect();
+        Some(printable.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    Origin { cli_version: recorded(CLI_VERSION), git_sha: recorded(GIT_SHA), created_by: Some(created_by) }
 }
 
 fn too_large() -> ApiError {
@@ -202,11 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn odd_origins_are_left_out() {
+    fn origins_are_recorded_as_far_as_they_can_be_read() {
         let good = origin(&headers(&[(CLI_VERSION, "svc 1.2.3"), (GIT_SHA, "0123ABC")]), "ada".into());
         assert_eq!((good.cli_version.as_deref(), good.git_sha.as_deref()), (Some("svc 1.2.3"), Some("0123ABC")));
-        let odd = origin(&headers(&[(CLI_VERSION, ""), (GIT_SHA, "not a sha")]), "ada".into());
-        assert_eq!((odd.cli_version, odd.git_sha), (None, None));
+        let odd = origin(&headers(&[(CLI_VERSION, "\t"), (GIT_SHA, "not a\tsha, v1 \u{fc}ber")]), "ada".into());
+        assert_eq!((odd.cli_version, odd.git_sha.as_deref()), (None, Some("not asha, v1 \u{fc}ber")));
+        let long = HeaderMap::from_iter([(GIT_SHA, HeaderValue::try_from("x".repeat(5_000)).unwrap())]);
+        assert_eq!(origin(&long, "ada".into()).git_sha.unwrap().len(), ORIGIN_CHARS);
+        assert_eq!(origin(&HeaderMap::new(), "ada".into()).git_sha, None);
     }
 
     #[test]
