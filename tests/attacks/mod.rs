@@ -1,2 +1,9 @@
 //! What a red team tried, against bounded load on loopback: a file for what is attacked. Each attack measures what others,
 //! or the machine, would feel of it.
+
+mod cookie_bombs;
+mod foreign_up_file;
+mod header_expansion;
+mod leaving_symlinks;
+mod reaching_headers;
+mod terminal_escapes;

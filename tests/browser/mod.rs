@@ -17,7 +17,8 @@ use crate::{
 
 const PASSWORD: &str = "hunter22 & <more>";
 
-async fn sign_in(browser: &Browser, login: &str) {
+/// Signs in on the page that asks for it.
+pub(crate) async fn sign_in(browser: &Browser, login: &str) {
     browser.fill("login", login).await;
     browser.fill("secret", OPERATOR_SECRET).await;
     browser.press("Sign in").await;

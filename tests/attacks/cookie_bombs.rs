@@ -1,0 +1,63 @@
+//! A site's script that leaves so many cookies for all of its domain (`Domain=`) that a browser's requests to every other site
+//! there, and to the console, become too large. In Chromium, which keeps and sends cookies by its own rules.
+
+use crate::{
+    browser::sign_in,
+    world::{Site, World},
+};
+
+/// Sets as many cookies of as many bytes for the whole domain as the page's address says.
+const HOSTILE: &str = "<!doctype html><title>hostile</title><p>hostile page<script>
+  const [count, bytes] = location.search.slice(1).split(',').map(Number);
+  for (let n = 0; n < count; n++)
+    document.cookie = `bomb${n}=${'a'.repeat(bytes)}; Domain=svc.localhost; Path=/; Secure; Max-Age=86400`;
+</script>";
+
+#[tokio::test]
+async fn a_site_locks_nobody_out_of_the_console_or_of_other_sites() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.publish("victim", &Site::page("<p>the victim's page")).await;
+    let hostile = world.user("eve").await.publish("hostile", &Site::page(HOSTILE)).await.url;
+    let (victim, console) = (world.site_url("victim"), world.console_url("/"));
+    let browser = world.browser().await;
+    // From more than is accepted at all, by way of what the parser refuses, to what is only large.
+    for (count, bytes) in [(170, 4_000), (60, 600), (9, 3_500), (40, 400)] {
+        for (place, says) in [(&victim, "the victim's page"), (&console, "A folder becomes a site")] {
+            browser.open(&format!("{hostile}/?{count},{bytes}")).await;
+            browser.sees("hostile page").await;
+            let bombs = async || browser.cookies().await.iter().filter(|c| c.name.starts_with("bomb")).count();
+            assert!(bombs().await >= count.min(100), "the browser keeps them: {}", bombs().await);
+            browser.open(place).await;
+            if !browser.text().await.contains(says) {
+                browser.sees("Too many cookies").await;
+                browser.picture("too-many-cookies").await;
+                assert_eq!(bombs().await, 0, "{count} of {bytes}: the cookies were not cleared");
+                browser.open(place).await;
+            }
+            browser.sees(says).await;
+        }
+    }
+    // What is well afterwards: signing in.
+    browser.open(&world.console_url("/sign-in")).await;
+    sign_in(&browser, "ada").await;
+    browser.sees("Hello, ada").await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_site_cannot_clear_the_consoles_cookies() {
+    let world = World::start().await;
+    let rules = "/*\n  Clear-Site-Data: \"cookies\", \"storage\"\n";
+    let site = Site::page("<p>hostile page").file("_headers", rules);
+    let hostile = world.user("eve").await.publish("hostile", &site).await.url;
+    let browser = world.browser().await;
+    browser.open(&world.console_url("/sign-in")).await;
+    sign_in(&browser, "ada").await;
+    browser.sees("Hello, ada").await;
+    browser.open(&hostile).await;
+    browser.sees("hostile page").await;
+    browser.open(&world.console_url("/")).await;
+    browser.sees("Hello, ada").await;
+    browser.close().await;
+}
