@@ -125,6 +125,17 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 impl Idempotency {
+    /// Makes a secret header part of the request that the key stands for. What is kept of it tells nothing of it to whoever
+    /// does not have the caller's credential.
+    pub fn shaped_by(mut self, header: Option<&str>) -> Self {
+        if let (Some(keyed), Some(header)) = (&mut self.0, header) {
+            let hash = Sha256::new().chain_update(b"shaped by\0").chain_update(&keyed.secret).chain_update(b"\0");
+            keyed.target.push(' ');
+            keyed.target.push_str(&hex::encode(hash.chain_update(header).finalize()));
+        }
+        self
+    }
+
     /// Does `work`, or returns the stored answer when it was done under the same key. `body` is the SHA-256 of the
     /// request's body. Under a key, `work` runs to its end even when the client leaves, so that its retry gets the
     /// answer.

@@ -70,6 +70,7 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
+    let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
     let slot = UploadSlot::wait(&app.bounds, &headers).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());

@@ -308,8 +308,10 @@ impl<R: Read> Archive<R> {
         if named.size > 0 {
             return Err(ArchiveError::invalid(format!("{} is a hard link, and has a body", shown(named.raw))).into());
         }
+        // Where it leads is judged also when it is not published.
+        let target = self.root.published(&link)?;
         let Some(path) = self.root.published(&path)?.map(str::to_owned) else { return Ok(None) };
-        let target = self.root.published(&link)?.and_then(|target| self.sizes.get_key_value(target));
+        let target = target.and_then(|target| self.sizes.get_key_value(target));
         let Some((target, bytes)) = target.map(|(target, bytes)| (target.clone(), *bytes)) else {
             let (link, target) = (shown(named.raw), shown(named.link));
             let why =
