@@ -30,6 +30,13 @@ pub struct Connection {
     pub place: Option<Arc<Place>>,
 }
 
+impl Connection {
+    /// Whether the visitor named a host under the platform's own domains, over TLS.
+    pub(crate) fn is_own_over_tls(&self) -> bool {
+        self.tls && self.place.as_ref().is_some_and(|place| place.is_own)
+    }
+}
+
 /// The kinds of places. One connection is for one of them: a certificate for `*.{site_domain}` lets browsers send
 /// the console's requests over a site's connection and the other way round, and the two shall not share a fate.
 #[derive(PartialEq, Eq)]

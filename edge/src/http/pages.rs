@@ -7,7 +7,7 @@ use askama::Template;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{
-    HeaderName, HeaderValue, Method, Response, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{
         ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
         REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
@@ -20,6 +20,7 @@ use super::SiteBody;
 /// Pages of ours are stored nowhere: they change with what they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 /// Seconds after which a visitor may try again after a failure of ours.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
@@ -55,8 +56,12 @@ impl FixedNotice {
         Self { notice: Notice { status, title, text }, html: OnceLock::new() }
     }
 
+    fn html(&self) -> &Bytes {
+        self.html.get_or_init(|| html_of(&self.notice))
+    }
+
     fn response(&self) -> Response<SiteBody> {
-        respond(self.notice.status, self.html.get_or_init(|| html_of(&self.notice)).clone())
+        respond(self.notice.status, self.html().clone())
     }
 }
 
@@ -76,6 +81,12 @@ static NOTHING_DEPLOYED: FixedNotice = FixedNotice::new(
     StatusCode::NOT_FOUND,
     "Nothing here yet",
     "This site was created, and nothing has been published to it so far.",
+);
+static COOKIES_TOO_LARGE: FixedNotice = FixedNotice::new(
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "Too many cookies",
+    "A site of this domain has left more cookies in your browser than can be read. They were cleared, and you may have to sign in \
+     again. Load this page once more.",
 );
 static SHARE_ENDED: FixedNotice =
     FixedNotice::new(StatusCode::NOT_FOUND, "This share has ended", "It has expired, or its owner has deleted it.");
@@ -178,6 +189,14 @@ pub fn bad_request() -> Response<SiteBody> {
 /// 414: the path is absurdly long.
 pub fn too_long() -> Response<SiteBody> {
     page(StatusCode::URI_TOO_LONG, "Address too long", "No page has an address of this length.")
+}
+
+/// 431: headers and body of a page for a browser that has too many cookies, which it is told to forget.
+pub(crate) fn cookies_too_large() -> (HeaderMap, Bytes) {
+    let (parts, _) = COOKIES_TOO_LARGE.response().into_parts();
+    let mut headers = parts.headers;
+    headers.insert(CLEAR_SITE_DATA, HeaderValue::from_static("\"cookies\""));
+    (headers, COOKIES_TOO_LARGE.html().clone())
 }
 
 /// 405: sites are read, not written.

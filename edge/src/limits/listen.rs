@@ -39,8 +39,15 @@ pub(crate) const LAST_WORD: Duration = Duration::from_secs(1);
 pub(crate) const HEAD_BYTES: usize = 32 * 1024;
 /// Fields of a request's head over HTTP/1.1.
 pub(crate) const HEAD_FIELDS: usize = 100;
-/// Bytes of a request's head over HTTP/2, decompressed.
-pub(crate) const H2_HEAD_BYTES: u32 = 32 * 1024;
+/// Bytes of a request's head over HTTP/2, decompressed. So many that whatever fits into [`HEAD_BLOCK_BYTES`] is taken: Huffman's
+/// code makes eight bits of five, and 180 cookies count 32 bytes more each.
+pub(crate) const H2_HEAD_BYTES: u32 = 40 * 1024;
+/// Bytes of a request's head over HTTP/2, as it is sent, beyond which cookies that made it so are cleared.
+pub(crate) const HEAD_BLOCK_BYTES: usize = 16 * 1024;
+/// Bytes of the largest cookie that browsers keep, about, as a head has it.
+pub(crate) const COOKIE_BYTES: usize = 4_200;
+/// Bytes of one read whose result is thrown away, of a head that is too large.
+pub(crate) const HEAD_DRAIN_BYTES: usize = 4 * 1024;
 /// Concurrent requests on an HTTP/2 connection.
 pub(crate) const H2_STREAMS: u32 = 128;
 /// Bytes that a visitor may send on one HTTP/2 stream before they are read.

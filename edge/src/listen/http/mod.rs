@@ -99,6 +99,7 @@ where
             Box::pin(run(connection, http1::Connection::graceful_shutdown, grown_old(stop)))
         }
         Protocol::Http2 => {
+            let stream = h2::Oversized::new(stream, shared.connection.is_own_over_tls());
             let over = async move {
                 tokio::select! {
                     () = grown_old(stop) => {}

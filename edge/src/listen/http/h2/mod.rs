@@ -3,12 +3,13 @@
 //! What a request means is not known here. Start with [`builder`] and [`Multiplexed`].
 
 mod multiplexed;
+mod oversized;
 
 use hyper::server::conn::http2;
 use hyper_util::rt::TokioTimer;
 
 use self::multiplexed::Begun;
-pub(super) use self::multiplexed::Multiplexed;
+pub(super) use self::{multiplexed::Multiplexed, oversized::Oversized};
 use crate::limits;
 
 /// hyper's HTTP/2 with its limits.

@@ -1,0 +1,490 @@
+//! Answers the requests whose heads cookies alone have made too large.
+//!
+//! The script of any site may set cookies for every site of its domain (`Domain=`), the console's included: as many as a
+//! browser keeps, which is far more than a head may have. The parser of HTTP/2 refuses such heads with a bare 431 or ends the
+//! connection, so that the browser would be kept out until its person finds where cookies are deleted. Here they are answered
+//! with a page that says what happened and has the browser clear the cookies (`Clear-Site-Data`); the next request is well.
+//!
+//! Only the frames are looked at, and the lengths of what is in a head: nothing of it is kept, however large it is. After
+//! such a head the connection takes nothing more, since the parser above has not seen the head's end.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http::header::HeaderMap;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+use crate::{http::pages, limits};
+
+/// The preface of a connection (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Kinds of frames, as their headers have them.
+enum Kind {
+    Data = 0,
+    Headers = 1,
+    GoAway = 7,
+    Continuation = 9,
+}
+
+/// Flags of frames.
+enum Flag {
+    EndStream = 0x1,
+    EndHeaders = 0x4,
+    Padded = 0x8,
+    Priority = 0x20,
+}
+
+/// The stream to give to the parser of HTTP/2.
+pub(in crate::listen::http) struct Oversized<S> {
+    inner: S,
+    /// None where cookies are not ours to clear.
+    watch: Option<Box<Watch>>,
+    refusal: Option<Box<Refusal>>,
+}
+
+#[derive(Default)]
+struct Watch {
+    incoming: Incoming,
+    outgoing: Frames,
+    /// Whether we have sent anything: an answer may not come before the first frame, which is the settings.
+    has_begun: bool,
+}
+
+/// The answer to a head that was too large, and the end of its connection.
+struct Refusal {
+    answer: Vec<u8>,
+    written: usize,
+    /// Bytes that were read since and thrown away, so that the answer is not lost to a reset.
+    drained: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<S> Oversized<S> {
+    /// Around a stream; `is_own` says whether it leads to a host whose cookies are ours to clear.
+    pub(in crate::listen::http) fn new(inner: S, is_own: bool) -> Self {
+        Self { inner, watch: is_own.then(Box::default), refusal: None }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Oversized<S> {
+    /// Writes the answer, as soon as it would not stand in the middle of another frame.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (Some(refusal), Some(watch)) = (&mut self.refusal, &self.watch) else { return Poll::Ready(Ok(())) };
+        if refusal.written == 0 && !(watch.has_begun && watch.outgoing.is_between_frames()) {
+            return Poll::Ready(Ok(()));
+        }
+        while refusal.written < refusal.answer.len() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &refusal.answer[refusal.written..]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            refusal.written += written;
+        }
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    /// Throws away what still comes, until the visitor leaves or is told often enough to: ready when the parser may take the
+    /// connection for ended.
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(Err(error)) = self.poll_answer(cx) {
+            return Poll::Ready(Err(error));
+        }
+        let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(())) };
+        let mut scratch = [0; limits::HEAD_DRAIN_BYTES];
+        while refusal.drained < limits::UNWANTED_BODY_BYTES {
+            let mut read = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.inner).poll_read(cx, &mut read) {
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => refusal.drained += read.filled().len(),
+                Poll::Ready(ended) => return Poll::Ready(ended),
+                Poll::Pending => break,
+            }
+        }
+        refusal.deadline.as_mut().poll(cx).map(Ok)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Oversized<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.refusal.is_none() {
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+            let new = &buf.filled()[before..];
+            let Some(found) = this.watch.as_mut().and_then(|watch| watch.incoming.oversized_head(new)) else {
+                return Poll::Ready(Ok(()));
+            };
+            buf.set_filled(before + found.at);
+            this.refusal = Some(Box::new(Refusal {
+                answer: answer(found.stream),
+                written: 0,
+                drained: 0,
+                deadline: Box::pin(sleep(limits::LINGER)),
+            }));
+            if found.at > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        this.poll_drained(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        ready!(this.poll_answer(cx))?;
+        let written = ready!(Pin::new(&mut this.inner).poll_write_vectored(cx, bufs))?;
+        if let Some(watch) = &mut this.watch {
+            watch.has_begun |= written > 0;
+            let mut left = written;
+            for buf in bufs {
+                let mut part = &buf[..buf.len().min(left)];
+                left -= part.len();
+                while watch.outgoing.next_piece(&mut part).is_some() {}
+            }
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_answer(cx))?;
+        Pin::new(&mut this.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
+    }
+}
+
+/// A position among the frames of one direction.
+#[derive(Default)]
+struct Frames {
+    /// The beginning of a frame's header.
+    partial: [u8; 9],
+    has: usize,
+    frame: Frame,
+    /// Bytes of its payload that are still to come.
+    left: usize,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Frame {
+    len: usize,
+    kind: u8,
+    flags: u8,
+    stream: u32,
+}
+
+enum Piece<'b> {
+    Header(Frame),
+    Payload(Frame, &'b [u8]),
+}
+
+impl Frames {
+    fn is_between_frames(&self) -> bool {
+        self.has == 0 && self.left == 0
+    }
+
+    /// Takes the next piece of a frame off `bytes`; none when they are used up.
+    fn next_piece<'b>(&mut self, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
+        if self.left > 0 {
+            let (part, rest) = bytes.split_at(self.left.min(bytes.len()));
+            (self.left, *bytes) = (self.left - part.len(), rest);
+            return (!part.is_empty()).then_some(Piece::Payload(self.frame, part));
+        }
+        let (part, rest) = bytes.split_at((self.partial.len() - self.has).min(bytes.len()));
+        self.partial[self.has..self.has + part.len()].copy_from_slice(part);
+        (self.has, *bytes) = (self.has + part.len(), rest);
+        if self.has < self.partial.len() {
+            return None;
+        }
+        let [a, b, c, kind, flags, stream @ ..] = self.partial;
+        let len = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        self.frame = Frame { len, kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) };
+        (self.has, self.left) = (0, len);
+        Some(Piece::Header(self.frame))
+    }
+}
+
+/// What the visitor sends.
+#[derive(Default)]
+struct Incoming {
+    /// Bytes of the preface that were seen.
+    preface: usize,
+    frames: Frames,
+    /// Bytes of the head under way, over its frames.
+    head: usize,
+    /// Bytes of its first frame that come before it.
+    lead: usize,
+    is_padded: bool,
+    fields: Fields,
+}
+
+/// A head that is too large.
+struct Found {
+    stream: u32,
+    /// Where, in what was looked at, the frame begins that makes it so.
+    at: usize,
+}
+
+impl Incoming {
+    fn oversized_head(&mut self, all: &[u8]) -> Option<Found> {
+        let skipped = (PREFACE.len() - self.preface).min(all.len());
+        self.preface += skipped;
+        let mut bytes = &all[skipped..];
+        while let Some(piece) = self.frames.next_piece(&mut bytes) {
+            match piece {
+                Piece::Header(frame) if frame.kind == Kind::Headers as u8 => {
+                    self.head = frame.len;
+                    self.lead = if frame.flags & Flag::Priority as u8 == 0 { 0 } else { 5 };
+                    self.is_padded = frame.flags & Flag::Padded as u8 != 0;
+                    self.fields = Fields::default();
+                }
+                Piece::Header(frame) if frame.kind == Kind::Continuation as u8 => {
+                    self.head = self.head.saturating_add(frame.len);
+                    // A field that is longer than any cookie is not a cookie's fault, and anybody can make one: a link with a
+                    // long address must not sign out who follows it.
+                    let by_cookies = !self.is_padded && self.fields.longest <= limits::COOKIE_BYTES;
+                    if self.head > limits::HEAD_BLOCK_BYTES && by_cookies {
+                        let at = (all.len() - bytes.len()).saturating_sub(self.frames.partial.len());
+                        return Some(Found { stream: frame.stream, at });
+                    }
+                }
+                Piece::Payload(frame, part)
+                    if [Kind::Headers as u8, Kind::Continuation as u8].contains(&frame.kind) =>
+                {
+                    let lead = self.lead.min(part.len());
+                    self.lead -= lead;
+                    self.fields.read(&part[lead..]);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// The fields of a head in HPACK (RFC 7541), of which only the lengths are read. Those need no table.
+#[derive(Default)]
+struct Fields {
+    at: At,
+    /// Strings of the field under way that are still to come.
+    strings: u8,
+    /// The longest string so far, as it was sent.
+    longest: usize,
+}
+
+#[derive(Default, Clone, Copy)]
+enum At {
+    /// Before a field.
+    #[default]
+    Field,
+    /// In an integer that did not fit into its first byte: so much of it, and the bits that it has.
+    Number { value: usize, bits: u32, is_length: bool },
+    /// Before a string.
+    Text,
+    /// In a string, of which so many bytes are to come.
+    InText(usize),
+}
+
+impl Fields {
+    fn read(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            if let At::InText(left) = self.at {
+                let passed = left.min(bytes.len());
+                bytes = &bytes[passed..];
+                self.at = if passed == left { self.next() } else { At::InText(left - passed) };
+                continue;
+            }
+            bytes = rest;
+            self.at = match self.at {
+                At::Field => {
+                    let (mask, is_literal) = match byte {
+                        0x80.. => (0x7f, false),
+                        0x40..0x80 => (0x3f, true),
+                        0x20..0x40 => (0x1f, false),
+                        _ => (0x0f, true),
+                    };
+                    let index = byte & mask;
+                    self.strings = match (is_literal, index) {
+                        (false, _) => 0,
+                        (true, 0) => 2,
+                        (true, _) => 1,
+                    };
+                    if index == mask { At::Number { value: 0, bits: 0, is_length: false } } else { self.next() }
+                }
+                At::Text => {
+                    self.strings -= 1;
+                    match usize::from(byte & 0x7f) {
+                        0x7f => At::Number { value: 0x7f, bits: 0, is_length: true },
+                        len => self.text(len),
+                    }
+                }
+                At::Number { value, bits, is_length } => {
+                    // Beyond four bytes it is longer than anything.
+                    let value = if bits > 21 { usize::MAX } else { value + (usize::from(byte & 0x7f) << bits) };
+                    match (byte & 0x80 != 0, is_length) {
+                        (true, _) => At::Number { value, bits: (bits + 7).min(28), is_length },
+                        (false, true) => self.text(value),
+                        (false, false) => self.next(),
+                    }
+                }
+                At::InText(_) => self.at,
+            };
+        }
+    }
+
+    fn text(&mut self, len: usize) -> At {
+        self.longest = self.longest.max(len);
+        if len == 0 { self.next() } else { At::InText(len) }
+    }
+
+    fn next(&self) -> At {
+        if self.strings > 0 { At::Text } else { At::Field }
+    }
+}
+
+/// The answer on `stream`, and the announcement that the connection takes no other request.
+fn answer(stream: u32) -> Vec<u8> {
+    let (headers, html) = pages::cookies_too_large();
+    let mut bytes = frame(Kind::Headers as u8, Flag::EndHeaders as u8, stream, &head(&headers));
+    bytes.extend(frame(Kind::Data as u8, Flag::EndStream as u8, stream, &html));
+    bytes.extend(frame(Kind::GoAway as u8, 0, 0, &[stream.to_be_bytes(), [0; 4]].concat()));
+    bytes
+}
+
+/// A payload is short: a page of ours.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, len @ ..] = u32::try_from(payload.len()).unwrap_or_default().to_be_bytes();
+    [&len, &[kind, flags][..], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A head with status 431, in literals that no table remembers: the parser's own table is none of ours.
+fn head(headers: &HeaderMap) -> Vec<u8> {
+    // `:status` is the eighth entry of the static table.
+    let mut head = vec![8];
+    write_text(&mut head, b"431");
+    for (name, value) in headers {
+        head.push(0);
+        write_text(&mut head, name.as_str().as_bytes());
+        write_text(&mut head, value.as_bytes());
+    }
+    head
+}
+
+fn write_text(head: &mut Vec<u8>, text: &[u8]) {
+    match text.len().checked_sub(0x7f) {
+        None => head.push(u8::try_from(text.len()).unwrap_or_default()),
+        Some(mut rest) => {
+            head.push(0x7f);
+            while rest >= 0x80 {
+                head.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
+                rest >>= 7;
+            }
+            head.push(u8::try_from(rest).unwrap_or_default());
+        }
+    }
+    head.extend_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use http::{Request, Response, StatusCode};
+    use http_body_util::{BodyExt as _, Empty};
+    use hyper::{body::Incoming as Body, client, server, service::service_fn};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    use super::*;
+
+    /// Asks with so many cookies of so many bytes, and a path of so many. Returns the status, and what the answer clears.
+    async fn ask(is_own: bool, cookies: usize, bytes: usize, path: usize) -> Option<(u16, bool)> {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let answer = |_: Request<Body>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+        let stream = Oversized::new(far, is_own);
+        let mut builder = server::conn::http2::Builder::new(TokioExecutor::new());
+        builder.max_header_list_size(limits::H2_HEAD_BYTES);
+        tokio::spawn(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
+        let mut builder = client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.max_header_list_size(u32::MAX);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(near)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::get(format!("https://a.de/{}", "p".repeat(path)));
+        for n in 0..cookies {
+            request = request.header("cookie", format!("c{n}={}", "a".repeat(bytes)));
+        }
+        let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.ok()?;
+        let clears = response.headers().get("clear-site-data").is_some_and(|what| what == "\"cookies\"");
+        let (status, body) = (response.status(), response.into_body().collect().await.unwrap().to_bytes());
+        assert_eq!(status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE && clears, !body.is_empty());
+        Some((status.as_u16(), clears))
+    }
+
+    #[tokio::test]
+    async fn heads_that_cookies_made_too_large_are_answered_and_the_cookies_cleared() {
+        for (cookies, bytes) in [(180, 4_000), (9, 3_900), (60, 600), (170, 150), (20, 4_096)] {
+            assert_eq!(ask(true, cookies, bytes, 10).await, Some((431, true)), "{cookies} of {bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_too_large_passes() {
+        for (cookies, bytes) in [(0, 0), (1, 4_000), (5, 4_000), (40, 500), (180, 60)] {
+            assert_eq!(ask(true, cookies, bytes, 10).await, Some((200, false)), "{cookies} of {bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_address_clears_nothing() {
+        for path in [10_000, 40_000, 60_000] {
+            let answered = ask(true, 3, 100, path).await;
+            assert!(answered.is_none_or(|(_, clears)| !clears), "{path}: {answered:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn cookies_of_other_domains_are_not_ours_to_clear() {
+        let answered = ask(false, 180, 4_000, 10).await;
+        assert!(answered.is_none_or(|(_, clears)| !clears), "{answered:?}");
+    }
+
+    #[test]
+    fn lengths_are_read_wherever_the_frames_are_cut() {
+        let mut head = head(&HeaderMap::new());
+        head.extend([0x82, 0x20, 0x3f, 0xe1, 0x1f, 0x7f, 0x80, 0x01]);
+        write_text(&mut head, &[b'x'; 300]);
+        head.push(0x40);
+        write_text(&mut head, b"name");
+        write_text(&mut head, b"");
+        head.push(0x60);
+        write_text(&mut head, &[b'y'; 200]);
+        for cut in 0..head.len() {
+            let mut fields = Fields::default();
+            fields.read(&head[..cut]);
+            fields.read(&head[cut..]);
+            assert_eq!(fields.longest, 300, "cut at {cut}");
+            assert!(matches!(fields.at, At::Field), "cut at {cut}");
+        }
+    }
+}
