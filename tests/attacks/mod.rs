@@ -6,4 +6,5 @@ mod foreign_up_file;
 mod header_expansion;
 mod leaving_symlinks;
 mod reaching_headers;
+mod stored_addresses;
 mod terminal_escapes;
