@@ -109,8 +109,11 @@ impl Output {
         }
     }
 
-    /// Asks a question that is answered with yes or no; whatever is not a yes is a no. Only for when [`Output::can_ask`].
+    /// Asks a question that is answered with yes or no; whatever is not a yes is a no, and so is nobody there.
     pub(crate) fn confirm(self, question: &str) -> anyhow::Result<bool> {
+        if !self.can_ask() {
+            return Ok(false);
+        }
         let terminal = Term::stderr();
         terminal.write_str(&drawn(&format!("{question} [y/N] "), false))?;
         let answer = terminal.read_line()?;

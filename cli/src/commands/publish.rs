@@ -126,7 +126,7 @@ fn allow_linked(linked: &[Linked], follow: FollowOption, output: Output) -> anyh
         more => format!(", and {} more", count(more as u64, "symlink")),
     };
     let what = format!("{} leads out of the folder, to {}{others}.", first.name, first.target.display());
-    if output.can_ask() && output.confirm(&format!("{what} Publish it?"))? {
+    if output.confirm(&format!("{what} Publish it?"))? {
         return Ok(());
     }
     Err(Failure::new(Kind::Refused, "symlink_leaves_folder", what)
