@@ -1,8 +1,10 @@
 //! Bounds on what many share, each kept in all and for each key: a client, an account.
 //!
 //! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. Everything is held in
-//! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`].
+//! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`], which bounds
+//! numbers, and [`budget`], which bounds bytes.
 
+pub mod budget;
 mod client;
 mod turns;
 
