@@ -5,14 +5,17 @@
 //! program calls once, at its start.
 
 mod load;
+pub mod machine;
 pub mod models;
 mod sections;
+mod size;
 
 pub use load::ConfigError;
 pub use sections::gateway::{self, Gateway};
 pub use sections::{
     Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Store,
 };
+pub use size::Size;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::address;
+use crate::size::Size;
 
 /// `[edge]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +23,11 @@ pub struct Edge {
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
     pub threads: usize,
+    /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, and bytes that visitors have
+    /// not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the machine's memory, or
+    /// of what the control group of the process may have if that is less. At least 128 MiB, whatever is said here. What a
+    /// process needs beside it (its code, connections, requests) is some 50 MB and about 30 KB a connection.
+    pub memory: Option<Size>,
     /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too. When
     /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
@@ -40,6 +46,7 @@ impl Default for Edge {
             trusted_proxies: Vec::new(),
             http_mode: HttpMode::Redirect,
             threads: 0,
+            memory: None,
             spool: None,
             metrics_listen: None,
         }

@@ -1,0 +1,82 @@
+//! What the machine has, for keys whose default depends on it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Bytes of memory that this process may have: the machine's, or less where its control group, of version 2 or 1, says so.
+/// None where neither can be read.
+pub fn memory() -> Option<u64> {
+    memory_below(Path::new("/"))
+}
+
+fn memory_below(root: &Path) -> Option<u64> {
+    let of_machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| total(&text));
+    of_machine.into_iter().chain(of_groups(root)).min()
+}
+
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The limits of the groups that this process is in. Those above bind as well.
+fn of_groups(root: &Path) -> Vec<u64> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mut limits = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|controller| controller == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // In a container the group may be named as the host knows it: then only the mount itself is there.
+        let group = PathBuf::from(group.trim_start_matches('/'));
+        limits.extend(group.ancestors().filter_map(|group| limit(&root.join(mount).join(group).join(file))));
+    }
+    limits
+}
+
+/// The limit in a file; none where it is `max`.
+fn limit(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> Option<u64> {
+        let root = std::env::temp_dir().join(format!("svc-machine-{}-{}", std::process::id(), files.len()));
+        for (path, text) in files {
+            let file = root.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        let memory = memory_below(&root);
+        let _ = fs::remove_dir_all(&root);
+        memory
+    }
+
+    #[test]
+    fn the_smallest_limit_counts() {
+        let meminfo = ("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n");
+        let all = 2048 * 1024;
+        assert_eq!(machine(&[]), None);
+        assert_eq!(machine(&[meminfo]), Some(all));
+        let second = ("proc/self/cgroup", "0::/system.slice/edge.service\n");
+        let outer = ("sys/fs/cgroup/system.slice/memory.max", "1000000\n");
+        let inner = ("sys/fs/cgroup/system.slice/edge.service/memory.max", "max\n");
+        assert_eq!(machine(&[meminfo, second, outer, inner]), Some(1_000_000), "a group above binds");
+        let first = ("proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/docker/abc\n");
+        let mount = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000\n");
+        assert_eq!(machine(&[meminfo, first, mount]), Some(500_000), "version 1, seen from a container");
+        let unlimited = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(machine(&[meminfo, first, unlimited, inner, outer]), Some(all));
+    }
+}
