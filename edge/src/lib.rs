@@ -24,7 +24,7 @@ pub mod front;
 pub mod gate;
 pub mod gateway;
 pub mod http;
-mod limits;
+pub mod limits;
 pub mod listen;
 pub mod memory;
 pub mod metrics;

@@ -15,11 +15,13 @@ use edge::{
     front::Front,
     gate::Gatekeeper,
     gateway::{Gateway, meter::Meter},
+    limits::Shares,
     listen::{Listeners, Sockets, Stop, Tls},
     memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
     sites::Sites,
 };
+use fairness::budget::Budget;
 use live::Redis;
 use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
@@ -105,18 +107,25 @@ fn listeners(
     let source = Postgres { near: near.clone(), primary: db.clone() };
     let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone());
     let members = Arc::new(OrgMembers::new(marks.clone(), source.clone()));
-    let routes = Arc::new(Routes::new(marks.clone(), source, clock.clone()));
+    let shares = Shares::of(config.edge.memory.map(|memory| memory.0));
+    let budget = Budget::new(shares.flight());
+    let routes = Arc::new(Routes::new(marks.clone(), source, shares.hosts(), clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
-    let sites = Sites::new(Arc::new(store), routes.clone(), gatekeeper, clock.clone());
+    let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let gateway = Arc::new(Gateway::new(&config.gateway, &models, Arc::new(keys), meter, clock.clone())?);
-    let front = Arc::new(Front::new(config, routes, sites, platform, gateway.clone()).context("edge.trusted_proxies")?);
+    let front = Front::new(config, routes, sites, platform, gateway.clone(), budget).context("edge.trusted_proxies")?;
+    let front = Arc::new(front);
     let follower = Follower::new(marks.clone(), db.clone(), redis, clock.clone());
 
     let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain)?;
+    let memory_of = {
+        let front = front.clone();
+        move || front.memory_used()
+    };
     let mut listeners = Listeners::new(sockets, front, tls, threads, stop);
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
@@ -131,6 +140,10 @@ fn listeners(
         nothing_to_settle.cancel();
     });
     if let Some(exporter) = exporter {
+        let (stop, memory) = (last_connection_gone.clone(), edge::metrics::watch_memory(shares, memory_of));
+        listeners.add_background(async move {
+            stop.run_until_cancelled_owned(memory).await;
+        });
         let stop = last_connection_gone.clone();
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(exporter.run()).await;

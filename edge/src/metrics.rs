@@ -5,6 +5,8 @@ use std::{sync::LazyLock, time::Duration};
 use http::StatusCode;
 use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
+use crate::limits::{self, Shares};
+
 /// The model of requests that name none of ours.
 pub(crate) const NO_MODEL: &str = "none";
 
@@ -22,6 +24,13 @@ pub fn describe() {
         "svc_sites_bodies_total",
         "Small bodies of sites looked for in memory, and whether they were there."
     );
+    describe_gauge!(
+        "svc_edge_memory_bytes",
+        "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests and routes that are kept."
+    );
+    describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
+    describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
+    describe_counter!("svc_edge_exhausted_total", "Answers refused or broken off for want of memory to send them.");
     describe_counter!(
         "svc_gateway_requests_total",
         "Requests to the gateway, by model and status; model is `none` for other requests than completions of a known one."
@@ -46,6 +55,21 @@ pub fn describe() {
     describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
+/// Reports what memory is used for, as `used` says it, for as long as it is polled.
+pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 4]) {
+    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes];
+    let mut every = tokio::time::interval(limits::MEMORY_REPORT_EVERY);
+    loop {
+        every.tick().await;
+        for ((kind, used), share) in used().into_iter().zip(shares) {
+            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+            let (used, share) = (used as f64, share as f64);
+            gauge!("svc_edge_memory_bytes", "kind" => kind).set(used);
+            gauge!("svc_edge_memory_share_bytes", "kind" => kind).set(share);
+        }
+    }
+}
+
 /// Counts an answer of a site, or of a page of ours in its place.
 pub(crate) fn site(status: StatusCode) {
     let class = usize::from(status.as_u16() / 100);
@@ -55,6 +79,16 @@ pub(crate) fn site(status: StatusCode) {
 /// Counts a look for a small body in memory.
 pub(crate) fn body(found: bool) {
     BODIES[usize::from(found)].increment(1);
+}
+
+/// A stream was reset because its visitor did not take it.
+pub(crate) fn stream_reset() {
+    counter!("svc_edge_streams_reset_total").increment(1);
+}
+
+/// An answer was refused or broken off for want of memory.
+pub(crate) fn exhausted() {
+    counter!("svc_edge_exhausted_total").increment(1);
 }
 
 /// The gateway answered. `model` is one of the configuration's, or [`NO_MODEL`].

@@ -10,20 +10,23 @@ const ROOMS: [&str; 11] =
     ["limits", "metrics", "http", "memory", "gate", "sites", "spool", "gateway", "platform", "front", "listen"];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 17] = [
+const NO_BOUNDS: [(&str, &str); 20] = [
     ("CREATED", "a date that the API's answers repeat"),
     ("PUBLISHED", "a date that the API's answers repeat"),
     ("DEPTH", "belongs to the recursion that it ends"),
     ("ENTRY_WEIGHT", "an estimate"),
     ("EXPIRY_LEN", "a format"),
     ("FILE_WEIGHT", "an estimate"),
+    ("FORM_WEIGHT", "an estimate"),
     ("FINGERPRINTED_NAME", "the shape of a name"),
     ("HOUR_SECONDS", "a unit"),
     ("IPV6_CUSTOMER_BITS", "the shape of an address"),
+    ("KIND_WEIGHT", "an estimate"),
     ("MARKS", "as many as the type of an index has values"),
     ("NUMBER_LEN", "a format"),
     ("REDIS_PAUSE", "belongs to the loop that it slows down"),
     ("REWRITE", "a status"),
+    ("RULE_PART_WEIGHT", "an estimate"),
     ("RULE_WEIGHT", "an estimate"),
     ("SAID_LEN", "a format"),
     ("UNCERTAIN", "belongs to the release that it slows down"),

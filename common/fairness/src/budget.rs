@@ -171,7 +171,8 @@ impl Account {
             if full.has_room(bytes) {
                 continue;
             }
-            let patience = if std::ptr::eq(full, &*self.0) { patience.own } else { patience.others };
+            let own: &Level = &self.0;
+            let patience = if std::ptr::eq(full, own) { patience.own } else { patience.others };
             timeout_at(start + patience, freed).await.map_err(|_| Exhausted)?;
         }
     }

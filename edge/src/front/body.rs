@@ -2,23 +2,68 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
+use fairness::budget::Grant;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{gateway, http::SiteBody};
+use crate::{
+    gateway,
+    http::{BodyError, SiteBody},
+};
 
 /// The body of any answer. An enum and no box: this is on every request's way.
 pub enum Body {
     /// A site's, or a page of ours.
     Site(SiteBody),
-    /// Admin's.
-    Handed(Incoming),
+    /// Admin's, with what the way there takes.
+    Handed(Incoming, Grant),
     /// The AI gateway's.
     Gateway(gateway::Body),
+}
+
+impl Body {
+    /// Whether it gives as many bytes as it is asked for, and its length is known. The others give what they were given.
+    pub(crate) fn is_pulled(&self) -> bool {
+        matches!(self, Self::Site(_))
+    }
+
+    /// Bytes that are still to come of a body that is pulled.
+    pub(crate) fn left(&self) -> u64 {
+        match self {
+            Self::Site(body) => body.left(),
+            Self::Handed(..) | Self::Gateway(_) => 0,
+        }
+    }
+
+    /// The next bytes: of a body that is pulled, at least one and at most `most`.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if let Self::Site(body) = self {
+            return body.poll_next(cx, most);
+        }
+        loop {
+            match ready!(Pin::new(&mut *self).poll_frame(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(frame)) => {
+                    // Trailers are passed on to nobody.
+                    if let Ok(bytes) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets go of bytes that can be had again: for when nobody takes them for now.
+    pub(crate) fn park(&mut self) {
+        if let Self::Site(body) = self {
+            body.park();
+        }
+    }
 }
 
 impl From<SiteBody> for Body {
@@ -34,7 +79,7 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
             Self::Site(body) => Pin::new(body).poll_frame(cx),
-            Self::Handed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Handed(body, _) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Gateway(body) => Pin::new(body).poll_frame(cx),
         }
     }
@@ -42,7 +87,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Site(body) => body.is_end_stream(),
-            Self::Handed(body) => body.is_end_stream(),
+            Self::Handed(body, _) => body.is_end_stream(),
             Self::Gateway(body) => body.is_end_stream(),
         }
     }
@@ -50,7 +95,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Site(body) => body.size_hint(),
-            Self::Handed(body) => body.size_hint(),
+            Self::Handed(body, _) => body.size_hint(),
             Self::Gateway(body) => body.size_hint(),
         }
     }

@@ -13,9 +13,14 @@ use std::{net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use config::{Config, HttpMode};
 use domain::{
+    Timestamp,
     addresses::{Addresses, HostKey, HostKind},
     networks::{NetworkError, Networks},
     site::Site,
+};
+use fairness::{
+    Client,
+    budget::{Account, Budget},
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
@@ -47,6 +52,7 @@ pub struct Front {
     platform: Platform,
     gateway: Arc<Gateway>,
     trusted: Networks,
+    budget: Budget,
     http_mode: HttpMode,
     /// The port of our public HTTPS addresses, when it is not 443.
     public_port: Option<u16>,
@@ -69,6 +75,7 @@ impl Front {
         sites: Sites,
         platform: Platform,
         gateway: Arc<Gateway>,
+        budget: Budget,
     ) -> Result<Self, NetworkError> {
         Ok(Self {
             addresses: config.site.addresses(),
@@ -77,9 +84,27 @@ impl Front {
             platform,
             gateway,
             trusted: Networks::parse(&config.edge.trusted_proxies)?,
+            budget,
             http_mode: config.edge.http_mode,
             public_port: config.site.base_url.port(),
         })
+    }
+
+    /// The account of a connection from `peer`. A proxy that is trusted is no client.
+    pub fn account(&self, peer: IpAddr) -> Account {
+        self.budget.account((!self.trusted.contains(peer)).then(|| Client::from(peer)))
+    }
+
+    /// Bytes of memory by what they are for.
+    pub fn memory_used(&self) -> [(&'static str, u64); 4] {
+        let [bodies, manifests] = self.sites.memory_used();
+        let routes = self.routes.len() as u64 * limits::SITE_BYTES;
+        [("in_flight", self.budget.used()), ("bodies", bodies), ("manifests", manifests), ("routes", routes)]
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.sites.now()
     }
 
     /// The place that `peer` named in the TLS handshake. A proxy that is trusted sends the requests of all its visitors
@@ -146,7 +171,7 @@ impl Front {
         let mut response = match found {
             Found::Site(site) => self.visit(&site, place, request, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
-            Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor)).await,
+            Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor, connection)).await,
             Found::Gateway => Box::pin(self.gateway.answer(request)).await.map(Body::Gateway),
             Found::Nothing(page) => page.map(Body::Site),
         };
@@ -184,12 +209,23 @@ impl Front {
         }
     }
 
-    async fn hand_over<B>(&self, request: Request<B>, host: &str, visitor: Visitor) -> Response<Body>
+    async fn hand_over<B>(
+        &self,
+        request: Request<B>,
+        host: &str,
+        visitor: Visitor,
+        connection: &Connection,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
+        // The way to admin takes memory of its own, for as long as the answer is not read.
+        let Ok(grant) = connection.account.take(limits::HANDED_BYTES, limits::FLIGHT_PATIENCE).await else {
+            metrics::exhausted();
+            return exhausted();
+        };
         match self.platform.hand_over(request, host, visitor).await {
-            Ok(response) => response.map(Body::Handed),
+            Ok(response) => response.map(|body| Body::Handed(body, grant)),
             Err(error) => {
                 tracing::warn!(%error, "a request could not be handed to admin");
                 pages::bad_gateway().map(Body::Site)
@@ -237,6 +273,14 @@ fn absent(key: &HostKey) -> Response<SiteBody> {
         HostKey::Domain(_) => pages::unattached_domain(),
         HostKey::Project(_) | HostKey::Deployment(..) => pages::unknown_host(),
     }
+}
+
+/// The answer when there is no memory to send another.
+pub(crate) fn exhausted() -> Response<Body> {
+    let mut response = pages::unavailable();
+    response.headers_mut().insert(header::SERVER, SERVER);
+    response.headers_mut().insert(header::RETRY_AFTER, limits::FLIGHT_RETRY_SECONDS.into());
+    response.map(Body::Site)
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {

@@ -6,6 +6,7 @@ use domain::{
     Hostname,
     addresses::{Addresses, HostKey, HostKind},
 };
+use fairness::budget::Account;
 
 /// A host, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Connection {
     /// The place that the visitor named in the TLS handshake. Only requests for the same application are answered; with
     /// none, all are.
     pub place: Option<Arc<Place>>,
+    /// Where the bytes are charged that its visitors have not taken yet.
+    pub account: Account,
 }
 
 impl Connection {

@@ -1,13 +1,18 @@
 //! The body of an answer to a site's visitor: nothing, bytes from memory, or a body that is read while it is sent.
+//!
+//! Bodies are pulled: whoever sends one says how many bytes it can send, and holds no more than those.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use packs::Span;
+
+use crate::limits::{BLOCK_BYTES, COPIED_BYTES};
 
 /// Why a body ended before its end.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -21,7 +26,32 @@ enum Content {
     #[default]
     Empty,
     Whole(Bytes),
-    Streamed(UnsyncBoxBody<Bytes, BodyError>),
+    /// Bytes that can be had again.
+    Kept(Bytes, Kept),
+    Streamed(Box<dyn Source>),
+}
+
+/// Where the bytes of a body can be had again.
+struct Kept {
+    origin: Arc<dyn Origin>,
+    whole: Span,
+    offset: u64,
+}
+
+/// A body that is read while it is sent.
+pub(crate) trait Source: Send {
+    /// The next bytes, at least one and at most `most`.
+    fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>>;
+    /// Bytes that are still to come.
+    fn left(&self) -> u64;
+    /// Lets go of bytes that can be read again.
+    fn park(&mut self);
+}
+
+/// A place of which parts can be read again.
+pub(crate) trait Origin: Send + Sync {
+    /// The bytes of `part`, which lies in the body `whole`.
+    fn reopen(self: Arc<Self>, part: Span, whole: Span) -> Box<dyn Source>;
 }
 
 impl SiteBody {
@@ -30,13 +60,80 @@ impl SiteBody {
         Self(Content::Empty)
     }
 
-    /// A body that is made while it is sent.
-    pub fn streamed<B>(body: B) -> Self
-    where
-        B: Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
-    {
-        Self(Content::Streamed(body.map_err(Into::into).boxed_unsync()))
+    /// A body that is read while it is sent.
+    pub(crate) fn streamed(source: Box<dyn Source>) -> Self {
+        if source.left() == 0 { Self::empty() } else { Self(Content::Streamed(source)) }
     }
+
+    /// A body of bytes that are the `whole` of a body in `origin`, too.
+    pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn Origin>, whole: Span) -> Self {
+        if bytes.is_empty() {
+            return Self::empty();
+        }
+        Self(Content::Kept(bytes, Kept { origin, whole, offset: whole.offset }))
+    }
+
+    /// Bytes that are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        match &self.0 {
+            Content::Empty => 0,
+            Content::Whole(bytes) | Content::Kept(bytes, _) => bytes.len() as u64,
+            Content::Streamed(source) => source.left(),
+        }
+    }
+
+    /// The next bytes, at least one and at most `most`.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let part = match &mut self.0 {
+            Content::Empty => return Poll::Ready(None),
+            Content::Streamed(source) => return source.poll_next(cx, most),
+            Content::Whole(bytes) => {
+                if bytes.len() > most {
+                    bytes.split_to(most)
+                } else {
+                    std::mem::take(bytes)
+                }
+            }
+            Content::Kept(bytes, kept) => {
+                if bytes.len() > most {
+                    kept.offset += most as u64;
+                    own(bytes.split_to(most))
+                } else if kept.offset > kept.whole.offset {
+                    own(std::mem::take(bytes))
+                } else {
+                    std::mem::take(bytes)
+                }
+            }
+        };
+        if self.left() == 0 {
+            self.0 = Content::Empty;
+        }
+        Poll::Ready(Some(Ok(part)))
+    }
+
+    /// Lets go of bytes that can be had again: for when nobody takes them for now.
+    pub(crate) fn park(&mut self) {
+        self.0 = match std::mem::take(&mut self.0) {
+            Content::Kept(bytes, Kept { origin, whole, offset }) => {
+                Content::Streamed(origin.reopen(Span { offset, len: bytes.len() as u64 }, whole))
+            }
+            Content::Streamed(mut source) => {
+                source.park();
+                Content::Streamed(source)
+            }
+            other => other,
+        };
+    }
+}
+
+/// A part of a block: a small one takes no more memory than itself.
+pub(crate) fn own(part: Bytes) -> Bytes {
+    if part.len() < COPIED_BYTES { Bytes::copy_from_slice(&part) } else { part }
+}
+
+/// What `len` bytes of a body are charged as: a part that is not small may hold the whole of its block.
+pub(crate) fn charge(len: usize) -> u64 {
+    (if len < COPIED_BYTES { len } else { len.max(BLOCK_BYTES) }) as u64
 }
 
 impl From<Bytes> for SiteBody {
@@ -50,30 +147,14 @@ impl Body for SiteBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut self.0 {
-            Content::Empty => Poll::Ready(None),
-            Content::Whole(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.0 = Content::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Content::Streamed(body) => Pin::new(body).poll_frame(cx),
-        }
+        self.poll_next(cx, BLOCK_BYTES).map(|next| next.map(|bytes| bytes.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Content::Empty => true,
-            Content::Whole(_) => false,
-            Content::Streamed(body) => body.is_end_stream(),
-        }
+        self.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Content::Empty => SizeHint::with_exact(0),
-            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Streamed(body) => body.size_hint(),
-        }
+        SizeHint::with_exact(self.left())
     }
 }

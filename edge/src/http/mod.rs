@@ -4,6 +4,7 @@
 //! [`Visit`] and [`SiteBody`].
 
 mod body;
+mod chunk;
 mod drain;
 mod negotiate;
 pub mod pages;
@@ -18,6 +19,8 @@ pub use self::{
     visit::Visit,
 };
 pub(crate) use self::{
+    body::{Origin, Source, charge, own},
+    chunk::Chunk,
     drain::drain,
     negotiate::{Accepted, accepts_html},
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fairness::budget::Patience;
+
 /// Concurrent connections, if the process may open as many files. Beyond it new ones wait in the kernel's queue.
 pub(crate) const CONNECTIONS: usize = 20_000;
 /// Open files that connections leave free, for the database, the store, the upstreams, the logs.
@@ -17,8 +19,11 @@ pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
 /// Longest time for which, at the end of a connection whose requests had bodies, what still comes is read and thrown away, so
 /// that the last answer arrives.
 pub(crate) const LINGER: Duration = Duration::from_secs(15);
-/// Longest time for which a visitor may take nothing of an answer before the connection is cut.
-pub(crate) const WRITE_STALL: Duration = Duration::from_secs(30);
+/// Longest time in sum for which an answer that is ready may wait for its visitor to take [`STALL_BYTES`]. Over HTTP/1.1 the
+/// connection is cut then, over HTTP/2 the stream is reset.
+pub(crate) const STALL: Duration = Duration::from_secs(30);
+/// Bytes that a visitor takes within [`STALL`]: a kilobyte a second.
+pub(crate) const STALL_BYTES: u64 = 30 * 1024;
 /// Time without a request after which an HTTP/2 connection is asked to end.
 pub(crate) const H2_IDLE: Duration = Duration::from_mins(2);
 /// Interval at which an HTTP/2 visitor is pinged.
@@ -56,8 +61,22 @@ pub(crate) const H2_STREAM_WINDOW: u32 = 64 * 1024;
 pub(crate) const H2_CONNECTION_WINDOW: u32 = 256 * 1024;
 /// Bytes of an HTTP/2 frame from a visitor.
 pub(crate) const H2_FRAME_BYTES: u32 = 16 * 1024;
-/// Bytes of an answer that wait to be sent in one HTTP/2 stream.
-pub(crate) const H2_SEND_BUFFER: usize = 256 * 1024;
+/// Bytes of an answer that wait to be sent in one HTTP/2 stream: no more than it may send, and one block.
+pub(crate) const H2_SEND_BUFFER: usize = super::BLOCK_BYTES;
+/// Bytes below which a part of a block is copied rather than have the whole block wait with it.
+pub(crate) const COPIED_BYTES: usize = 16 * 1024;
+/// Bytes of answers that one connection holds.
+pub(crate) const CONNECTION_FLIGHT_BYTES: u64 = 1_000_000;
+/// Longest wait of an answer for others on its connection to be taken. A connection of which nothing is taken ends sooner.
+pub(crate) const CONNECTION_FLIGHT_WAIT: Duration = CONNECTION_END;
+/// Longest wait of an answer for other connections to give back memory. Then it is 503, or breaks off.
+pub(crate) const FLIGHT_WAIT: Duration = Duration::from_secs(10);
+/// How long an answer waits for memory to send it.
+pub(crate) const FLIGHT_PATIENCE: Patience = Patience { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
+/// Seconds after which one who was refused for want of memory may come again.
+pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
+/// Time after which an answer that its visitor does not take lets go of what can be read again.
+pub(crate) const PARK_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of HTTP/2 frames that are gathered before they are sent: four full TLS records, as many as rustls takes in one call.
 pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
 /// HTTP/2 streams that a visitor may reset before they are answered (rapid reset), and that it may make us reset.

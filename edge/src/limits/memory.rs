@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// Hosts remembered with their site.
+/// Hosts remembered with their site, if their share of `edge.memory` has room for as many.
 pub(crate) const REMEMBERED_SITES: usize = 250_000;
+/// Bytes that a remembered host takes with its site, about.
+pub(crate) const SITE_BYTES: u64 = 768;
 /// Hosts remembered to have no site.
 pub(crate) const REMEMBERED_ABSENCES: usize = 20_000;
 /// People in organizations remembered with their place there.

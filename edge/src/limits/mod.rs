@@ -10,7 +10,12 @@ mod http;
 mod listen;
 mod memory;
 mod meter;
+mod metrics;
 mod platform;
+mod shares;
 mod sites;
 
-pub(crate) use self::{front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, platform::*, sites::*};
+pub use self::shares::Shares;
+pub(crate) use self::{
+    front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*, sites::*,
+};

@@ -17,4 +17,7 @@ pub(crate) const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// Longest time for an admin to answer a health check.
 pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
-pub(crate) const HANDOVER_BYTES: usize = 64 * 1024;
+pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
+/// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
+/// reads ahead on both sides of it.
+pub(crate) const HANDED_BYTES: u64 = 128 * 1024;

@@ -10,22 +10,28 @@ pub(crate) const SITE_FIELDS_BYTES: usize = 15 * 1024;
 /// Bytes that a header costs beside its name and value, as HTTP/2 counts (RFC 9113, section 6.5.2). So many small headers are
 /// not cheaper than a few large ones.
 pub(crate) const FIELD_OVERHEAD_BYTES: usize = 32;
-/// Bytes of memory for bodies, over all sites.
-pub(crate) const BODY_CACHE_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of the largest body that is kept in memory. Larger ones are read while they are sent.
 pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of memory for manifests, over all sites.
-pub(crate) const MANIFEST_CACHE_BYTES: u64 = 256 * 1024 * 1024;
-/// Bytes of one read from a body that is read while it is sent.
-pub(crate) const READ_BYTES: u64 = 256 * 1024;
-/// Shards of the memory for bodies, and of that for manifests. Few, so that the largest body is small beside each.
+/// Bytes of a block: of a kept body, which an answer holds one block of at a time, and of one read from a body that is read while
+/// it is sent. With the head of its answer it is no more than four TLS records, which is what rustls takes in one call.
+pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
+/// Bytes that are read of a body when a visitor takes hardly anything of it.
+pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
+/// Bytes of one read that brings a body into memory: whole blocks.
+pub(crate) const LOAD_BYTES: u64 = 16 * BLOCK_BYTES as u64;
+/// Shards of the memory for bodies, and the most that the memory for manifests has. Few, so that the largest entry is small
+/// beside each.
 pub(crate) const CACHE_SHARDS: usize = 8;
 /// Bytes of an ordinary body, about, from which the memory for bodies estimates its entries.
 pub(crate) const USUAL_BODY_BYTES: u64 = 16 * 1024;
 /// Bytes of an ordinary manifest, about, from which the memory for manifests estimates its entries.
 pub(crate) const USUAL_MANIFEST_BYTES: u64 = 128 * 1024;
-/// Concurrent reads of manifests and bodies into memory: together no more than the memory for bodies.
+/// Bytes of the memory for manifests to a shard: more than the largest manifest takes, so that every one can be kept.
+pub(crate) const MANIFEST_SHARD_BYTES: u64 = 48 * 1024 * 1024;
+/// Concurrent reads of bodies into memory.
 pub(crate) const LOADS_AT_ONCE: usize = 64;
+/// Concurrent reads of manifests into memory. The largest takes some 50 MB while it is read.
+pub(crate) const MANIFEST_LOADS_AT_ONCE: usize = 4;
 /// Longest wait for one read from the store.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Ranges that a request may ask for. Beyond it the whole file is sent.

@@ -4,6 +4,7 @@
 //! [`Listeners::run`].
 
 mod http;
+mod pace;
 mod signals;
 mod tcp;
 mod tls;

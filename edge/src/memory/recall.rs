@@ -134,6 +134,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         }
     }
 
+    /// Keys that are remembered with their value.
+    pub(super) fn len(&self) -> usize {
+        self.present.len()
+    }
+
     /// Returns what is remembered of `key`. Reads nothing.
     pub(super) fn remembered<Q>(&self, key: &Q) -> Recollection<V>
     where

@@ -29,10 +29,10 @@ pub struct Routes<S = Postgres> {
 }
 
 impl<S: Source> Routes<S> {
-    /// An empty memory before `source`, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, source: S, clock: Clock) -> Self {
+    /// An empty memory of so many `hosts` before `source`, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, source: S, hosts: usize, clock: Clock) -> Self {
         let bounds = Bounds {
-            present: limits::REMEMBERED_SITES,
+            present: hosts,
             absent: limits::REMEMBERED_ABSENCES,
             present_life: None,
             absent_life: None,
@@ -53,6 +53,11 @@ impl<S: Source> Routes<S> {
             source,
             clock,
         }
+    }
+
+    /// Hosts that are remembered with their site.
+    pub(crate) fn len(&self) -> usize {
+        self.sites.len()
     }
 
     /// Returns what memory holds of `host` (lower case, without port). A site that is over is absent.

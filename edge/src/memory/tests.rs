@@ -95,7 +95,12 @@ impl World {
         let script = Arc::new(Script::default());
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
         let members = OrgMembers::new(marks.clone(), script.clone());
-        Self { routes: Routes::new(marks.clone(), script.clone(), clock), members, marks, script }
+        Self {
+            routes: Routes::new(marks.clone(), script.clone(), crate::limits::REMEMBERED_SITES, clock),
+            members,
+            marks,
+            script,
+        }
     }
 
     fn answer(&self, seq: i64, value: Option<Site>) {

@@ -81,7 +81,9 @@ impl Platform {
         let (proxy, stops) = (self.proxy.clone(), self.stops.clone());
         // Both tasks end with the pipe: when the answer is read, or the visitor gone.
         tokio::spawn(async move { proxy.process_new(Box::new(theirs), &stops).await });
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(ours)).await?;
+        let mut client = hyper::client::conn::http1::Builder::new();
+        client.max_buf_size(limits::HANDOVER_BYTES);
+        let (mut sender, connection) = client.handshake(TokioIo::new(ours)).await?;
         tokio::spawn(connection);
         let mut response = sender.send_request(request).await?;
         strip_connection_fields(response.headers_mut());

@@ -1,6 +1,6 @@
 //! What is sent of a file: conditions, forms, ranges.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use http::{
@@ -13,7 +13,7 @@ use http::{
 use packs::Span;
 
 use super::{
-    cache::PackCache,
+    cache::{Bodies, PackCache},
     conditional::{Validators, Verdict},
     header_rules,
     pack::{File, Form, Pack},
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     http::{Accepted, SiteBody, pages},
-    limits::CACHED_BODY_BYTES,
+    limits::{BLOCK_BYTES, CACHED_BODY_BYTES},
 };
 
 /// The parts of a request that matter once the file is known.
@@ -52,7 +52,7 @@ impl PackCache {
     /// Answers with a file of `pack`.
     pub(crate) async fn send(
         &self,
-        pack: &Pack,
+        pack: &Arc<Pack>,
         file: &File,
         asked: Asked<'_>,
         role: Role,
@@ -62,7 +62,7 @@ impl PackCache {
         let Some(form) = choose(pack.forms(file), asked.headers, range.is_some()) else {
             return Err(PackError::unavailable("a file without a form"));
         };
-        let mut headers = form.headers.clone();
+        let mut headers = pack.headers_of(file, form);
         if !pack.headers.is_empty() {
             header_rules::apply(&pack.headers, asked.host, &encode(asked.path), &mut headers);
         }
@@ -91,7 +91,7 @@ impl PackCache {
 
     async fn whole(
         &self,
-        pack: &Pack,
+        pack: &Arc<Pack>,
         form: &Form,
         asked: Asked<'_>,
         status: StatusCode,
@@ -99,50 +99,66 @@ impl PackCache {
     ) -> Result<Response<SiteBody>, PackError> {
         let body = if asked.method == Method::HEAD {
             SiteBody::empty()
-        } else if form.span.len <= CACHED_BODY_BYTES {
-            self.body(pack, form.span).await?.into()
+        } else if form.span.len > BLOCK_BYTES as u64 {
+            if form.span.len <= CACHED_BODY_BYTES {
+                // Read before the answer begins: as long as it has not, it can be another.
+                block(pack, form.span, form.span.offset).await?;
+            }
+            streamed(pack, VecDeque::from([Piece::Span { part: form.span, whole: form.span }]))
         } else {
-            self.streamed(pack, VecDeque::from([Piece::Span(form.span)]))
+            SiteBody::kept(block(pack, form.span, form.span.offset).await?, pack.clone(), form.span)
         };
         Ok(respond(status, headers, body))
     }
 
     async fn parts(
         &self,
-        pack: &Pack,
+        pack: &Arc<Pack>,
         file: &File,
         form: &Form,
         parts: Vec<Range<u64>>,
         mut headers: HeaderMap,
     ) -> Result<Response<SiteBody>, PackError> {
         let len = form.span.len;
-        let cached = if len <= CACHED_BODY_BYTES { Some(self.body(pack, form.span).await?) } else { None };
+        if let Some(first) = parts.first()
+            && len <= CACHED_BODY_BYTES
+        {
+            block(pack, form.span, form.span.offset + first.start).await?;
+        }
         let mut pieces = VecDeque::new();
         if let [part] = parts.as_slice() {
             headers.insert(CONTENT_RANGE, content_range(part, len));
-            pieces.push_back(piece(form.span, cached.as_ref(), part));
+            pieces.push_back(piece(form.span, part));
         } else {
             // Derived from the content by a hash, so that no content can hold its own boundary.
             let boundary = file.sha256.get(32..).unwrap_or("part");
             for part in &parts {
                 let preface = multipart_preface(boundary, &file.content_type, part, len);
-                pieces.extend([Piece::Bytes(preface), piece(form.span, cached.as_ref(), part)]);
+                pieces.extend([Piece::Bytes(preface), piece(form.span, part)]);
             }
             pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
             let multipart = format!("multipart/byteranges; boundary={boundary}");
             headers.insert(CONTENT_TYPE, HeaderValue::try_from(multipart).map_err(PackError::unavailable)?);
         }
         headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
-        let body = match pieces.make_contiguous() {
-            [Piece::Bytes(bytes)] => std::mem::take(bytes).into(),
-            _ => self.streamed(pack, pieces),
-        };
-        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, body))
+        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, streamed(pack, pieces)))
     }
+}
 
-    fn streamed(&self, pack: &Pack, pieces: VecDeque<Piece>) -> SiteBody {
-        SiteBody::streamed(Pieces::new(self.packs.clone(), pack.id.clone(), pieces))
+/// The block of the small body `body` in which `offset` of the pack's data is.
+async fn block(pack: &Pack, body: Span, offset: u64) -> Result<Bytes, PackError> {
+    if body.len == 0 {
+        return Ok(Bytes::new());
     }
+    let (block, start) = Bodies::block_at(body, offset);
+    match pack.bodies.remembered(pack, block) {
+        Some(bytes) => Ok(bytes),
+        None => pack.bodies.block(pack, body, start).await,
+    }
+}
+
+fn streamed(pack: &Arc<Pack>, pieces: VecDeque<Piece>) -> SiteBody {
+    SiteBody::streamed(Box::new(Pieces::new(pack.clone(), pieces)))
 }
 
 /// The form to send. Parts are parts of the file as it is, which every client can put together; except for one that
@@ -193,14 +209,6 @@ fn multipart_preface(boundary: &str, content_type: &HeaderValue, part: &Range<u6
     .into()
 }
 
-fn piece(whole: Span, cached: Option<&Bytes>, part: &Range<u64>) -> Piece {
-    // A cached body is shorter than 4 GiB, so that its offsets are a usize everywhere.
-    let slice = |body: &Bytes| {
-        let (start, end) = (usize::try_from(part.start).ok()?, usize::try_from(part.end).ok()?);
-        (end <= body.len()).then(|| body.slice(start..end))
-    };
-    match cached.and_then(slice) {
-        Some(bytes) => Piece::Bytes(bytes),
-        None => Piece::Span(Span { offset: whole.offset + part.start, len: part.end - part.start }),
-    }
+fn piece(whole: Span, part: &Range<u64>) -> Piece {
+    Piece::Span { part: Span { offset: whole.offset + part.start, len: part.end - part.start }, whole }
 }

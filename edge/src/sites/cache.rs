@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::DeploymentId;
+use fairness::budget::{Account, Budget, Patience};
 use packs::Span;
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
@@ -17,7 +18,8 @@ use super::{
 };
 use crate::{
     limits::{
-        BODY_CACHE_BYTES, CACHE_SHARDS, LOADS_AT_ONCE, MANIFEST_CACHE_BYTES, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, FLIGHT_WAIT, LOAD_BYTES, LOADS_AT_ONCE, MANIFEST_LOADS_AT_ONCE,
+        MANIFEST_SHARD_BYTES, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
 };
@@ -27,11 +29,20 @@ const ENTRY_WEIGHT: u64 = 128;
 
 /// The memory of packs. Asked at every request, hence caches whose look-up writes nothing but one mark.
 pub(crate) struct PackCache {
-    pub(crate) packs: Arc<dyn Packs>,
     manifests: Cache<DeploymentId, Arc<Pack>, ByBytes>,
-    /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
-    bodies: Cache<(u128, u64), Bytes, ByBytes>,
     loads: Semaphore,
+    bodies: Arc<Bodies>,
+}
+
+/// The memory of bodies, in blocks of [`BLOCK_BYTES`]. Each has memory of its own, so that an answer which holds one holds no
+/// more than that, also when the block is not remembered any longer.
+pub(crate) struct Bodies {
+    pub(crate) packs: Arc<dyn Packs>,
+    /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
+    blocks: Cache<(u128, u64), Bytes, ByBytes>,
+    loads: Semaphore,
+    /// What is read is charged here until it has become blocks.
+    account: Account,
 }
 
 /// The weight of an entry: the bytes that it takes.
@@ -40,7 +51,7 @@ struct ByBytes;
 
 impl Weighter<DeploymentId, Arc<Pack>> for ByBytes {
     fn weight(&self, _: &DeploymentId, pack: &Arc<Pack>) -> u64 {
-        u64::from(pack.weight()) + ENTRY_WEIGHT
+        pack.weight() + ENTRY_WEIGHT
     }
 }
 
@@ -50,13 +61,13 @@ impl Weighter<(u128, u64), Bytes> for ByBytes {
     }
 }
 
-fn cache<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, usual: u64) -> Cache<K, V, ByBytes>
+fn cache<K: Eq + std::hash::Hash, V: Clone>(bytes: u64, usual: u64, shards: usize) -> Cache<K, V, ByBytes>
 where
     ByBytes: Weighter<K, V>,
 {
     let entries = usize::try_from(bytes / usual).unwrap_or(usize::MAX);
     let mut options = OptionsBuilder::new();
-    options.shards(CACHE_SHARDS).estimated_items_capacity(entries).weight_capacity(bytes);
+    options.shards(shards).estimated_items_capacity(entries).weight_capacity(bytes);
     match options.build() {
         Ok(options) => {
             Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default())
@@ -67,13 +78,18 @@ where
 }
 
 impl PackCache {
-    /// Empty.
-    pub(crate) fn new(packs: Arc<dyn Packs>) -> Self {
+    /// Empty, with room as in `shares`. Reads of bodies are charged to `budget`.
+    pub(crate) fn new(packs: Arc<dyn Packs>, shares: &Shares, budget: &Budget) -> Self {
+        let manifest_shards = usize::try_from(shares.manifests / MANIFEST_SHARD_BYTES).unwrap_or(CACHE_SHARDS);
         Self {
-            packs,
-            manifests: cache(MANIFEST_CACHE_BYTES, USUAL_MANIFEST_BYTES),
-            bodies: cache(BODY_CACHE_BYTES, USUAL_BODY_BYTES),
-            loads: Semaphore::new(LOADS_AT_ONCE),
+            manifests: cache(shares.manifests, USUAL_MANIFEST_BYTES, manifest_shards.clamp(1, CACHE_SHARDS)),
+            loads: Semaphore::new(MANIFEST_LOADS_AT_ONCE),
+            bodies: Arc::new(Bodies {
+                packs,
+                blocks: cache(shares.bodies, USUAL_BODY_BYTES, CACHE_SHARDS),
+                loads: Semaphore::new(LOADS_AT_ONCE),
+                account: budget.common_account(),
+            }),
         }
     }
 
@@ -82,31 +98,56 @@ impl PackCache {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
         }
+        // Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not one read.
         let load = async {
-            let manifest = self.load(self.packs.manifest(id)).await?;
-            Ok(Arc::new(Pack::new(id.clone(), manifest)))
+            let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
+            let manifest = self.bodies.packs.manifest(id).await?;
+            Ok(Arc::new(Pack::new(id.clone(), manifest, self.bodies.clone())))
         };
         Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
     }
 
-    /// A small body of a pack, whole.
-    pub(crate) async fn body(&self, pack: &Pack, span: Span) -> Result<Bytes, PackError> {
-        if span.len == 0 {
-            return Ok(Bytes::new());
-        }
-        let key = (pack.number, span.offset);
-        let found = self.bodies.get(&key);
-        metrics::body(found.is_some());
-        if let Some(body) = found {
-            return Ok(body);
-        }
-        let load = self.load(self.packs.read(&pack.id, span.offset, span.len));
-        Box::pin(in_time(self.bodies.get_or_insert_async(&key, load))).await
+    /// Bytes that bodies take, and bytes that manifests take.
+    pub(crate) fn used(&self) -> [u64; 2] {
+        [self.bodies.blocks.weight(), self.manifests.weight()]
+    }
+}
+
+impl Bodies {
+    /// The block of the body `whole` in which `offset` of the pack's data is, and where it begins in the body.
+    pub(crate) fn block_at(whole: Span, offset: u64) -> (Span, u64) {
+        let at = offset.saturating_sub(whole.offset);
+        let start = at - at % BLOCK_BYTES as u64;
+        (Span { offset: whole.offset + start, len: (whole.len - start).min(BLOCK_BYTES as u64) }, start)
     }
 
-    /// One read. Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not this.
-    async fn load<T>(&self, read: impl Future<Output = Result<T, PackError>>) -> Result<T, PackError> {
-        let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
-        read.await
+    /// A block, if it is in memory.
+    pub(crate) fn remembered(&self, pack: &Pack, block: Span) -> Option<Bytes> {
+        let found = self.blocks.get(&(pack.number, block.offset));
+        metrics::body(found.is_some());
+        found
+    }
+
+    /// The block of the small body `whole` that begins at its byte `start`: from memory, else read together with those that
+    /// follow.
+    pub(crate) async fn block(&self, pack: &Pack, whole: Span, start: u64) -> Result<Bytes, PackError> {
+        let key = (pack.number, whole.offset + start);
+        let load = async {
+            let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
+            let len = (whole.len - start).min(LOAD_BYTES);
+            let patience = Patience { own: FLIGHT_WAIT, others: FLIGHT_WAIT };
+            let _grant = self.account.take(len, patience).await.map_err(PackError::unavailable)?;
+            let read = self.packs.read(&pack.id, key.1, len).await?;
+            // Copied: a part of what was read would hold all of it.
+            let mut blocks = read.chunks(BLOCK_BYTES).map(Bytes::copy_from_slice);
+            let first = blocks.next().unwrap_or_default();
+            let mut offset = key.1;
+            for block in blocks {
+                offset += BLOCK_BYTES as u64;
+                self.blocks.insert((key.0, offset), block);
+            }
+            Ok(first)
+        };
+        Box::pin(in_time(self.blocks.get_or_insert_async(&key, load))).await
     }
 }

@@ -22,9 +22,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{
-    Clock,
+    Clock, Timestamp,
     site::{Gate, Site, SiteKind},
 };
+use fairness::budget::Budget;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
@@ -34,6 +35,7 @@ use self::{answer::Asked, cache::PackCache};
 use crate::{
     gate::Gatekeeper,
     http::{SiteBody, Visit, pages, reserved},
+    limits::Shares,
     memory::RecentDeployments,
 };
 
@@ -48,14 +50,26 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// With empty memories.
+    /// With empty memories, as large as their `shares`. What is read is charged to `budget` while it is.
     pub fn new(
         packs: Arc<dyn Packs>,
+        shares: &Shares,
+        budget: &Budget,
         recent: Arc<dyn RecentDeployments>,
         gatekeeper: Gatekeeper,
         clock: Clock,
     ) -> Self {
-        Self { packs: PackCache::new(packs), recent, gatekeeper, clock }
+        Self { packs: PackCache::new(packs, shares, budget), recent, gatekeeper, clock }
+    }
+
+    /// Bytes of memory that bodies and manifests take.
+    pub(crate) fn memory_used(&self) -> [u64; 2] {
+        self.packs.used()
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Answers a request to `site`. The body is read only when it is the password form's.

@@ -1,6 +1,11 @@
-//! A pack as it is kept in memory: its files by path, each with the headers of its answers made once.
+//! A pack as it is kept in memory: its files by path, each with what is its own in the headers of its answers. What many files
+//! have in common is there once.
 
-use std::{collections::HashMap, sync::OnceLock, time::SystemTime};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
 
 use domain::DeploymentId;
 use http::{
@@ -10,19 +15,29 @@ use http::{
         VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
-use packs::{Encoding, FileEntry, Manifest, Span, manifest::RedirectRule, rules};
+use packs::{
+    Encoding, FileEntry, Manifest, Span,
+    manifest::{Pattern, RedirectRule, Segment},
+    rules,
+};
 
-use super::{conditional, header_rules::HeaderChange, rules::Rules};
+use super::{cache::Bodies, conditional, header_rules::HeaderChange, rules::Rules};
 use crate::http::{self as own, pages::NOSNIFF};
 
 /// For a file that may be kept for ever: its name changes when its content does.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 /// Everything else may be kept, and is asked for again.
 pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("public, max-age=0, must-revalidate");
-/// Bytes that a file takes in memory beside its path, about: the entry, and the headers of its forms.
-const FILE_WEIGHT: usize = 1024;
-/// Bytes that a rule takes, about.
-const RULE_WEIGHT: usize = 512;
+/// Bytes that a file takes in memory beside its path, about, its place in the map of files included.
+const FILE_WEIGHT: usize = 512;
+/// Bytes that a form of a file takes once it was asked for, about.
+const FORM_WEIGHT: usize = 320;
+/// Bytes of the headers that files of one kind have in common, about, in all their forms.
+const KIND_WEIGHT: usize = 6 * 1024;
+/// Bytes that a rule takes beside its pattern and its fields, about.
+const RULE_WEIGHT: usize = 256;
+/// Bytes that a part of a pattern, or a header field, takes beside its text, about. A pattern's text is there twice.
+const RULE_PART_WEIGHT: usize = 128;
 
 /// A deployment's files.
 pub(crate) struct Pack {
@@ -34,9 +49,20 @@ pub(crate) struct Pack {
     pub(crate) modified: SystemTime,
     /// Whether unknown paths are the business of index.html's script: there is one, and no 404.html anywhere.
     pub(crate) single_page: bool,
+    /// Where the bodies are, in memory and in the store.
+    pub(crate) bodies: Arc<Bodies>,
     modified_value: HeaderValue,
     files: HashMap<Box<str>, File>,
-    weight: u32,
+    kinds: Vec<Kind>,
+    weight: u64,
+}
+
+/// What the files of one media type have in common that may be kept equally long: the headers of a whole 200 answer, without
+/// what is each file's own. One for each form, in the order of [`Kind::slot`].
+struct Kind {
+    content_type: HeaderValue,
+    fingerprinted: bool,
+    headers: [OnceLock<HeaderMap>; 4],
 }
 
 /// One file of a pack.
@@ -47,6 +73,8 @@ pub(crate) struct File {
     pub(crate) sha256: Box<str>,
     /// Whether its name carries a hash of its content.
     pub(crate) fingerprinted: bool,
+    /// Its place in the pack's kinds.
+    kind: usize,
     identity: Span,
     variants: Box<[(Encoding, Span)]>,
     forms: OnceLock<Box<[Form]>>,
@@ -58,40 +86,39 @@ pub(crate) struct Form {
     pub(crate) encoding: Option<Encoding>,
     /// Its place in the pack.
     pub(crate) span: Span,
-    /// The headers of a whole 200 answer.
-    pub(crate) headers: HeaderMap,
-    etag: String,
+    length: HeaderValue,
+    etag: HeaderValue,
 }
 
 impl Pack {
     /// Of a manifest.
-    pub(crate) fn new(id: DeploymentId, manifest: Manifest) -> Self {
-        let names_weight: usize = manifest.files.keys().map(String::len).sum();
-        let headers = rules::headers::within_bounds(manifest.headers);
-        let redirects = rules::redirects::within_bounds(manifest.redirects);
-        let rules_weight = (headers.len() + redirects.len()) * RULE_WEIGHT;
-        let weight = names_weight + manifest.files.len() * FILE_WEIGHT + rules_weight;
+    pub(crate) fn new(id: DeploymentId, mut manifest: Manifest, bodies: Arc<Bodies>) -> Self {
+        let (mut kinds, mut known) = (Vec::new(), HashMap::new());
+        manifest.headers = rules::headers::within_bounds(manifest.headers);
+        manifest.redirects = rules::redirects::within_bounds(manifest.redirects);
+        let weight = weight_of(&manifest);
         let has_404 = manifest.files.keys().any(|path| path == "404.html" || path.ends_with("/404.html"));
         let modified = conditional::instant(manifest.created_at);
-        let mut types = HashMap::new();
         let files: HashMap<_, _> = manifest
             .files
             .into_iter()
-            .map(|(path, entry)| (path.into_boxed_str(), File::new(entry, &mut types)))
+            .map(|(path, entry)| (path.into_boxed_str(), File::new(entry, &mut kinds, &mut known)))
             .collect();
         Self {
             // 20 digits to the base 36 take 104 bits, so that different ids are different numbers.
             number: u128::from_str_radix(id.body(), 36).unwrap_or_default(),
             id,
-            redirects: Rules::new(redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
+            redirects: Rules::new(manifest.redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
             headers: Rules::new(
-                headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
+                manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
             modified,
             single_page: !has_404 && files.contains_key("index.html"),
             modified_value: HeaderValue::try_from(httpdate::fmt_http_date(modified)).unwrap_or(NOSNIFF),
             files,
-            weight: u32::try_from(weight).unwrap_or(u32::MAX),
+            bodies,
+            weight: (weight + kinds.len() * KIND_WEIGHT) as u64,
+            kinds,
         }
     }
 
@@ -101,7 +128,7 @@ impl Pack {
     }
 
     /// Bytes it takes in memory, about.
-    pub(crate) fn weight(&self) -> u32 {
+    pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
@@ -111,45 +138,66 @@ impl Pack {
             let compressed = file.variants.iter().map(|&(encoding, span)| (Some(encoding), span));
             std::iter::once((None, file.identity))
                 .chain(compressed)
-                .map(|(encoding, span)| Form::new(file, encoding, span, &self.modified_value))
+                .map(|(encoding, span)| Form::new(file, encoding, span))
                 .collect()
         })
     }
-}
 
-impl File {
-    /// `types` are those met so far: ten thousand files share a dozen.
-    fn new(entry: FileEntry, types: &mut HashMap<String, HeaderValue>) -> Self {
-        let content_type = types.entry(entry.content_type).or_insert_with_key(|text| {
-            HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("application/octet-stream"))
+    /// The headers of a whole 200 answer with a form of a file.
+    pub(crate) fn headers_of(&self, file: &File, form: &Form) -> HeaderMap {
+        let kind = self.kinds.get(file.kind);
+        let common = kind.and_then(|kind| kind.headers.get(Kind::slot(form.encoding)).map(|headers| (kind, headers)));
+        let mut headers = common.map_or_else(HeaderMap::new, |(kind, headers)| {
+            headers.get_or_init(|| kind.headers_with(form.encoding, &self.modified_value)).clone()
         });
-        Self {
-            content_type: content_type.clone(),
-            sha256: entry.sha256.into_boxed_str(),
-            fingerprinted: entry.fingerprinted,
-            identity: entry.identity,
-            variants: entry.variants.into_boxed_slice(),
-            forms: OnceLock::new(),
-        }
+        headers.insert(CONTENT_LENGTH, form.length.clone());
+        headers.insert(ETAG, form.etag.clone());
+        headers
     }
 }
 
-impl Form {
-    fn new(file: &File, encoding: Option<Encoding>, span: Span, modified: &HeaderValue) -> Self {
-        // The length tells apart what two versions of a compressor made of the same content.
-        let content = file.sha256.get(..32).unwrap_or(&file.sha256);
-        let etag = match encoding {
-            None => format!("\"{content}\""),
-            Some(encoding) => format!("\"{content}-{}-{:x}\"", encoding.token(), span.len),
-        };
-        let mut headers = HeaderMap::with_capacity(12);
-        headers.insert(CONTENT_TYPE, file.content_type.clone());
-        headers.insert(CONTENT_LENGTH, span.len.into());
-        if let Ok(etag) = HeaderValue::try_from(&etag) {
-            headers.insert(ETAG, etag);
+/// Bytes that the pack of a manifest takes beside its kinds, about, once every form of every file was asked for.
+fn weight_of(manifest: &Manifest) -> usize {
+    let files = manifest
+        .files
+        .iter()
+        .map(|(path, file)| path.len() + file.sha256.len() + FILE_WEIGHT + (1 + file.variants.len()) * FORM_WEIGHT);
+    let pattern = |pattern: &Pattern| {
+        let parts = pattern.segments.iter().map(|segment| match segment {
+            Segment::Literal(text) | Segment::Placeholder(text) => RULE_PART_WEIGHT + 2 * text.len(),
+            Segment::Splat => RULE_PART_WEIGHT,
+        });
+        RULE_WEIGHT + 2 * pattern.host.as_ref().map_or(0, String::len) + parts.sum::<usize>()
+    };
+    let headers = manifest.headers.iter().map(|rule| {
+        let set = rule.set.iter().map(|(name, value)| RULE_PART_WEIGHT + name.len() + value.len());
+        let unset = rule.unset.iter().map(|name| RULE_PART_WEIGHT + name.len());
+        pattern(&rule.pattern) + set.chain(unset).sum::<usize>()
+    });
+    // A redirect keeps its own copy of the pattern.
+    let redirects = manifest.redirects.iter().map(|rule| 2 * pattern(&rule.pattern) + rule.to.len());
+    files.chain(headers).chain(redirects).sum()
+}
+
+impl Kind {
+    /// The place of a form's headers.
+    fn slot(encoding: Option<Encoding>) -> usize {
+        match encoding {
+            None => 0,
+            Some(Encoding::Zstd) => 1,
+            Some(Encoding::Br) => 2,
+            Some(Encoding::Gzip) => 3,
         }
+    }
+
+    fn headers_with(&self, encoding: Option<Encoding>, modified: &HeaderValue) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(CONTENT_TYPE, self.content_type.clone());
+        // Each file's own take these places.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        headers.insert(ETAG, HeaderValue::from_static(""));
         headers.insert(LAST_MODIFIED, modified.clone());
-        headers.insert(CACHE_CONTROL, if file.fingerprinted { IMMUTABLE } else { REVALIDATE });
+        headers.insert(CACHE_CONTROL, if self.fingerprinted { IMMUTABLE } else { REVALIDATE });
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         // Set on every answer anyway; from here it takes no room that each would have to make.
@@ -159,11 +207,46 @@ impl Form {
         if let Some(encoding) = encoding {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.token()));
         }
-        Self { encoding, span, headers, etag }
+        headers
+    }
+}
+
+impl File {
+    /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
+    fn new(entry: FileEntry, kinds: &mut Vec<Kind>, known: &mut HashMap<(String, bool), usize>) -> Self {
+        let fingerprinted = entry.fingerprinted;
+        let kind = *known.entry((entry.content_type, fingerprinted)).or_insert_with_key(|(text, _)| {
+            let content_type = HeaderValue::try_from(text);
+            let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+            kinds.push(Kind { content_type, fingerprinted, headers: Default::default() });
+            kinds.len() - 1
+        });
+        Self {
+            content_type: kinds[kind].content_type.clone(),
+            sha256: entry.sha256.into_boxed_str(),
+            fingerprinted,
+            kind,
+            identity: entry.identity,
+            variants: entry.variants.into_boxed_slice(),
+            forms: OnceLock::new(),
+        }
+    }
+}
+
+impl Form {
+    fn new(file: &File, encoding: Option<Encoding>, span: Span) -> Self {
+        // The length tells apart what two versions of a compressor made of the same content.
+        let content = file.sha256.get(..32).unwrap_or(&file.sha256);
+        let etag = match encoding {
+            None => format!("\"{content}\""),
+            Some(encoding) => format!("\"{content}-{}-{:x}\"", encoding.token(), span.len),
+        };
+        let etag = HeaderValue::try_from(etag).unwrap_or(HeaderValue::from_static("\"\""));
+        Self { encoding, span, length: span.len.into(), etag }
     }
 
     /// Its entity tag, quotes included.
     pub(crate) fn etag(&self) -> &str {
-        &self.etag
+        self.etag.to_str().unwrap_or_default()
     }
 }

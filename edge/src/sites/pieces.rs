@@ -2,34 +2,43 @@
 
 use std::{
     collections::VecDeque,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use domain::DeploymentId;
 use futures_util::future::BoxFuture;
-use http_body::{Body, Frame, SizeHint};
 use packs::Span;
 
-use super::packs::{PackError, Packs};
-use crate::limits::READ_BYTES;
+use super::{
+    cache::Bodies,
+    pack::Pack,
+    packs::{PackError, in_time},
+};
+use crate::{
+    http::{BodyError, Origin, Source, own},
+    limits::{BLOCK_BYTES, CACHED_BODY_BYTES, SMALL_READ_BYTES},
+};
 
 /// A part of a body that is not sent from memory whole.
 pub(crate) enum Piece {
     /// These bytes.
     Bytes(Bytes),
-    /// This range of the pack's data.
-    Span(Span),
+    /// The range `part` of the pack's data. It lies in `whole`, a form of a file.
+    Span { part: Span, whole: Span },
 }
 
 /// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace.
 pub(crate) struct Pieces {
-    packs: Arc<dyn Packs>,
-    id: DeploymentId,
+    pack: Arc<Pack>,
     queue: VecDeque<Piece>,
     left: u64,
+    /// What was read and not taken yet.
+    block: Bytes,
+    /// Whether `block` may be less than what its memory holds.
+    is_part: bool,
+    /// Where in the pack the rest of `block` is, and the form that it is of; none where it is not from the pack.
+    place: Option<(u64, Span)>,
     reading: Option<BoxFuture<'static, Result<Bytes, PackError>>>,
 }
 
@@ -38,62 +47,127 @@ impl Piece {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Span(span) => span.len,
+            Self::Span { part, .. } => part.len,
         }
     }
 }
 
 impl Pieces {
-    /// A body of the pieces in `queue`, those of the pack `id` read in steps of [`READ_BYTES`].
-    pub(crate) fn new(packs: Arc<dyn Packs>, id: DeploymentId, queue: VecDeque<Piece>) -> Self {
+    /// A body of the pieces in `queue`, those of `pack` read in steps of [`BLOCK_BYTES`] at most.
+    pub(crate) fn new(pack: Arc<Pack>, queue: VecDeque<Piece>) -> Self {
         let left = queue.iter().map(Piece::len).sum();
-        Self { packs, id, queue, left, reading: None }
+        Self { pack, queue, left, block: Bytes::new(), is_part: false, place: None, reading: None }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, PackError>>> {
-        loop {
-            if let Some(reading) = &mut self.reading {
-                let read = ready!(reading.as_mut().poll(cx));
-                self.reading = None;
-                return Poll::Ready(Some(self.take(read)));
+    /// Begins to read the next piece, or has it in memory; false when there is none.
+    fn advance(&mut self, most: usize) -> bool {
+        match self.queue.pop_front() {
+            None => return false,
+            Some(Piece::Bytes(bytes)) => {
+                self.block = bytes;
+                self.is_part = false;
+                self.place = None;
             }
-            match self.queue.pop_front() {
-                None => return Poll::Ready(None),
-                Some(Piece::Bytes(bytes)) => return Poll::Ready(Some(self.take(Ok(bytes)))),
-                Some(Piece::Span(Span { len: 0, .. })) => {}
-                Some(Piece::Span(span)) => {
-                    let now = span.len.min(READ_BYTES);
-                    self.queue.push_front(Piece::Span(Span { offset: span.offset + now, len: span.len - now }));
-                    let (packs, id) = (self.packs.clone(), self.id.clone());
-                    self.reading = Some(Box::pin(async move { packs.read(&id, span.offset, now).await }));
-                }
+            Some(Piece::Span { part: Span { len: 0, .. }, .. }) => {}
+            Some(Piece::Span { part, whole }) if whole.len <= CACHED_BODY_BYTES => self.advance_in_kept(part, whole),
+            Some(Piece::Span { part, whole }) => {
+                let step = if most < SMALL_READ_BYTES { SMALL_READ_BYTES } else { BLOCK_BYTES };
+                let len = part.len.min(step as u64);
+                self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
+                self.place = Some((part.offset, whole));
+                self.is_part = false;
+                let pack = self.pack.clone();
+                self.reading =
+                    Some(Box::pin(async move { in_time(pack.bodies.packs.read(&pack.id, part.offset, len)).await }));
+            }
+        }
+        true
+    }
+
+    /// The next block of a body that is kept in memory, or will be.
+    fn advance_in_kept(&mut self, part: Span, whole: Span) {
+        let (block, start) = Bodies::block_at(whole, part.offset);
+        let skipped = part.offset - block.offset;
+        let len = (block.len - skipped).min(part.len);
+        self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
+        self.place = Some((part.offset, whole));
+        self.is_part = len < block.len;
+        let cut = move |bytes: Bytes| {
+            // A block is shorter than 4 GiB, so that its offsets are a usize everywhere.
+            let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
+            (to <= bytes.len()).then(|| bytes.slice(from..to))
+        };
+        match self.pack.bodies.remembered(&self.pack, block).and_then(cut) {
+            Some(bytes) => self.block = bytes,
+            None => {
+                let pack = self.pack.clone();
+                self.reading = Some(Box::pin(async move {
+                    let bytes = pack.bodies.block(&pack, whole, start).await?;
+                    cut(bytes).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
+                }));
             }
         }
     }
 
-    fn take(&mut self, read: Result<Bytes, PackError>) -> Result<Bytes, PackError> {
-        match &read {
-            Ok(bytes) => self.left = self.left.saturating_sub(bytes.len() as u64),
-            // Nothing more comes: the connection is cut, so that the visitor does not take the part for the whole.
-            Err(_) => self.queue.clear(),
+    fn put_back(&mut self, part: Span, whole: Span) {
+        if part.len > 0 {
+            self.queue.push_front(Piece::Span { part, whole });
         }
-        read
     }
 }
 
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = PackError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, PackError>>> {
-        self.poll_next(cx).map(|next| next.map(|read| read.map(Frame::data)))
+impl Source for Pieces {
+    fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
+        loop {
+            if !self.block.is_empty() {
+                let is_part = self.is_part || self.block.len() > most;
+                let bytes = self.block.split_to(self.block.len().min(most));
+                let bytes = if is_part { own(bytes) } else { bytes };
+                self.is_part = true;
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                if let Some((offset, _)) = &mut self.place {
+                    *offset += bytes.len() as u64;
+                }
+                if self.block.is_empty() {
+                    // Even empty it would hold on to its memory.
+                    self.block = Bytes::new();
+                }
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            if let Some(reading) = &mut self.reading {
+                let read = ready!(reading.as_mut().poll(cx));
+                self.reading = None;
+                match read {
+                    Ok(bytes) => self.block = bytes,
+                    Err(error) => {
+                        // Nothing more comes: the answer is cut, so that the visitor does not take the part for the whole.
+                        self.queue.clear();
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
+                }
+            } else if !self.advance(most) {
+                return Poll::Ready(None);
+            }
+        }
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.left == 0
+    fn left(&self) -> u64 {
+        self.left
     }
 
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+    fn park(&mut self) {
+        if let Some((offset, whole)) = self.place
+            && !self.block.is_empty()
+        {
+            let part = Span { offset, len: self.block.len() as u64 };
+            self.block = Bytes::new();
+            self.put_back(part, whole);
+        }
+    }
+}
+
+impl Origin for Pack {
+    fn reopen(self: Arc<Self>, part: Span, whole: Span) -> Box<dyn Source> {
+        Box::new(Pieces::new(self, VecDeque::from([Piece::Span { part, whole }])))
     }
 }

@@ -1,5 +1,7 @@
 //! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
 
+use std::sync::Arc;
+
 use domain::{
     DeploymentId,
     site::{Gate, Site, SiteKind},
@@ -122,7 +124,7 @@ impl Sites {
     }
 
     /// No file: the site's own 404 page, the single page, or ours.
-    async fn missing(&self, pack: &Pack, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
+    async fn missing(&self, pack: &Arc<Pack>, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
         if let Some(page) = not_found_page(pack, asked.path) {
             return self.packs.send(pack, page, asked, Role::NotFound).await;
         }

@@ -7,6 +7,7 @@ mod h2;
 
 use std::{
     convert::Infallible,
+    future::pending,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -15,8 +16,9 @@ use std::{
 };
 
 use ::http::{HeaderValue, Request, Response, header};
+use bytes::Bytes;
+use fairness::budget::Grant;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use http_body::Body as _;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -25,9 +27,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::h1::Charged;
 use crate::{
     front::{self, Body, Connection, Front},
-    limits,
+    http::{BodyError, charge},
+    limits, metrics,
 };
 
 /// The version of HTTP that was agreed on.
@@ -49,15 +53,42 @@ struct Shared {
 }
 
 impl Shared {
-    async fn answer(&self, protocol: Protocol, request: Request<Incoming>) -> Response<Body> {
+    /// The answer to a request, and the grant for its first bytes.
+    async fn answer<B>(&self, protocol: Protocol, request: Request<B>) -> (Response<Body>, Option<Grant>)
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if protocol == Protocol::Http1 && !request.body().is_end_stream() {
-            return Box::pin(self.answer_with_body(request)).await;
+        let response = if protocol == Protocol::Http1 && !request.body().is_end_stream() {
+            Box::pin(self.answer_with_body(request)).await
+        } else {
+            self.front.answer(request, &self.connection).await
+        };
+        let first = response.body().left().min(limits::BLOCK_BYTES as u64);
+        if first == 0 {
+            return (response, None);
         }
-        self.front.answer(request, &self.connection).await
+        let bytes = charge(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
+        if let Ok(grant) = self.connection.account.try_take(bytes) {
+            return (response, Some(grant));
+        }
+        Box::pin(self.admit(response, bytes)).await
     }
 
-    async fn answer_with_body(&self, request: Request<Incoming>) -> Response<Body> {
+    /// Waits for `bytes` to send `response` with. Until it is begun it can be another.
+    async fn admit(&self, mut response: Response<Body>, bytes: u64) -> (Response<Body>, Option<Grant>) {
+        response.body_mut().park();
+        if let Ok(grant) = self.connection.account.take(bytes, limits::FLIGHT_PATIENCE).await {
+            return (response, Some(grant));
+        }
+        metrics::exhausted();
+        (front::exhausted(), None)
+    }
+
+    async fn answer_with_body<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
         self.had_body.store(true, Ordering::Relaxed);
         let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
         if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
@@ -87,30 +118,31 @@ where
 {
     let (had_body, ambiguous) = Default::default();
     let shared = Arc::new(Shared { front, connection, requests: AtomicU64::new(0), had_body, ambiguous });
-    let answering = shared.clone();
-    let service = service_fn(move |request| {
-        let shared = answering.clone();
-        async move { Ok::<_, Infallible>(shared.answer(protocol, request).await) }
-    });
     match protocol {
         Protocol::Http1 => {
             let stream = h1::watched(stream, shared.had_body.clone(), shared.ambiguous.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let shared = shared.clone();
+                async move {
+                    let (response, grant) = shared.answer(protocol, request).await;
+                    Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
+                }
+            });
             let connection = Box::pin(h1::builder().serve_connection(TokioIo::new(stream), service));
-            Box::pin(run(connection, http1::Connection::graceful_shutdown, grown_old(stop)))
+            Box::pin(run(connection, http1::Connection::graceful_shutdown, grown_old(stop), pending()))
         }
-        Protocol::Http2 => {
+        Protocol::Http2 => Box::pin(async move {
             let stream = h2::Oversized::new(stream, shared.connection.is_own_over_tls());
-            let over = async move {
+            let Some(mut connection) = h2::greet(stream, shared.clone()).await else { return };
+            let dead = h2::unanswered(connection.ping_pong());
+            let over = async {
                 tokio::select! {
                     () = grown_old(stop) => {}
                     () = idle(&shared) => {}
                 }
             };
-            let connection = h2::Multiplexed::new(stream, |stream, executor| {
-                h2::builder(executor).serve_connection(TokioIo::new(stream), service)
-            });
-            Box::pin(run(Box::pin(connection), |connection| connection.connection().graceful_shutdown(), over))
-        }
+            run(Box::pin(connection), |connection| connection.get_mut().graceful_shutdown(), over, dead).await;
+        }),
     }
 }
 
@@ -134,14 +166,24 @@ async fn idle(shared: &Shared) {
     }
 }
 
-/// Runs the connection; when `over` comes it may finish what it has begun, and nothing else.
-async fn run<C: Future>(mut connection: Pin<Box<C>>, end: impl FnOnce(Pin<&mut C>), over: impl Future<Output = ()>) {
-    // Polled only when it was itself woken: a plain select would look at its timers at every byte of the connection.
-    let mut over = pin!(FuturesUnordered::from_iter([over]));
+/// Runs the connection; when `over` comes it may finish what it has begun, and nothing else. When `dead` comes nobody is there.
+async fn run<C: Future>(
+    mut connection: Pin<Box<C>>,
+    end: impl FnOnce(Pin<&mut C>),
+    over: impl Future<Output = ()> + Send,
+    dead: impl Future<Output = ()> + Send,
+) {
+    // Polled only when they were themselves woken: a plain select would look at its timers at every byte of the connection.
+    let (mut over, mut dead) = (pin!(FuturesUnordered::from_iter([over])), pin!(FuturesUnordered::from_iter([dead])));
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
+        _ = dead.next() => return,
         _ = over.next() => end(connection.as_mut()),
     }
-    let _ = timeout(limits::CONNECTION_END, connection).await;
+    tokio::select! {
+        biased;
+        _ = timeout(limits::CONNECTION_END, connection) => {}
+        _ = dead.next() => {}
+    }
 }

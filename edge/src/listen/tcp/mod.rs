@@ -101,7 +101,9 @@ impl Acceptor {
         // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
         let _ = stream.set_nodelay(true);
         let stream = Stall::new(stream);
-        let mut connection = Connection { peer: peer.ip().to_canonical(), tls: false, place: None };
+        let peer_address = peer.ip().to_canonical();
+        let account = self.front.account(peer_address);
+        let mut connection = Connection { peer: peer_address, tls: false, place: None, account };
         let Some(tls) = &self.tls else {
             return http::serve(stream, Protocol::Http1, connection, self.front, self.stop).await;
         };

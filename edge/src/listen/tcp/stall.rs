@@ -1,5 +1,6 @@
-//! A socket whose writes end when the other side takes nothing for too long. Costs nothing while writes go through.
-//! Stands below TLS, which hands over whole records.
+//! A socket whose writes end when the other side takes nothing for too long, or hardly anything. Costs nothing while writes go
+//! through: a reader who is behind by less than the kernel's buffer is not even seen. Stands below TLS, which hands over whole
+//! records.
 
 use std::{
     io::{self, IoSlice},
@@ -9,32 +10,58 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
 
-use crate::limits::{self, JOINED_WRITE_BYTES};
+use super::super::pace::Pace;
+use crate::limits::JOINED_WRITE_BYTES;
 
 /// Cuts off readers that do not read.
 pub(crate) struct Stall<S> {
     inner: S,
-    /// Runs while a write waits.
-    patience: Option<Pin<Box<Sleep>>>,
+    /// There from the first write that waits, until the other side has caught up.
+    behind: Option<Box<Behind>>,
+}
+
+/// A reader that is behind by more than the kernel holds.
+struct Behind {
+    pace: Pace,
+    /// When the present write began to wait, if one does.
+    since: Option<Instant>,
+    patience: Pin<Box<Sleep>>,
 }
 
 impl<S> Stall<S> {
     pub(crate) fn new(inner: S) -> Self {
-        Self { inner, patience: None }
+        Self { inner, behind: None }
     }
 
-    fn judge<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            if self.patience.is_some() {
-                self.patience = None;
+    fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let Poll::Ready(written) = written else { return self.wait(cx).map(Err) };
+        if let Some(behind) = &mut self.behind
+            && let Ok(bytes) = written
+        {
+            let waited = behind.since.take().map_or_else(Default::default, |since| since.elapsed());
+            behind.pace.took(bytes as u64, waited);
+            if behind.pace.is_fresh() {
+                self.behind = None;
             }
-            return written;
         }
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limits::WRITE_STALL)));
-        patience.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        Poll::Ready(written)
+    }
+
+    /// Waits for the other side to take something; an error once it has had its time.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let behind = self.behind.get_or_insert_with(|| {
+            let pace = Pace::default();
+            Box::new(Behind { pace, since: None, patience: Box::pin(sleep(pace.left())) })
+        });
+        if behind.since.is_none() {
+            let now = Instant::now();
+            behind.since = Some(now);
+            behind.patience.as_mut().reset(now + behind.pace.left());
+        }
+        behind.patience.as_mut().poll(cx).map(|()| io::ErrorKind::TimedOut.into())
     }
 }
 
@@ -79,13 +106,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
-        self.judge(cx, flushed)
+        match Pin::new(&mut self.inner).poll_flush(cx) {
+            Poll::Ready(flushed) => Poll::Ready(flushed),
+            Poll::Pending => self.wait(cx).map(Err),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.judge(cx, shut)
+        match Pin::new(&mut self.inner).poll_shutdown(cx) {
+            Poll::Ready(shut) => Poll::Ready(shut),
+            Poll::Pending => self.wait(cx).map(Err),
+        }
     }
 }
 
@@ -118,6 +149,62 @@ mod tests {
             let mut read = vec![0; whole.len()];
             far.read_exact(&mut read).await.unwrap();
             assert_eq!(read, whole);
+        }
+    }
+
+    /// A pipe that takes `step` bytes after each second that one waits for it.
+    struct Slow {
+        step: usize,
+        sleep: Pin<Box<Sleep>>,
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            std::task::ready!(self.sleep.as_mut().poll(cx));
+            self.sleep.as_mut().reset(Instant::now() + std::time::Duration::from_secs(1));
+            Poll::Ready(Ok(buf.len().min(self.step)))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_at_a_trickle_is_cut_and_a_slow_one_is_not() {
+        for (step, is_cut) in [(1, true), (800, true), (1_200, false), (100_000, false)] {
+            let (start, mut written) = (Instant::now(), 0);
+            let mut socket = Stall::new(Slow { step, sleep: Box::pin(sleep(std::time::Duration::ZERO)) });
+            let end = loop {
+                match socket.write(&[0; 200_000]).await {
+                    // TLS flushes now and then, which goes through at once.
+                    Ok(bytes) => written += bytes,
+                    Err(error) => break Some(error.kind()),
+                }
+                socket.flush().await.unwrap();
+                if start.elapsed().as_secs() > 300 {
+                    break None;
+                }
+            };
+            assert_eq!(end, is_cut.then_some(io::ErrorKind::TimedOut), "{step} bytes a second");
+            assert!(!is_cut || (29..=31).contains(&start.elapsed().as_secs()), "{step}: {:?}", start.elapsed());
+            assert!(written >= step);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_has_nothing_to_say_is_not_cut() {
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        let mut near = Stall::new(near);
+        for _ in 0..1_000 {
+            near.write_all(b"a word").await.unwrap();
+            let mut word = [0; 6];
+            far.read_exact(&mut word).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         }
     }
 }

@@ -23,6 +23,7 @@ use domain::{
     Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
     site::{Gate, Site, SiteKind},
 };
+use fairness::budget::Budget;
 use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
 use packs::{
@@ -36,6 +37,7 @@ use super::{PackError, Packs, Sites};
 use crate::{
     gate::Gatekeeper,
     http::{BodyError, SiteBody, Visit},
+    limits::Shares,
     memory::{Members, Membership, RecallError, RecentDeployments},
 };
 
@@ -212,9 +214,10 @@ impl World {
         });
         let club = Arc::new(Club::default());
         let console = "https://app.svc.test:8443".parse().unwrap();
+        let shares = Shares::of(Some(0));
         let gatekeeper = Gatekeeper::new(&MasterKey::generate(), club.clone(), &console, clock.clone());
         Self {
-            sites: Sites::new(shelf.clone(), shelf.clone(), gatekeeper, clock),
+            sites: Sites::new(shelf.clone(), &shares, &Budget::new(shares.flight()), shelf.clone(), gatekeeper, clock),
             shelf,
             club,
             site: Site {

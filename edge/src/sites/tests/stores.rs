@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use http::Request;
 
 use super::*;
-use crate::limits::{CACHED_BODY_BYTES, READ_BYTES};
+use crate::limits::{BLOCK_BYTES, CACHED_BODY_BYTES, LOAD_BYTES};
 
 fn large() -> String {
     "0123456789abcdef".repeat(usize::try_from(CACHED_BODY_BYTES / 16).unwrap() + 10)
@@ -37,7 +37,7 @@ async fn large_files_are_read_in_steps_while_they_are_sent() {
     let answer = world.get("/x").await;
     assert_eq!(answer.header("content-length"), content.len().to_string());
     assert!(answer.body == content);
-    assert_eq!(world.shelf.largest_read.load(SeqCst) as u64, READ_BYTES);
+    assert_eq!(world.shelf.largest_read.load(SeqCst), BLOCK_BYTES);
 
     let part = world.send(Request::get("/x").header("range", "bytes=16-31,-2")).await;
     assert_eq!(part.status, 206);
@@ -79,4 +79,32 @@ async fn a_pack_that_was_just_deleted_is_a_404() {
     let world = World::new(Folder::of(&["x"]));
     world.shelf.packs.lock().unwrap().clear();
     assert_eq!(world.get("/x").await.brief(), (404, "our page"));
+}
+
+#[tokio::test]
+async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_takes_them_for_a_while() {
+    let block = BLOCK_BYTES;
+    for len in [1, block - 1, block, block + 1, 3 * block + 7, usize::try_from(LOAD_BYTES).unwrap() + block + 5] {
+        let content: String = (0..len).map(|at| char::from(b'a' + u8::try_from(at * 7 % 26).unwrap())).collect();
+        let world = World::new(Folder::default().with("first", "moves the others").with("x", &content));
+        assert!(world.get("/x").await.body == content, "{len} bytes, read");
+        let reads = world.shelf.reads.load(SeqCst);
+        assert!(world.get("/x").await.body == content, "{len} bytes, from memory");
+        assert_eq!(world.shelf.reads.load(SeqCst), reads);
+        let (from, to) = (len / 3, len - 1);
+        let part = world.send(Request::get("/x").header("range", format!("bytes={from}-{to}"))).await;
+        assert!(part.status == 206 && part.body == content[from..], "{len} bytes from {from} on");
+
+        let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
+        let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+        let mut taken = Vec::new();
+        for most in (1..).map(|step| step * 5_000) {
+            body.park();
+            match std::future::poll_fn(|cx| body.poll_next(cx, most)).await {
+                Some(bytes) => taken.extend(bytes.unwrap()),
+                None => break,
+            }
+        }
+        assert!(taken == content.as_bytes(), "{len} bytes, parked in between");
+    }
 }

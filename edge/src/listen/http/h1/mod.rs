@@ -2,6 +2,7 @@
 //!
 //! What a request means is not known here. Start with [`builder`] and [`watched`].
 
+mod charged;
 mod heads;
 mod linger;
 mod patience;
@@ -11,6 +12,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use hyper::server::conn::http1;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub(super) use self::charged::Charged;
 use self::{linger::Linger, patience::HeadTimer};
 use crate::limits;
 

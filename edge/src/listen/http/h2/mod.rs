@@ -1,31 +1,145 @@
-//! HTTP/2: hyper's limits, and requests that are answered in the connection's own task.
+//! HTTP/2: h2 with its limits, and requests that are answered in the connection's own task.
 //!
-//! What a request means is not known here. Start with [`builder`] and [`Multiplexed`].
+//! Without hyper between: how much a visitor will take of a stream is known to h2 alone, and no more than that is held. What
+//! a request means is not known here. Start with [`greet`] and [`Multiplexed`].
 
+mod flow;
+mod gathered;
 mod multiplexed;
 mod oversized;
+mod request;
 
-use hyper::server::conn::http2;
-use hyper_util::rt::TokioTimer;
+use std::{cell::RefCell, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
-use self::multiplexed::Begun;
+use ::http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response,
+    header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRANSFER_ENCODING, UPGRADE},
+};
+use domain::Timestamp;
+use h2::{PingPong, Reason, RecvStream, server::SendResponse};
+use http_body::Body as _;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{sleep, timeout},
+};
+
+use self::{
+    flow::Flow,
+    multiplexed::{Answering, Answers},
+    request::RequestBody,
+};
 pub(super) use self::{multiplexed::Multiplexed, oversized::Oversized};
-use crate::limits;
+use super::{Protocol, Shared};
+use crate::{http::Chunk, limits};
 
-/// hyper's HTTP/2 with its limits.
-pub(super) fn builder(executor: Begun) -> http2::Builder<Begun> {
-    let mut builder = http2::Builder::new(executor);
+/// Fields that concern a connection of another version.
+const NOT_FOR_HTTP2: [HeaderName; 6] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    TE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// Greets a visitor; none when it does not greet in turn.
+pub(super) async fn greet<S>(stream: S, shared: Arc<Shared>) -> Option<Multiplexed<S, Arc<Shared>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let account = shared.connection.account.clone();
+    let greeting = Box::pin(Multiplexed::greet(stream, builder(), account, shared));
+    timeout(limits::REQUEST_HEAD, greeting).await.ok().flatten()
+}
+
+impl Answers for Arc<Shared> {
+    fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering {
+        Box::pin(answer(request, respond, self.clone(), flow))
+    }
+}
+
+/// h2 with its limits.
+fn builder() -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
     builder
-        .timer(TokioTimer::new())
         .max_concurrent_streams(limits::H2_STREAMS)
         .max_header_list_size(limits::H2_HEAD_BYTES)
-        .initial_stream_window_size(limits::H2_STREAM_WINDOW)
+        .initial_window_size(limits::H2_STREAM_WINDOW)
         .initial_connection_window_size(limits::H2_CONNECTION_WINDOW)
         .max_frame_size(limits::H2_FRAME_BYTES)
-        .max_send_buf_size(limits::H2_SEND_BUFFER)
+        .max_send_buffer_size(limits::H2_SEND_BUFFER)
         .max_pending_accept_reset_streams(limits::H2_RESETS)
-        .max_local_error_reset_streams(limits::H2_RESETS)
-        .keep_alive_interval(limits::H2_PING_EVERY)
-        .keep_alive_timeout(limits::H2_PING_WAIT);
+        .max_local_error_reset_streams(Some(limits::H2_RESETS));
     builder
+}
+
+/// Ends when a visitor does not answer a ping.
+pub(super) async fn unanswered(ping_pong: Option<PingPong>) {
+    let Some(mut ping_pong) = ping_pong else { return std::future::pending().await };
+    loop {
+        sleep(limits::H2_PING_EVERY).await;
+        match timeout(limits::H2_PING_WAIT, ping_pong.ping(h2::Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            // The connection itself notices that it is over.
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => return,
+        }
+    }
+}
+
+async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, shared: Arc<Shared>, flow: Arc<Flow>) {
+    let len = content_length(request.headers());
+    let request = request.map(|stream| RequestBody::new(stream, len));
+    let answered = {
+        let mut answering = pin!(shared.answer(Protocol::Http2, request));
+        poll_fn(|cx| {
+            if let Poll::Ready(answered) = answering.as_mut().poll(cx) {
+                return Poll::Ready(Some(answered));
+            }
+            // Who has gone needs no answer.
+            respond.poll_reset(cx).map(|_| None)
+        })
+        .await
+    };
+    let Some((response, grant)) = answered else { return };
+    let (mut head, body) = response.into_parts();
+    for name in &NOT_FOR_HTTP2 {
+        head.headers.remove(name);
+    }
+    let date = date(shared.front.now());
+    head.headers.entry(DATE).or_insert(date);
+    let is_empty = body.is_end_stream();
+    if !is_empty && let Some(len) = body.size_hint().exact() {
+        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
+    }
+    match respond.send_response(Response::from_parts(head, ()), is_empty) {
+        Ok(_) if is_empty => {}
+        Ok(stream) => flow::send(stream, body, grant, &flow).await,
+        Err(error) => {
+            tracing::debug!(%error, "an answer could not be sent");
+            respond.send_reset(Reason::INTERNAL_ERROR);
+        }
+    }
+}
+
+/// What a request says of the length of its body, if it says one thing only.
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    let mut values = headers.get_all(CONTENT_LENGTH).iter();
+    let len = values.next()?.to_str().ok()?.parse().ok();
+    len.filter(|_| values.next().is_none())
+}
+
+/// The value of `Date`, written anew once a second.
+fn date(now: Timestamp) -> HeaderValue {
+    thread_local! {
+        static WRITTEN: RefCell<(i64, HeaderValue)> = const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+    }
+    WRITTEN.with_borrow_mut(|(second, value)| {
+        if *second != now.unix_seconds() {
+            *second = now.unix_seconds();
+            let text = httpdate::fmt_http_date(now.as_datetime().into());
+            *value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        }
+        value.clone()
+    })
 }

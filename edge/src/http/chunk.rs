@@ -1,0 +1,59 @@
+//! Bytes of an answer on their way out, with the right to hold them.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use fairness::budget::Grant;
+
+/// Bytes of an answer on their way out. Whoever holds them last gives their grant back.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    bytes: Bytes,
+    /// What the bytes are charged to; none when a later chunk of the same block has it.
+    grant: Option<Grant>,
+    /// There for as long as any of the bytes are.
+    token: Option<Arc<()>>,
+}
+
+impl Chunk {
+    /// Of bytes that `grant` is for. `token` is let go of together with them.
+    pub(crate) fn new(bytes: Bytes, grant: Option<Grant>, token: Option<Arc<()>>) -> Self {
+        Self { bytes, grant, token }
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        // Whoever took the last byte may keep what is left of the chunk for a while.
+        if self.bytes.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairness::budget::{Budget, Limits};
+
+    use super::*;
+
+    #[test]
+    fn who_has_taken_the_last_byte_holds_nothing() {
+        let budget = Budget::new(Limits { total: 100, client: 100, connection: 100 });
+        let (token, grant) = (Arc::new(()), budget.account(None).try_take(10).unwrap());
+        let mut chunk = Chunk::new(Bytes::from_static(b"0123456789"), Some(grant), Some(token.clone()));
+        chunk.advance(9);
+        assert_eq!((chunk.chunk(), budget.used(), Arc::strong_count(&token)), (&b"9"[..], 10, 2));
+        chunk.advance(1);
+        assert_eq!((chunk.remaining(), budget.used(), Arc::strong_count(&token)), (0, 0, 1));
+    }
+}

@@ -1,0 +1,259 @@
+//! Sending a body over HTTP/2: never more than the visitor will take of the stream, and charged until the socket has it.
+//!
+//! A stream that may not send holds next to nothing: bytes that can be had again are let go of, and after
+//! [`limits::STALL`] the stream is reset. What a slow network holds up is not the stream's fault, nor is a window of the
+//! connection that other streams use up; [`Flow`] tells them apart.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use fairness::budget::{Account, Exhausted, Grant};
+use h2::{Reason, SendStream};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::{
+    front::Body,
+    http::{Chunk, charge},
+    limits::{self, BLOCK_BYTES},
+    listen::pace::Pace,
+    metrics,
+};
+
+/// What the streams of a connection know of each other.
+pub(in crate::listen::http) struct Flow {
+    pub(super) account: Account,
+    /// Waits for a window that have begun, or might have. Each has its number.
+    waits: AtomicU64,
+    /// The newest wait that has ended with a window. The connection's window is given to those who wait in their order: who
+    /// is passed over waits for a window of the stream alone.
+    served: AtomicU64,
+    /// Bytes of bodies that were handed over.
+    sent: AtomicU64,
+    /// The connection's own task. An answer that is polled there is polled again, whatever happens.
+    task: Option<tokio::task::Id>,
+}
+
+/// Why the rest of a body is not sent.
+enum Cut {
+    /// The stream is over: the visitor has reset it, or is gone.
+    Over,
+    /// The visitor does not take it.
+    Stalled,
+    /// There is no memory to send it.
+    Exhausted,
+    /// The body failed.
+    Failed,
+}
+
+/// A body on its way.
+struct Sending<'f> {
+    out: SendStream<Chunk>,
+    body: Body,
+    flow: &'f Flow,
+    pace: Pace,
+    /// In what is handed over: whether it has left is seen by its count.
+    token: Option<Arc<()>>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Flow {
+    /// Of a connection, run by the present task, whose bytes are charged to `account`.
+    pub(super) fn new(account: Account) -> Self {
+        let (waits, served, sent) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(0));
+        Self { account, waits, served, sent, task: tokio::task::try_id() }
+    }
+
+    fn number(&self) -> u64 {
+        self.waits.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn has_served(&self, number: u64) {
+        self.served.fetch_max(number, Ordering::Relaxed);
+    }
+}
+
+/// Sends `body`; `grant` is for its first bytes.
+pub(super) async fn send(out: SendStream<Chunk>, body: Body, grant: Option<Grant>, flow: &Flow) {
+    let mut sending = Sending { out, body, flow, pace: Pace::default(), token: None, timer: None };
+    let sent = if sending.body.is_pulled() { sending.pull(grant).await } else { sending.push().await };
+    let reason = match sent {
+        Ok(()) | Err(Cut::Over) => return,
+        Err(Cut::Stalled) => {
+            metrics::stream_reset();
+            Reason::CANCEL
+        }
+        Err(Cut::Exhausted) => {
+            metrics::exhausted();
+            Reason::ENHANCE_YOUR_CALM
+        }
+        Err(Cut::Failed) => Reason::INTERNAL_ERROR,
+    };
+    sending.out.send_reset(reason);
+}
+
+impl Sending<'_> {
+    /// Takes of the body what can be sent, as it can be sent.
+    async fn pull(&mut self, mut grant: Option<Grant>) -> Result<(), Cut> {
+        loop {
+            let left = usize::try_from(self.body.left()).unwrap_or(usize::MAX);
+            if left == 0 {
+                return Ok(());
+            }
+            let window = self.window(left.min(BLOCK_BYTES), &mut grant).await?;
+            let most = left.min(window);
+            // What was granted may be for more than can be sent now. Then it is as much as is held of the block.
+            let grant = match grant.take() {
+                Some(grant) if grant.bytes() >= charge(most) => grant,
+                _ => self.grant(charge(most)).await?,
+            };
+            let bytes = poll_fn(|cx| self.body.poll_next(cx, most)).await;
+            let bytes = bytes.ok_or(Cut::Failed)?.map_err(|error| {
+                tracing::warn!(%error, "a body broke off");
+                Cut::Failed
+            })?;
+            let is_last = bytes.len() == left;
+            self.hand_over(bytes, Some(grant), is_last)?;
+        }
+    }
+
+    /// Sends what the body gives.
+    async fn push(&mut self) -> Result<(), Cut> {
+        loop {
+            let next = poll_fn(|cx| {
+                if let Poll::Ready(next) = self.body.poll_next(cx, BLOCK_BYTES) {
+                    return Poll::Ready(Ok(next));
+                }
+                // Who has gone needs no answer.
+                self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+            });
+            let mut bytes = match next.await? {
+                Some(Ok(bytes)) => bytes,
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a body broke off");
+                    return Err(Cut::Failed);
+                }
+                None => return self.hand_over(Bytes::new(), None, true),
+            };
+            let mut grant = Some(self.grant(bytes.len() as u64).await?);
+            let is_end = http_body::Body::is_end_stream(&self.body);
+            if bytes.is_empty() && is_end {
+                return self.hand_over(bytes, None, true);
+            }
+            while !bytes.is_empty() {
+                let window = self.window(bytes.len(), &mut None).await?;
+                let part = bytes.split_to(bytes.len().min(window));
+                let is_rest = bytes.is_empty();
+                // The parts leave in their order: the last one takes the grant for all of them along.
+                let grant = if is_rest { grant.take() } else { None };
+                self.hand_over(part, grant, is_rest && is_end)?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hand_over(&mut self, bytes: Bytes, grant: Option<Grant>, is_last: bool) -> Result<(), Cut> {
+        self.flow.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let token = (!is_last).then(|| self.token.get_or_insert_default().clone());
+        self.out.send_data(Chunk::new(bytes, grant, token), is_last).map_err(|_| Cut::Over)
+    }
+
+    /// A grant; waited for where there is none, but not by who has gone.
+    async fn grant(&mut self, bytes: u64) -> Result<Grant, Cut> {
+        if let Ok(grant) = self.flow.account.try_take(bytes) {
+            return Ok(grant);
+        }
+        let mut granted = std::pin::pin!(self.flow.account.take(bytes, limits::FLIGHT_PATIENCE));
+        poll_fn(|cx| {
+            if let Poll::Ready(granted) = granted.as_mut().poll(cx) {
+                return Poll::Ready(granted.map_err(|Exhausted| Cut::Exhausted));
+            }
+            self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+        })
+        .await
+    }
+
+    /// Bytes that may be sent, at least one; at most about `wanted`. What is `held` is given back when there are none for long.
+    async fn window(&mut self, wanted: usize, held: &mut Option<Grant>) -> Result<usize, Cut> {
+        let number = self.flow.number();
+        self.out.reserve_capacity(wanted);
+        let mut window = self.out.capacity();
+        if window == 0 {
+            window = self.wait_for_window(number, held).await?;
+        }
+        self.flow.has_served(number);
+        Ok(window)
+    }
+
+    async fn wait_for_window(&mut self, number: u64, held: &mut Option<Grant>) -> Result<usize, Cut> {
+        let (mut since, mut sent_before) = (Instant::now(), self.flow.sent.load(Ordering::Relaxed));
+        let mut until = since + limits::PARK_AFTER;
+        let mut is_parked = false;
+        loop {
+            let window = poll_fn(|cx| {
+                if let Poll::Ready(window) = self.poll_window(cx) {
+                    return Poll::Ready(window.map(Some));
+                }
+                self.poll_timer(cx, until).map(|()| Ok(None))
+            });
+            if let Some(window) = window.await? {
+                self.pace.took(window as u64, since.elapsed());
+                return Ok(window);
+            }
+            let is_on_its_way = self.token.as_ref().is_some_and(|token| Arc::strong_count(token) > 1);
+            if is_on_its_way {
+                // It is the network that is slow, which is judged below TLS.
+                since = Instant::now();
+                sent_before = self.flow.sent.load(Ordering::Relaxed);
+            } else if !is_parked {
+                self.body.park();
+                *held = None;
+                is_parked = true;
+            } else if since.elapsed() >= self.pace.left() {
+                let is_passed_over = self.flow.served.load(Ordering::Relaxed) > number;
+                let is_everything_still = self.flow.sent.load(Ordering::Relaxed) == sent_before;
+                if is_passed_over || is_everything_still {
+                    return Err(Cut::Stalled);
+                }
+                // The visitor takes what was asked for before.
+                since = Instant::now();
+                sent_before = self.flow.sent.load(Ordering::Relaxed);
+            }
+            let patience = if is_parked { self.pace.left().max(limits::PARK_AFTER) } else { limits::PARK_AFTER };
+            until = since + patience;
+        }
+    }
+
+    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Cut>> {
+        loop {
+            match self.out.capacity() {
+                0 => match ready!(self.out.poll_capacity(cx)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Poll::Ready(Err(Cut::Over)),
+                },
+                window => return Poll::Ready(Ok(window)),
+            }
+        }
+    }
+
+    /// Ready at `until`. Nothing is set as long as the answer is polled by its connection.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<()> {
+        if self.flow.task.is_some() && tokio::task::try_id() == self.flow.task {
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if timer.deadline() != until {
+            timer.as_mut().reset(until);
+        }
+        timer.as_mut().poll(cx)
+    }
+}

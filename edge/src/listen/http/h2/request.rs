@@ -1,0 +1,60 @@
+//! The body of a request over HTTP/2.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http_body::{Body, Frame, SizeHint};
+
+/// The body of a request, as it arrives.
+pub(super) struct RequestBody {
+    stream: RecvStream,
+    /// What the request says of its length.
+    left: Option<u64>,
+    is_read: bool,
+}
+
+impl RequestBody {
+    /// The body of a request whose head says that it has `len` bytes.
+    pub(super) fn new(stream: RecvStream, len: Option<u64>) -> Self {
+        Self { stream, left: len, is_read: false }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if !self.is_read {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(bytes)) => {
+                    // It is read by whoever asked, and the visitor may send as much again.
+                    let _ = self.stream.flow_control().release_capacity(bytes.len());
+                    self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                // An early answer was understood: the rest of the body is not sent.
+                Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.is_read = true,
+            }
+        }
+        match ready!(self.stream.poll_trailers(cx)) {
+            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Err(error) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,55 @@
+//! How slowly a visitor may take an answer that is ready: so many bytes within so much waiting.
+
+use std::time::Duration;
+
+use crate::limits::{STALL, STALL_BYTES};
+
+/// What a visitor has taken, and how long was waited for it. Waiting counts only while there is something to take.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Pace {
+    waited: Duration,
+    taken: u64,
+}
+
+impl Pace {
+    /// Time that may still be waited for the next bytes.
+    pub(super) fn left(&self) -> Duration {
+        STALL.saturating_sub(self.waited)
+    }
+
+    /// Whether nothing counts against the visitor.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.waited.is_zero()
+    }
+
+    /// `bytes` were taken after a wait of `waited`.
+    pub(super) fn took(&mut self, bytes: u64, waited: Duration) {
+        self.waited += waited;
+        self.taken += bytes;
+        if self.taken >= STALL_BYTES {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickle_is_no_pace_and_a_pause_is_none_either() {
+        let mut pace = Pace::default();
+        for _ in 0..29 {
+            pace.took(1, Duration::from_secs(1));
+        }
+        assert_eq!(pace.left(), Duration::from_secs(1));
+        pace.took(0, Duration::from_secs(5));
+        assert_eq!(pace.left(), Duration::ZERO);
+
+        let mut pace = Pace::default();
+        for _ in 0..1_000 {
+            pace.took(STALL_BYTES / 20, Duration::from_secs(1));
+            assert!(pace.left() >= STALL / 3, "{pace:?}");
+        }
+    }
+}
