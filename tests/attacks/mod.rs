@@ -8,3 +8,9 @@ mod leaving_symlinks;
 mod reaching_headers;
 mod stored_addresses;
 mod terminal_escapes;
+mod manifest_weight;
+mod slow_http1_readers;
+mod slow_http2_readers;
+
+/// `edge.memory` of the attacked edges, in MiB: the least there is.
+const MEMORY_MIB: u64 = 128;
