@@ -10,15 +10,15 @@ use fairness::budget::Grant;
 pub(crate) struct Chunk {
     bytes: Bytes,
     /// What the bytes are charged to; none when a later chunk of the same block has it.
-    grant: Option<Grant>,
+    _grant: Option<Grant>,
     /// There for as long as any of the bytes are.
-    token: Option<Arc<()>>,
+    _token: Option<Arc<()>>,
 }
 
 impl Chunk {
     /// Of bytes that `grant` is for. `token` is let go of together with them.
     pub(crate) fn new(bytes: Bytes, grant: Option<Grant>, token: Option<Arc<()>>) -> Self {
-        Self { bytes, grant, token }
+        Self { bytes, _grant: grant, _token: token }
     }
 }
 

@@ -5,21 +5,21 @@ use super::*;
 const LIMITS: Limits = Limits { total: 100, client: 60, connection: 40 };
 const PATIENCE: Patience = Patience { own: Duration::from_secs(100), others: Duration::from_secs(10) };
 
-fn client(address: &str) -> Option<Client> {
-    Some(address.parse::<IpAddr>().unwrap().into())
+fn of(budget: &Budget, address: &str) -> Account {
+    budget.account(Some(address.parse::<IpAddr>().unwrap().into()))
 }
 
 #[test]
 fn every_level_bounds_what_is_drawn_and_gets_it_back() {
     let budget = Budget::new(LIMITS);
-    let (first, second) = (budget.account(client("2001:db8::1")), budget.account(client("2001:db8::2")));
+    let (first, second) = (of(&budget, "2001:db8::1"), of(&budget, "2001:db8::2"));
     let proxy = budget.account(None);
     let held = first.try_take(40).unwrap();
     assert!(first.try_take(1).is_err(), "the connection has its all");
     let more = second.try_take(20).unwrap();
     assert!(second.try_take(1).is_err(), "the client has its all, over both connections");
     let others = proxy.try_take(40).unwrap();
-    assert!(budget.account(client("192.0.2.1")).try_take(1).is_err(), "there is no more");
+    assert!(of(&budget, "192.0.2.1").try_take(1).is_err(), "there is no more");
     assert_eq!(budget.used(), 100);
     drop(held);
     assert_eq!((first.used(), budget.used()), (0, 60), "what was refused has left nothing behind");
@@ -32,7 +32,7 @@ fn every_level_bounds_what_is_drawn_and_gets_it_back() {
 #[test]
 fn the_last_holder_gives_the_bytes_back() {
     let budget = Budget::new(LIMITS);
-    let grant = Arc::new(budget.account(client("192.0.2.1")).try_take(30).unwrap());
+    let grant = Arc::new(of(&budget, "192.0.2.1").try_take(30).unwrap());
     let other = grant.clone();
     drop(grant);
     assert_eq!((budget.used(), other.bytes()), (30, 30), "the account is gone, and the bytes are held");
@@ -43,16 +43,16 @@ fn the_last_holder_gives_the_bytes_back() {
 #[test]
 fn a_client_is_forgotten_with_its_last_account_and_grant() {
     let budget = Budget::new(LIMITS);
-    let account = budget.account(client("192.0.2.1"));
+    let account = of(&budget, "192.0.2.1");
     let grant = account.try_take(10).unwrap();
     let clone = account.clone();
     drop(account);
     drop(clone);
     assert_eq!(budget.0.clients().len(), 1);
-    let again = budget.account(client("192.0.2.1"));
-    let _most = again.try_take(40).unwrap();
-    assert!(budget.account(client("192.0.2.1")).try_take(11).is_err(), "what the first connection left behind counts");
-    drop((grant, _most, again));
+    let again = of(&budget, "192.0.2.1");
+    let most = again.try_take(40).unwrap();
+    assert!(of(&budget, "192.0.2.1").try_take(11).is_err(), "what the first connection left behind counts");
+    drop((grant, most, again));
     assert_eq!(budget.0.clients().len(), 0);
 }
 
@@ -69,9 +69,9 @@ fn what_is_larger_than_the_account_can_hold_counts_as_that() {
 async fn one_who_waits_is_woken_at_whichever_level_it_waits() {
     let budget = Budget::new(LIMITS);
     for (holder, waiter) in [
-        (budget.account(client("192.0.2.1")), None),
-        (budget.account(client("192.0.2.1")), Some(budget.account(client("192.0.2.1")))),
-        (budget.common_account(), Some(budget.account(client("192.0.2.2")))),
+        (of(&budget, "192.0.2.1"), None),
+        (of(&budget, "192.0.2.1"), Some(of(&budget, "192.0.2.1"))),
+        (budget.common_account(), Some(of(&budget, "192.0.2.2"))),
     ] {
         let waiter = waiter.unwrap_or_else(|| holder.clone());
         let held = holder.try_take(100).unwrap();
@@ -89,7 +89,7 @@ async fn one_who_waits_is_woken_at_whichever_level_it_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_waits_gets_its_bytes_one_after_the_other() {
     let budget = Budget::new(LIMITS);
-    let account = budget.account(client("192.0.2.1"));
+    let account = of(&budget, "192.0.2.1");
     let held = account.try_take(40).unwrap();
     let crowd: Vec<_> = (0..50)
         .map(|number| {
