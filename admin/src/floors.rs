@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 /// The modules, from the top floor down. A module may import from its own floor and from those below.
 const FLOORS: [&[&str]; 9] = [
-    &["main", "serve"],
+    &["main", "serve", "listener"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
     &["publishing", "joining"],
@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 9] = [
     &["auth"],
     &["app"],
     &["change"],
-    &["addresses", "bounds", "codehost", "edges", "error", "extract", "html", "mail", "metrics", "rates"],
+    &["addresses", "bounds", "codehost", "edges", "error", "extract", "html", "mail", "metrics", "rates", "talkers"],
 ];
 
 /// The floor of `app.rs`: nothing below names `App`.

@@ -11,7 +11,7 @@
 //! acts       publishing  joining                what several faces do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  bounds  codehost  edges  mail  rates
+//! services   addresses  bounds  codehost  edges  mail  rates  talkers
 //! base       error  extract  html  metrics
 //! ```
 //!
@@ -33,6 +33,7 @@ mod floors;
 pub mod html;
 mod jobs;
 pub mod joining;
+mod listener;
 pub mod mail;
 pub mod metrics;
 pub mod middleware;
@@ -41,4 +42,5 @@ pub mod publishing;
 pub mod rates;
 pub mod router;
 pub mod serve;
+pub mod talkers;
 pub mod webhooks;

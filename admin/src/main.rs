@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, codehost::local, metrics, serve};
+use admin::{app::App, codehost::local, metrics, serve, talkers};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use config::{CodeHostKind, Config};
@@ -34,11 +34,26 @@ enum Command {
     Serve,
     /// Bring the database to this program's version, and stop.
     Migrate,
+    /// Ask the edges.
+    Edges {
+        #[command(subcommand)]
+        question: EdgesQuestion,
+    },
     /// Make a `cli` token for a user of the local code host, and print it.
     IssueToken {
         /// The user's login; the user is made when there is none.
         #[arg(long)]
         login: String,
+    },
+}
+
+#[derive(Subcommand)]
+enum EdgesQuestion {
+    /// Print the greediest clients of the last minute at every edge. Nothing of it is kept anywhere.
+    Top {
+        /// The most clients of each edge.
+        #[arg(long, default_value_t = 10)]
+        count: usize,
     },
 }
 
@@ -74,6 +89,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
                 serve::serve(app, edges).await
             }
             Command::Migrate => migrate(&config).await,
+            Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
         }
     })
@@ -82,6 +98,13 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
 async fn migrate(config: &Config) -> anyhow::Result<()> {
     let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
     db::migrate(&db).await.context("the database could not be brought up to date")
+}
+
+#[expect(clippy::print_stdout, reason = "the table is this command's result")]
+async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
+    let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
+    print!("{}", talkers::table(&talkers::ask(&redis, count).await?));
+    Ok(())
 }
 
 /// Makes a token and prints it: standard output carries nothing else, so that a script can read it.

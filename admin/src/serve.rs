@@ -3,11 +3,12 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
+use axum::serve::ListenerExt as _;
 use domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, edges::EdgesTasks, jobs, router};
+use crate::{app::App, edges::EdgesTasks, jobs, listener::BoundedListener, router};
 
 /// Longest time for running requests and tasks to end once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
@@ -27,6 +28,8 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     let edges = tokio::spawn(edges.run(edges_stopping.clone()));
     jobs::start(&app);
     let stopping = app.stopping.clone();
+    // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
+    let listener = BoundedListener::new(listener).tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
     let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
     let mut server = tokio::spawn(server.into_future());
     tokio::select! {

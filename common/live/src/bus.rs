@@ -20,6 +20,57 @@ pub const PRESUMED_DEAD_AFTER: Duration = Duration::from_millis(1_250);
 /// Silence after which an edge is no longer counted at all.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
+/// Redis channel on which an operator asks the edges a [`TopQuestion`], as JSON. Each answers with an [`EdgeTop`] on the
+/// channel that the question names.
+pub const TOP_CHANNEL: &str = "svc:edge-top";
+
+/// Asks every edge which clients took the most within the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopQuestion {
+    /// Names the question, and the channel of its answers.
+    id: String,
+    /// The most clients that an edge names.
+    pub count: usize,
+}
+
+impl TopQuestion {
+    /// A question under an id of its own.
+    pub fn new(id: String, count: usize) -> Self {
+        Self { id, count }
+    }
+
+    /// The channel on which the answers are published.
+    pub fn reply_channel(&self) -> String {
+        format!("{TOP_CHANNEL}:{}", self.id)
+    }
+}
+
+/// The answer of one edge to a [`TopQuestion`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeTop {
+    /// The id of the edge process.
+    pub edge: String,
+    /// The greediest clients, the greediest first.
+    pub clients: Vec<ClientCounts>,
+}
+
+/// What one client took of an edge within the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientCounts {
+    /// The client's address, or the /64 of an IPv6 address.
+    pub client: String,
+    /// Connections that are open.
+    pub open: u64,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes that were sent to it.
+    pub bytes: u64,
+    /// Connections and requests that were refused because it had its share.
+    pub refusals: u64,
+}
+
 /// The message of an edge that runs and has applied every change up to `seq`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeHeartbeat {

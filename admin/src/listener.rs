@@ -1,0 +1,138 @@
+//! The listener of the API: so many connections and no more, so that files are left for everything else.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::serve::Listener;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+
+/// Most concurrent connections, if the process may open as many files: several edges with 1,024 requests in flight each.
+/// Beyond it new ones wait in the kernel's queue.
+const CONNECTIONS: usize = 8_192;
+/// The part of the files that the process may open which connections leave to the database, the spool and the store: one in
+/// so many.
+const SPARE_FILES_SHARE: usize = 4;
+/// The files that a process may open where the system does not say it.
+const USUAL_OPEN_FILES: usize = 1_024;
+
+/// A listener whose connections are bounded.
+#[derive(Debug)]
+pub(crate) struct BoundedListener {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+/// A connection that holds its place until it ends.
+#[derive(Debug)]
+pub(crate) struct BoundedStream {
+    stream: TcpStream,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl BoundedListener {
+    /// Bounds the connections of `listener` by what the process may open.
+    pub(crate) fn new(listener: TcpListener) -> Self {
+        let limits_file = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let files = limits_file
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"))
+            .and_then(|values| values.split_whitespace().next()?.parse::<usize>().ok());
+        Self::with_places(listener, places(files.unwrap_or(USUAL_OPEN_FILES)))
+    }
+
+    fn with_places(listener: TcpListener, places: usize) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(places)) }
+    }
+}
+
+fn places(files: usize) -> usize {
+    (files - files / SPARE_FILES_SHARE).clamp(1, CONNECTIONS)
+}
+
+impl BoundedStream {
+    /// The connection itself.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl Listener for BoundedListener {
+    type Io = BoundedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (BoundedStream, SocketAddr) {
+        // The semaphore is never closed.
+        let place = self.places.clone().acquire_owned().await.ok();
+        let (stream, peer) = Listener::accept(&mut self.listener).await;
+        (BoundedStream { stream, _place: place }, peer)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl AsyncRead for BoundedStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for BoundedStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn connections_leave_files() {
+        assert_eq!([4, 1_024, 20_000].map(places), [3, 768, CONNECTIONS]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_waits_for_a_place() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut listener = BoundedListener::with_places(listener, 1);
+        let (_one, _two) = (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+        let (held, _) = listener.accept().await;
+        assert!(listener.accept().now_or_never().is_none());
+        drop(held);
+        listener.accept().await;
+    }
+}

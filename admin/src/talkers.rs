@@ -1,0 +1,81 @@
+//! Which clients take the most of each edge (`admin edges top`): asked of the edges themselves, live, and kept nowhere.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use live::{
+    Redis,
+    bus::{EdgeTop, TOP_CHANNEL, TopQuestion},
+};
+use tokio::time::{Instant, timeout_at};
+
+/// How long the edges have to answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// Most edges that are heard.
+const EDGES: usize = 1_000;
+
+/// The `count` greediest clients of the last minute at every edge that answers, edges by their id.
+pub async fn ask(redis: &Redis, count: usize) -> anyhow::Result<Vec<EdgeTop>> {
+    let question = TopQuestion::new(hex::encode(rand::random::<[u8; 12]>()), count);
+    let mut subscription = redis.subscriber().await?;
+    subscription.subscribe(question.reply_channel()).await?;
+    let deadline = Instant::now() + ANSWER_WAIT;
+    redis.publish(TOP_CHANNEL, &serde_json::to_string(&question)?).await?;
+    let mut answers = subscription.into_on_message();
+    let mut edges = Vec::new();
+    while edges.len() < EDGES
+        && let Ok(Some(message)) = timeout_at(deadline, answers.next()).await
+    {
+        if let Ok(edge) = serde_json::from_slice::<EdgeTop>(message.get_payload_bytes()) {
+            edges.push(edge);
+        }
+    }
+    edges.sort_by(|one, other| one.edge.cmp(&other.edge));
+    Ok(edges)
+}
+
+/// The answers as a table for people.
+pub fn table(edges: &[EdgeTop]) -> String {
+    if edges.is_empty() {
+        return "No edge answers.\n".to_owned();
+    }
+    let mut lines = Vec::new();
+    for edge in edges {
+        lines.push(format!("edge {}, the last minute", edge.edge));
+        lines.push(format!(
+            "  {:<40} {:>8} {:>9} {:>10} {:>9} {:>14}",
+            "client", "open", "connects", "requests", "refused", "bytes"
+        ));
+        lines.extend(edge.clients.iter().map(|of| {
+            format!(
+                "  {:<40} {:>8} {:>9} {:>10} {:>9} {:>14}",
+                of.client, of.open, of.connections, of.requests, of.refusals, of.bytes
+            )
+        }));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use live::bus::ClientCounts;
+
+    use super::*;
+
+    #[test]
+    fn a_client_is_a_line() {
+        let client = ClientCounts {
+            client: "2001:db8::/64".to_owned(),
+            open: 3,
+            connections: 4,
+            requests: 500,
+            bytes: 6_000,
+            refusals: 7,
+        };
+        let text = table(&[EdgeTop { edge: "e1".to_owned(), clients: vec![client] }]);
+        let line = text.lines().last().unwrap();
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["2001:db8::/64", "3", "4", "500", "7", "6000"]);
+        assert_eq!(table(&[]), "No edge answers.\n");
+    }
+}
