@@ -79,6 +79,20 @@ pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of HTTP/2 frames that are gathered before they are sent: four full TLS records, as many as rustls takes in one call.
 pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
+/// Control frames over HTTP/2 (pings, settings, priorities, unknown ones) that a visitor may send in a burst.
+pub(crate) const H2_CONTROL_FRAMES: u32 = 100;
+/// Control frames that a visitor may send every second, beside that burst.
+pub(crate) const H2_CONTROL_FRAMES_PER_SECOND: u32 = 10;
+/// Control frames that come with a request, or with data, at most.
+pub(crate) const H2_CONTROL_FRAMES_PER_REQUEST: u32 = 4;
+/// Window updates that a visitor may send beside those for what it was sent.
+pub(crate) const H2_WINDOW_UPDATES: u32 = 1_000;
+/// Window updates that may follow each write of ours.
+pub(crate) const H2_WINDOW_UPDATES_PER_WRITE: u32 = 4;
+/// Bytes that were written for which one window update more may follow.
+pub(crate) const H2_WINDOW_UPDATE_BYTES: u32 = 128;
+/// Longest time for a visitor who is told to calm down to take that message.
+pub(crate) const H2_CALM_WAIT: Duration = Duration::from_secs(1);
 /// HTTP/2 streams that a visitor may reset before they are answered (rapid reset), and that it may make us reset.
 pub(crate) const H2_RESETS: usize = 32;
 /// Hours for which a TLS session ticket can be resumed.

@@ -1,4 +1,5 @@
-//! Writes of a connection, held until it has nothing more to say: what many streams write leaves together.
+//! Writes of a connection, held until it has nothing more to say: what many streams write leaves together. Of a client that
+//! floods us with control frames nothing more is read.
 
 use std::{
     io::{self, IoSlice},
@@ -9,6 +10,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::control_frames::ControlFrames;
 use crate::limits;
 
 /// The stream to give to h2: holds what is written until [`Self::poll_send`] sends it, or there is much of it.
@@ -23,12 +25,32 @@ impl<S> Clone for Gathered<S> {
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     /// Before `stream`.
     pub(super) fn new(stream: S) -> Self {
-        Self(Arc::new(Mutex::new(Gathering { inner: stream, held: Vec::new(), written: 0, sent: true })))
+        Self(Arc::new(Mutex::new(Gathering {
+            inner: stream,
+            held: Vec::new(),
+            written: 0,
+            sent: true,
+            frames: ControlFrames::default(),
+            is_flooded: false,
+        })))
     }
 
     /// Writes what is held, and flushes.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         lock(&self.0).poll_send(cx)
+    }
+
+    /// Whether the client has sent more control frames than it may.
+    pub(super) fn is_flooded(&self) -> bool {
+        lock(&self.0).is_flooded
+    }
+
+    /// Holds the frame GOAWAY after what is held already. Not h2's: it knows of no flood, and has ended.
+    pub(super) fn say_goaway(&self) {
+        let mut gathering = lock(&self.0);
+        let goaway = gathering.frames.goaway();
+        gathering.held.extend_from_slice(&goaway);
+        gathering.sent = false;
     }
 }
 
@@ -39,6 +61,9 @@ struct Gathering<S> {
     written: usize,
     /// Whether everything is, and flushed.
     sent: bool,
+    frames: ControlFrames,
+    /// Whether the client has sent more control frames than it may.
+    is_flooded: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Gathering<S> {
@@ -80,7 +105,15 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut lock(&self.0).inner).poll_read(cx, buf)
+        let mut gathering = lock(&self.0);
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut gathering.inner).poll_read(cx, buf))?;
+        if !gathering.is_flooded && gathering.frames.allow(&buf.filled()[before..]) {
+            return Poll::Ready(Ok(()));
+        }
+        gathering.is_flooded = true;
+        buf.set_filled(before);
+        Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
     }
 }
 
@@ -103,6 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
             left -= taken;
         }
         gathering.sent = false;
+        gathering.frames.wrote(room - left);
         Poll::Ready(Ok(room - left))
     }
 

@@ -1,8 +1,9 @@
 //! HTTP/2: h2 with its limits, and requests that are answered in the connection's own task.
 //!
 //! Without hyper between: how much a visitor will take of a stream is known to h2 alone, and no more than that is held. What
-//! a request means is not known here. Start with [`greet`] and [`Multiplexed`].
+//! a request means is not known here. [`control_frames`] bounds what h2 does not. Start with [`greet`] and [`Multiplexed`].
 
+mod control_frames;
 mod flow;
 mod gathered;
 mod multiplexed;

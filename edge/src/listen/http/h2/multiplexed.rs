@@ -1,7 +1,8 @@
 //! HTTP/2 in one task: requests are answered where they are read, and what they write leaves together.
 //!
 //! A request becomes a task only when its answer has to wait. Every answer out of memory would otherwise be a task, a TLS
-//! record and a system call.
+//! record and a system call. A client that floods us with control frames is told so, and nothing more is read
+//! of it.
 
 use std::{
     future::Future,
@@ -13,10 +14,13 @@ use std::{
 use ::http::Request;
 use fairness::budget::Account;
 use h2::{RecvStream, server::SendResponse};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{Sleep, sleep},
+};
 
 use super::{flow::Flow, gathered::Gathered};
-use crate::http::Chunk;
+use crate::{http::Chunk, limits};
 
 /// The answer to a request, until it is sent.
 pub(in crate::listen::http) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -33,6 +37,8 @@ pub(in crate::listen::http) struct Multiplexed<S, A> {
     output: Gathered<S>,
     flow: Arc<Flow>,
     answers: A,
+    /// Runs while a client that floods us is told to calm down.
+    calming: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
@@ -49,7 +55,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Multiplexed<S, A> {
             }
         });
         let connection = connection.await?;
-        Some(Self { connection, output, flow: Arc::new(Flow::new(account)), answers })
+        Some(Self { connection, output, flow: Arc::new(Flow::new(account)), answers, calming: None })
+    }
+
+    /// Tells a client that floods us to calm down, and ends.
+    fn poll_calm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.calming.is_none() {
+            self.output.say_goaway();
+        }
+        let calming = self.calming.get_or_insert_with(|| Box::pin(sleep(limits::H2_CALM_WAIT)));
+        if self.output.poll_send(cx).is_ready() { Poll::Ready(()) } else { calming.as_mut().poll(cx) }
     }
 
     /// What can ping the visitor. There is one only.
@@ -75,9 +90,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.calming.is_some() {
+            return self.poll_calm(cx);
+        }
         let this = &mut *self;
         let mut begun = Vec::new();
-        if this.poll_connection(cx, &mut begun).is_ready() {
+        let is_over = this.poll_connection(cx, &mut begun).is_ready();
+        if this.output.is_flooded() {
+            return this.poll_calm(cx);
+        }
+        if is_over {
             return Poll::Ready(());
         }
         // The waker may do nothing: one that has to wait is polled again, at the latest by its task. One that is answered
