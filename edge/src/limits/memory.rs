@@ -49,6 +49,13 @@ pub(crate) const CERTIFICATE_READS: usize = 8;
 /// Longest wait for a certificate: for a turn and the read. As long as a handshake may take.
 pub(crate) const CERTIFICATE_WAIT: Duration = super::HANDSHAKE;
 
+/// Interval at which it is noted that this process runs.
+pub(crate) const AWAKE_EVERY: Duration = Duration::from_millis(100);
+/// Time after such a note for which memory is believed. Shorter than the silence after which admin no longer waits for an edge,
+/// less the age that an edge's last heartbeat may have: whatever admin has not waited for is missed by nobody.
+pub(crate) const AWAKE_FOR: Duration = Duration::from_millis(750);
+/// Difference between the wall clock and the time since the machine started that is no leap.
+pub(crate) const CLOCK_DRIFT: Duration = Duration::from_millis(500);
 /// Longest wait for a subscription to the changes to be made.
 pub(crate) const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
 /// Changes read together when some were missed. When more were, everything is forgotten.

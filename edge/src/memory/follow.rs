@@ -55,9 +55,17 @@ impl Follower {
 
     /// Follows until `stop`.
     pub async fn run(mut self, stop: CancellationToken) {
+        let marks = self.marks.clone();
         let follow = async {
             loop {
-                match timeout(limits::SUBSCRIBE_WAIT, self.subscribe()).await {
+                let subscribed = tokio::select! {
+                    subscribed = timeout(limits::SUBSCRIBE_WAIT, self.subscribe()) => subscribed,
+                    () = marks.awake().slept() => {
+                        self.catch_up().await;
+                        continue;
+                    }
+                };
+                match subscribed {
                     Ok(Ok(changes)) => {
                         self.listen(changes).await;
                         tracing::warn!("the subscription to route changes ended; subscribing again");
@@ -66,12 +74,18 @@ impl Follower {
                     Err(_) => tracing::warn!("Redis does not answer; asking Postgres for route changes"),
                 }
                 self.catch_up().await;
-                sleep(limits::LOOK_EVERY_ALONE).await;
+                tokio::select! {
+                    () = sleep(limits::LOOK_EVERY_ALONE) => {}
+                    () = marks.awake().slept() => {
+                        self.catch_up().await;
+                    }
+                }
             }
         };
         tokio::select! {
             () = stop.cancelled() => {}
             () = follow => {}
+            () = marks.awake().watch() => {}
         }
     }
 
@@ -84,6 +98,7 @@ impl Follower {
     /// Applies what the subscription brings, until it ends or is found to have missed something.
     async fn listen(&mut self, subscription: PubSub) {
         let mut changes = subscription.into_on_message();
+        let marks = self.marks.clone();
         // What happened before the subscription stood.
         self.catch_up().await;
         let mut look = interval(limits::LOOK_EVERY);
@@ -97,6 +112,9 @@ impl Follower {
                         Ok(change) => self.hear(&change).await,
                         Err(error) => tracing::error!(%error, "a route change could not be read"),
                     }
+                }
+                () = marks.awake().slept() => {
+                    self.catch_up().await;
                 }
                 _ = look.tick() => {
                     if self.catch_up().await {
@@ -130,9 +148,10 @@ impl Follower {
 
     /// Applies what Postgres has beyond what we reached; says whether there was anything.
     async fn catch_up(&mut self) -> bool {
+        let sleeps = self.marks.awake().sleeps();
         // A database that hangs must not keep us from what Redis says.
         let looked = timeout(limits::LOOK_WAIT, self.look()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-        match looked {
+        let missed = match looked {
             Ok(missed) => {
                 self.confirm();
                 missed
@@ -143,7 +162,10 @@ impl Follower {
                 self.marks.set_lapsed(self.clock.now().since(self.confirmed) > limits::STALE);
                 false
             }
-        }
+        };
+        // Also when Postgres is away: then admin can change nothing, and warm sites are served.
+        self.marks.awake().wake(sleeps);
+        missed
     }
 
     async fn look(&self) -> Result<bool, sqlx::Error> {

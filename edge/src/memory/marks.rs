@@ -17,6 +17,8 @@ use domain::{
     changes::{RouteChange, Subject},
 };
 
+use super::awake::Awake;
+
 /// A power of two; 512 KiB of marks.
 const MARKS: usize = 1 << 16;
 
@@ -28,6 +30,8 @@ pub struct Marks {
     floor: AtomicI64,
     /// Whether neither Redis nor Postgres has confirmed anything for too long.
     lapsed: AtomicBool,
+    /// Whether this process has run all the time.
+    awake: Awake,
     /// The number of times that the order of changes began anew. Readings of another era are not current.
     era: AtomicU32,
     hasher: RandomState,
@@ -47,6 +51,7 @@ impl Default for Marks {
             newest: (0..MARKS).map(|_| AtomicI64::new(i64::MIN)).collect(),
             floor: AtomicI64::new(i64::MIN),
             lapsed: AtomicBool::new(false),
+            awake: Awake::default(),
             era: AtomicU32::new(0),
             hasher: RandomState::new(),
         }
@@ -79,6 +84,11 @@ impl Marks {
     /// Whether nothing was confirmed for so long that memory is not to be believed.
     pub fn has_lapsed(&self) -> bool {
         self.lapsed.load(Ordering::Relaxed)
+    }
+
+    /// Whether this process has run all the time, and so can have missed nothing.
+    pub fn awake(&self) -> &Awake {
+        &self.awake
     }
 
     pub(super) fn set_lapsed(&self, lapsed: bool) {

@@ -1,8 +1,9 @@
 //! What an edge remembers of what changes, the reads that fill the memory, and the changes that empty it.
 //!
 //! [`recall`] is the read-through memory, [`marks`] knows which of its readings are still current, [`follow`] hears of
-//! changes and raises marks; SQL is in `db`. Start with [`recall`], then [`Routes::site`].
+//! changes and raises marks, [`awake`] when some may have been missed; SQL is in `db`. Start with [`recall`], then [`Routes::site`].
 
+pub mod awake;
 pub mod certificates;
 pub mod follow;
 pub mod keys;

@@ -144,7 +144,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        if self.bounds.can_lapse && self.marks.has_lapsed() {
+        if (self.bounds.can_lapse && self.marks.has_lapsed()) || !self.marks.awake().is_awake() {
             return Recollection::Unknown;
         }
         if let Some(known) = self.present.get(key).filter(|known| self.is_current(known)) {
@@ -161,7 +161,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let known = self.present.get(key)?;
+        let known = self.present.get(key).filter(|_| self.marks.awake().is_awake())?;
         (self.is_current(&known) && self.marks.is_untouched(&known.reading, name)).then_some(known.value)
     }
 
@@ -209,6 +209,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     where
         R: Future<Output = Result<Read<K, V>, RecallError>>,
     {
+        // Nothing of memory is believed before it is known what was missed; nothing is read either, because a copy of the
+        // database may lag behind what was missed.
+        self.marks.awake().woken().await;
         let flight = self.join(key)?;
         let _turn = flight.turn.lock().await;
         let _permit = self.reads.acquire().await.map_err(|_| RecallError::Busy)?;

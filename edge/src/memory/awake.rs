@@ -1,0 +1,222 @@
+//! Whether this process has run all the time: one that was stopped, or whose machine was, has missed changes that nobody
+//! waited for, and does not know it.
+//!
+//! A task notes again and again until when memory may be believed ([`Awake::watch`]); a look at memory compares that with
+//! the clock, so it is seen by the very first request after a sleep, whatever runs first. That clock is the wall clock as the
+//! kernel last wrote it down, which costs next to nothing to read: it has gone on while the process was stopped or the machine
+//! slept. The task compares it with the time since the machine started, because a wall clock that leaps tells of a machine that
+//! was taken away and brought back. Once awake again, [`super::follow`] looks for what was missed.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::{
+    sync::Notify,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::limits;
+
+/// Until when memory may be believed.
+#[derive(Debug)]
+pub struct Awake {
+    /// By the wall clock, in milliseconds. Zero after a sleep, until what was missed was looked for.
+    until: AtomicU64,
+    /// When the process last noted that it runs, in milliseconds since the machine started.
+    noted: AtomicU64,
+    /// The sleeps that were noticed.
+    sleeps: AtomicU64,
+    /// What was missed has to be looked for.
+    slept: Notify,
+    /// It was looked for.
+    woken: Notify,
+}
+
+/// A moment, in milliseconds of two clocks.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    wall: u64,
+    /// Since the machine started, with the time in which it slept.
+    since_start: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self { wall: wall(), since_start: read(ClockId::Boottime) }
+    }
+}
+
+impl Default for Awake {
+    /// Awake for good, until it is watched.
+    fn default() -> Self {
+        Self {
+            until: AtomicU64::new(u64::MAX),
+            noted: AtomicU64::new(u64::MAX),
+            sleeps: AtomicU64::new(0),
+            slept: Notify::new(),
+            woken: Notify::new(),
+        }
+    }
+}
+
+impl Awake {
+    /// Whether memory may be believed.
+    pub fn is_awake(&self) -> bool {
+        self.is_awake_at(wall())
+    }
+
+    /// Done when memory may be believed.
+    pub(super) async fn woken(&self) {
+        while !self.is_awake() {
+            let woken = self.woken.notified();
+            if self.is_awake() {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    /// Notes that this process runs, for as long as it is polled.
+    pub(super) async fn watch(&self) {
+        let mut before = None;
+        let mut every = interval(limits::AWAKE_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            let now = Moment::now();
+            self.note(now, before.replace(now));
+        }
+    }
+
+    /// Done when changes may have been missed.
+    pub(super) async fn slept(&self) {
+        self.slept.notified().await;
+    }
+
+    /// The sleeps that were noticed, for [`Self::wake`].
+    pub(super) fn sleeps(&self) -> u64 {
+        self.sleeps.load(Ordering::Acquire)
+    }
+
+    /// Notes that what was missed was looked for, if no sleep has been noticed since there were so many `sleeps`.
+    pub(super) fn wake(&self, sleeps: u64) {
+        self.wake_at(Moment::now(), sleeps);
+    }
+
+    fn wake_at(&self, now: Moment, sleeps: u64) {
+        let noted = self.noted.load(Ordering::Acquire);
+        if self.sleeps() == sleeps && now.since_start.saturating_sub(noted) <= AWAKE_FOR {
+            self.until.store(now.wall + AWAKE_FOR, Ordering::Release);
+            self.woken.notify_waiters();
+        }
+    }
+
+    fn is_awake_at(&self, wall: u64) -> bool {
+        wall < self.until.load(Ordering::Acquire)
+    }
+
+    /// Notes that the process runs `now`, as it did `before`.
+    fn note(&self, now: Moment, before: Option<Moment>) {
+        let (has_slept, has_leapt) = before.map_or((false, false), |before| {
+            let ran = now.since_start.saturating_sub(before.since_start);
+            let drift = (before.wall + ran).abs_diff(now.wall);
+            (ran > AWAKE_FOR, u128::from(drift) > limits::CLOCK_DRIFT.as_millis())
+        });
+        self.noted.store(now.since_start, Ordering::Release);
+        if has_leapt || has_slept {
+            tracing::warn!(has_leapt, "this edge was stopped, or the clock has leapt: looking for missed changes");
+            self.sleeps.fetch_add(1, Ordering::AcqRel);
+            self.until.store(0, Ordering::Release);
+        }
+        if self.until.load(Ordering::Acquire) == 0 {
+            self.slept.notify_one();
+        } else {
+            self.until.store(now.wall + AWAKE_FOR, Ordering::Release);
+        }
+    }
+}
+
+/// [`limits::AWAKE_FOR`] in the unit of the clock.
+#[expect(clippy::cast_possible_truncation, reason = "less than a second")]
+const AWAKE_FOR: u64 = limits::AWAKE_FOR.as_millis() as u64;
+
+/// The wall clock as the kernel last wrote it down, some milliseconds ago. Takes a few nanoseconds.
+fn wall() -> u64 {
+    read(ClockId::RealtimeCoarse)
+}
+
+fn read(clock: ClockId) -> u64 {
+    Duration::try_from(clock_gettime(clock)).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// The moment so many milliseconds after some other.
+    fn moment(millis: u64) -> Moment {
+        Moment { wall: 1_700_000_000_000 + millis, since_start: 5_000 + millis }
+    }
+
+    fn is_awake(awake: &Awake, millis: u64) -> bool {
+        awake.is_awake_at(moment(millis).wall)
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_not_awake_until_it_has_looked() {
+        let awake = Awake::default();
+        awake.note(moment(0), None);
+        assert!(is_awake(&awake, AWAKE_FOR - 1) && !is_awake(&awake, AWAKE_FOR));
+        let sleeps = awake.sleeps();
+        awake.note(moment(8_000), Some(moment(0)));
+        assert!(!is_awake(&awake, 8_000), "running again is no reason to believe");
+        assert!(awake.slept().now_or_never().is_some(), "it is asked to look");
+        awake.wake_at(moment(8_000), sleeps);
+        assert!(!is_awake(&awake, 8_000), "that look may have begun before the sleep");
+        awake.wake_at(moment(8_000), awake.sleeps());
+        assert!(is_awake(&awake, 8_000));
+        awake.wake_at(moment(18_000), awake.sleeps());
+        assert!(!is_awake(&awake, 18_000), "it slept again and has not noticed");
+    }
+
+    #[test]
+    fn a_slow_look_wakes_a_process_that_runs() {
+        let awake = Awake::default();
+        awake.note(moment(0), None);
+        awake.note(moment(8_000), Some(moment(0)));
+        let sleeps = awake.sleeps();
+        for now in (8_100..=12_000).step_by(100) {
+            awake.note(moment(now), Some(moment(now - 100)));
+            assert!(!is_awake(&awake, now));
+        }
+        awake.wake_at(moment(12_050), sleeps);
+        assert!(is_awake(&awake, 12_050));
+    }
+
+    #[test]
+    fn a_leap_of_the_clock_is_a_sleep_and_its_drift_is_none() {
+        for (leap, expected) in [(0, true), (200, true), (-200, true), (5_000, false), (-5_000, false)] {
+            let awake = Awake::default();
+            awake.note(moment(0), None);
+            let now = moment(100);
+            let leapt = Moment { wall: now.wall.saturating_add_signed(leap), ..now };
+            awake.note(leapt, Some(moment(0)));
+            assert_eq!(awake.is_awake_at(leapt.wall), expected, "{leap}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken() {
+        let (awake, now) = (Awake::default(), Moment::now());
+        awake.note(now, Some(Moment { since_start: now.since_start.saturating_sub(10 * AWAKE_FOR), ..now }));
+        let mut waiting = std::pin::pin!(awake.woken());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        awake.wake(awake.sleeps());
+        waiting.await;
+    }
+}
