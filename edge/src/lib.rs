@@ -16,10 +16,12 @@
 //! gate
 //! memory
 //! http
+//! clients
 //! metrics
 //! limits
 //! ```
 
+pub mod clients;
 pub mod front;
 pub mod gate;
 pub mod gateway;

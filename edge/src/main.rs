@@ -10,13 +10,14 @@ use std::{
 use anyhow::Context as _;
 use clap::Parser;
 use config::{Config, models::Models};
-use domain::Clock;
+use domain::{Clock, networks::Networks};
 use edge::{
+    clients::{self, Talkers},
     front::Front,
     gate::Gatekeeper,
     gateway::{Gateway, meter::Meter},
     limits::Shares,
-    listen::{Listeners, Sockets, Stop, Tls},
+    listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
     sites::Sites,
@@ -112,21 +113,25 @@ fn listeners(
     let routes = Arc::new(Routes::new(marks.clone(), source, shares.hosts(), clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
     let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
-    let platform = Platform::new(&config.edge.admin_upstreams, threads).context("edge.admin_upstreams")?;
+    let bounds = ConnectionBounds::of(&config.edge);
+    let talkers = Arc::<Talkers>::default();
+    let platform = Platform::new(&config.edge.admin_upstreams, threads, bounds.platform_requests, talkers.clone())
+        .context("edge.admin_upstreams")?;
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let gateway = Arc::new(Gateway::new(&config.gateway, &models, Arc::new(keys), meter, clock.clone())?);
-    let front = Front::new(config, routes, sites, platform, gateway.clone(), budget).context("edge.trusted_proxies")?;
-    let front = Arc::new(front);
-    let follower = Follower::new(marks.clone(), db.clone(), redis, clock.clone());
+    let front = Front::new(config, routes, sites, platform, gateway.clone(), budget, talkers.clone());
+    let front = Arc::new(front.context("edge.trusted_proxies")?);
+    let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
     let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()
     };
-    let mut listeners = Listeners::new(sockets, front, tls, threads, stop);
+    let trusted = Networks::parse(&config.edge.trusted_proxies).context("edge.trusted_proxies")?;
+    let mut listeners = Listeners::new(sockets, front, tls, threads, stop, bounds, trusted, talkers.clone());
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
@@ -149,6 +154,12 @@ fn listeners(
             stop.run_until_cancelled_owned(exporter.run()).await;
         });
     }
+    let questions = clients::answer_questions(redis, edge.clone(), talkers.clone());
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move {
+        let counting = async { tokio::join!(questions, talkers.forget()) };
+        stop.run_until_cancelled_owned(counting).await;
+    });
     listeners.accept_after(follower.announced());
     listeners.add_background(follower.announcer(edge, last_connection_gone.clone()));
     listeners.add_background(follower.run(last_connection_gone));

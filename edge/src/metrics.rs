@@ -31,6 +31,33 @@ pub fn describe() {
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
     describe_counter!("svc_edge_exhausted_total", "Answers refused or broken off for want of memory to send them.");
+    describe_gauge!("svc_connections", "Connections that are open.");
+    describe_gauge!("svc_connections_greediest", "Connections of the client that has the most of them.");
+    describe_gauge!("svc_clients", "Clients that were here within the last minute.");
+    describe_gauge!(
+        "svc_clients_greediest_requests",
+        "Requests of the client that made the most of them within a minute."
+    );
+    describe_gauge!(
+        "svc_clients_greediest_bytes",
+        "Bytes sent to the client that took the most of them within a minute."
+    );
+    describe_gauge!(
+        "svc_clients_greediest_refusals",
+        "Connections and requests refused to the client to which the most were refused within a minute."
+    );
+    describe_counter!(
+        "svc_connections_refused_total",
+        "Connections turned away because their client had as many as one may have."
+    );
+    describe_counter!(
+        "svc_connections_shed_total",
+        "Connections closed because files or memory ran short: `idle` ones, and those of the `greediest` clients."
+    );
+    describe_counter!(
+        "svc_platform_refused_total",
+        "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`."
+    );
     describe_counter!(
         "svc_gateway_requests_total",
         "Requests to the gateway, by model and status; model is `none` for other requests than completions of a known one."
@@ -89,6 +116,21 @@ pub(crate) fn stream_reset() {
 /// An answer was refused or broken off for want of memory.
 pub(crate) fn exhausted() {
     counter!("svc_edge_exhausted_total").increment(1);
+}
+
+/// Turned a connection away, because its client had as many as one client may have.
+pub(crate) fn connection_refused() {
+    counter!("svc_connections_refused_total").increment(1);
+}
+
+/// Closed connections because the machine ran short: those that idled, or those of the `greediest` clients.
+pub(crate) fn connections_shed(which: &'static str, count: usize) {
+    counter!("svc_connections_shed_total", "which" => which).increment(count as u64);
+}
+
+/// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
+pub(crate) fn platform_refused(bound: &'static str) {
+    counter!("svc_platform_refused_total", "bound" => bound).increment(1);
 }
 
 /// The gateway answered. `model` is one of the configuration's, or [`NO_MODEL`].

@@ -6,8 +6,10 @@ use std::{
 };
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
-const ROOMS: [&str; 11] =
-    ["limits", "metrics", "http", "memory", "gate", "sites", "spool", "gateway", "platform", "front", "listen"];
+const ROOMS: [&str; 12] = [
+    "limits", "metrics", "clients", "http", "memory", "gate", "sites", "spool", "gateway", "platform", "front",
+    "listen",
+];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
 const NO_BOUNDS: [(&str, &str); 23] = [

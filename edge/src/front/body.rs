@@ -8,11 +8,11 @@ use std::{
 use bytes::Bytes;
 use fairness::budget::Grant;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use crate::{
     gateway,
     http::{BodyError, SiteBody},
+    platform::HandedBody,
 };
 
 /// The body of any answer. An enum and no box: this is on every request's way.
@@ -20,7 +20,7 @@ pub enum Body {
     /// A site's, or a page of ours.
     Site(SiteBody),
     /// Admin's, with what the way there takes.
-    Handed(Incoming, Grant),
+    Handed(HandedBody, Grant),
     /// The AI gateway's.
     Gateway(gateway::Body),
 }

@@ -29,6 +29,7 @@ pub use self::{
     place::{Connection, Place},
 };
 use crate::{
+    clients::Talkers,
     gateway::Gateway,
     http::{BodyError, SERVER, SiteBody, Visit, Visitor, drain, pages},
     limits,
@@ -51,6 +52,7 @@ pub struct Front {
     sites: Sites,
     platform: Platform,
     gateway: Arc<Gateway>,
+    talkers: Arc<Talkers>,
     trusted: Networks,
     budget: Budget,
     http_mode: HttpMode,
@@ -76,6 +78,7 @@ impl Front {
         platform: Platform,
         gateway: Arc<Gateway>,
         budget: Budget,
+        talkers: Arc<Talkers>,
     ) -> Result<Self, NetworkError> {
         Ok(Self {
             addresses: config.site.addresses(),
@@ -83,6 +86,7 @@ impl Front {
             sites,
             platform,
             gateway,
+            talkers,
             trusted: Networks::parse(&config.edge.trusted_proxies)?,
             budget,
             http_mode: config.edge.http_mode,
@@ -122,6 +126,10 @@ impl Front {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
+        if visitor.address != connection.peer {
+            // A proxy's connection counts for nobody.
+            self.talkers.tally(visitor.address).asked();
+        }
         let mut response = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
                 let place = self.place(&host, connection);
@@ -155,7 +163,7 @@ impl Front {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         if self.http_mode == HttpMode::Redirect && !visitor.tls {
-            return Box::pin(self.redirect(place, request.method(), request.uri())).await;
+            return Box::pin(self.redirect(place, request.method(), request.uri(), visitor)).await;
         }
         let is_misdirected =
             connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
@@ -164,7 +172,9 @@ impl Front {
         } else {
             match self.routes.remembered(&place.host) {
                 Recollection::Present(site) => Found::Site(site),
-                Recollection::Absent | Recollection::Unknown => Box::pin(self.find(place, request.method())).await,
+                Recollection::Absent | Recollection::Unknown => {
+                    Box::pin(self.find(place, request.method(), visitor)).await
+                }
             }
         };
         let hsts = self.hsts(place, &found, visitor);
@@ -172,7 +182,7 @@ impl Front {
             Found::Site(site) => self.visit(&site, place, request, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
             Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor, connection)).await,
-            Found::Gateway => Box::pin(self.gateway.answer(request)).await.map(Body::Gateway),
+            Found::Gateway => Box::pin(self.gateway.answer(request, visitor.address)).await.map(Body::Gateway),
             Found::Nothing(page) => page.map(Body::Site),
         };
         if let Some(hsts) = hsts {
@@ -182,13 +192,13 @@ impl Front {
     }
 
     /// What `place` holds, read if memory does not know.
-    async fn find(&self, place: &Place, method: &Method) -> Found {
+    async fn find(&self, place: &Place, method: &Method, visitor: Visitor) -> Found {
         let page = |page| Found::Nothing(Box::new(pages::seen_by(method, page)));
         match &place.kind {
             HostKind::Api | HostKind::Console => Found::Platform,
             HostKind::Gateway => Found::Gateway,
             HostKind::Unknown => page(pages::unknown_host()),
-            HostKind::Site(key) => match self.routes.site(&place.host, key).await {
+            HostKind::Site(key) => match self.routes.site(&place.host, key, visitor.address.into()).await {
                 Ok(Some(site)) => Found::Site(site),
                 Ok(None) => page(absent(key)),
                 Err(error) => page(unread(place, &error)),
@@ -217,19 +227,18 @@ impl Front {
         connection: &Connection,
     ) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         // The way to admin takes memory of its own, for as long as the answer is not read.
         let Ok(grant) = connection.account.take(limits::HANDED_BYTES, limits::FLIGHT_PATIENCE).await else {
             metrics::exhausted();
             return exhausted();
         };
-        match self.platform.hand_over(request, host, visitor).await {
+        // A connection of a trusted proxy carries the requests of many.
+        let places = (!self.trusted.contains(connection.peer)).then(|| connection.platform_places());
+        match self.platform.hand_over(request, host, visitor, places).await {
             Ok(response) => response.map(|body| Body::Handed(body, grant)),
-            Err(error) => {
-                tracing::warn!(%error, "a request could not be handed to admin");
-                pages::bad_gateway().map(Body::Site)
-            }
+            Err(answer) => answer.map(Body::Site),
         }
     }
 

@@ -1,12 +1,18 @@
 //! Places: what a host leads to. A host is classified once, and the result is carried with the request.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
 
 use domain::{
     Hostname,
     addresses::{Addresses, HostKey, HostKind},
 };
 use fairness::budget::Account;
+use tokio::sync::Semaphore;
+
+use crate::platform::Platform;
 
 /// A host, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +37,24 @@ pub struct Connection {
     pub place: Option<Arc<Place>>,
     /// Where the bytes are charged that its visitors have not taken yet.
     pub account: Account,
+    /// Places for its requests for the platform, made with the first of them.
+    platform_places: OnceLock<Arc<Semaphore>>,
 }
 
 impl Connection {
+    /// A connection from `peer`, over TLS or not, that is for no place yet, and charged to `account`.
+    pub fn new(peer: IpAddr, tls: bool, account: Account) -> Self {
+        Self { peer, tls, place: None, account, platform_places: OnceLock::new() }
+    }
+
     /// Whether the visitor named a host under the platform's own domains, over TLS.
     pub(crate) fn is_own_over_tls(&self) -> bool {
         self.tls && self.place.as_ref().is_some_and(|place| place.is_own)
+    }
+
+    /// Places for the connection's requests for the platform.
+    pub(super) fn platform_places(&self) -> Arc<Semaphore> {
+        self.platform_places.get_or_init(Platform::places).clone()
     }
 }
 

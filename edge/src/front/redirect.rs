@@ -4,20 +4,22 @@ use domain::addresses::{HostKey, HostKind};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, header, uri::PathAndQuery};
 
 use super::{Body, Front, Place, absent, closing, unread};
-use crate::http::{SiteBody, pages};
+use crate::http::{SiteBody, Visitor, pages};
 
 impl Front {
     /// 308 to the same address over HTTPS, for hosts under our domains, and for custom domains that lead to a site: nobody
     /// is sent by us to a host that was made up.
-    pub(super) async fn redirect(&self, place: &Place, method: &Method, uri: &Uri) -> Response<Body> {
+    pub(super) async fn redirect(&self, place: &Place, method: &Method, uri: &Uri, visitor: Visitor) -> Response<Body> {
         let page = |page| pages::seen_by(method, page).map(Body::Site);
         match &place.kind {
             HostKind::Unknown => return page(pages::unknown_host()),
-            HostKind::Site(key @ HostKey::Domain(_)) => match self.routes.site(&place.host, key).await {
-                Ok(Some(_)) => {}
-                Ok(None) => return page(absent(key)),
-                Err(error) => return page(unread(place, &error)),
-            },
+            HostKind::Site(key @ HostKey::Domain(_)) => {
+                match self.routes.site(&place.host, key, visitor.address.into()).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return page(absent(key)),
+                    Err(error) => return page(unread(place, &error)),
+                }
+            }
             HostKind::Site(_) | HostKind::Api | HostKind::Console | HostKind::Gateway => {}
         }
         let port = self.public_port.map(|port| format!(":{port}")).unwrap_or_default();

@@ -1,19 +1,14 @@
 //! How often one client may guess at one site's password.
 
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    num::NonZeroU32,
-};
+use std::{net::IpAddr, num::NonZeroU32};
 
 use domain::ProjectId;
+use fairness::Client;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock as _};
 
 use crate::limits::{GUESSERS, GUESSERS_FULL_WAIT_SECONDS, GUESSES_PER_MINUTE};
 
-/// Bits of an IPv6 address that name a customer; below them everybody has as many addresses as they like.
-const IPV6_CUSTOMER_BITS: u32 = 64;
-
-type Guesser = (ProjectId, IpAddr);
+type Guesser = (ProjectId, Client);
 
 /// Counts guesses.
 pub(super) struct Guesses {
@@ -40,20 +35,10 @@ impl Guesses {
                 return Err(GUESSERS_FULL_WAIT_SECONDS);
             }
         }
-        self.limiter.check_key(&(project.clone(), customer(client))).map_err(|denied| {
+        self.limiter.check_key(&(project.clone(), client.into())).map_err(|denied| {
             let wait = denied.wait_time_from(governor::clock::DefaultClock::default().now());
             wait.as_secs() + 1
         })
-    }
-}
-
-/// The part of an address that one client cannot change at will.
-fn customer(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - IPV6_CUSTOMER_BITS))).into()
-        }
     }
 }
 

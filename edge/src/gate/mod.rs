@@ -18,6 +18,7 @@ use domain::{
     gate::ENTER_PATH,
     site::{Gate, Site},
 };
+use fairness::{Bounds, Client, Turns};
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
@@ -25,7 +26,6 @@ use http::{
 };
 use http_body::Body;
 use secrets::{MasterKey, Purpose, passwords};
-use tokio::sync::Semaphore;
 use url::Url;
 
 use self::{
@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{
     http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
-    limits::{HASH_WAIT, HASHES_AT_ONCE},
+    limits::{HASH_WAIT, HASHES_AT_ONCE, HASHES_PER_CLIENT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT},
     memory::Members,
 };
 
@@ -48,7 +48,7 @@ pub struct Gatekeeper {
     cookies: Cookies,
     verified: Verified,
     guesses: Guesses,
-    hashing: Arc<Semaphore>,
+    hashing: Turns<Client>,
     org: OrgGate,
     clock: Clock,
 }
@@ -71,7 +71,12 @@ impl Gatekeeper {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),
             guesses: Guesses::new(),
-            hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
+            hashing: Turns::new(Bounds {
+                total: HASHES_AT_ONCE,
+                share: HASHES_PER_CLIENT,
+                waiting: HASHES_WAITING,
+                waiting_share: HASHES_WAITING_PER_CLIENT,
+            }),
             org: OrgGate::new(&key, members, console_url, clock.clone()),
             clock,
         }
@@ -170,8 +175,7 @@ impl Gatekeeper {
         if let Err(seconds) = self.guesses.count(&site.project, visit.client) {
             return Guess::TooMany(seconds);
         }
-        let turn = tokio::time::timeout(HASH_WAIT, self.hashing.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Guess::Busy };
+        let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
         let hash = hash.clone();
         // The turn goes along: it ends with the hash, even when the visitor leaves before.
         let verify = move || {

@@ -14,13 +14,13 @@ use domain::{
     opaque::{self, OpaqueSecret},
     site::Site,
 };
+use fairness::{Bounds, Client, Turns};
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{REFERRER_POLICY, SET_COOKIE},
     request::Parts,
 };
 use subtle::ConstantTimeEq as _;
-use tokio::sync::Semaphore;
 use url::{Url, form_urlencoded};
 
 use super::{
@@ -31,7 +31,10 @@ use super::{
 };
 use crate::{
     http::{SiteBody, Visit, pages},
-    limits::{GATE_RETURN_BYTES, TICKET_WAIT, TICKETS_AT_ONCE, VISITOR_COOKIE_LIFE},
+    limits::{
+        GATE_RETURN_BYTES, TICKET_WAIT, TICKETS_AT_ONCE, TICKETS_PER_CLIENT, TICKETS_WAITING,
+        TICKETS_WAITING_PER_CLIENT, VISITOR_COOKIE_LIFE,
+    },
     memory::{Members, RecallError},
 };
 
@@ -55,14 +58,20 @@ pub(super) struct OrgGate {
     badges: Badges,
     /// The address on the console that visitors are sent to, without parameters.
     console: String,
-    looking: Semaphore,
+    looking: Turns<Client>,
     clock: Clock,
 }
 
 impl OrgGate {
     pub(super) fn new(key: &[u8; 32], members: Arc<dyn Members>, console_url: &Url, clock: Clock) -> Self {
         let console = format!("{}{CONSOLE_PATH}", console_url.origin().ascii_serialization());
-        Self { members, badges: Badges::new(key), console, looking: Semaphore::new(TICKETS_AT_ONCE), clock }
+        let looking = Turns::new(Bounds {
+            total: TICKETS_AT_ONCE,
+            share: TICKETS_PER_CLIENT,
+            waiting: TICKETS_WAITING,
+            waiting_share: TICKETS_WAITING_PER_CLIENT,
+        });
+        Self { members, badges: Badges::new(key), console, looking, clock }
     }
 
     /// Lets a member pass; fails with the answer for everybody else.
@@ -92,7 +101,7 @@ impl OrgGate {
     async fn is_members(&self, head: &Parts, visit: &Visit, site: &Site, org: &OrgId) -> Result<bool, RecallError> {
         let badge = self.badges.read(&head.headers, site, &visit.host, self.clock.now());
         let Some(badge) = badge else { return Ok(false) };
-        let place = self.members.membership(org, &badge.user).await?;
+        let place = self.members.membership(org, &badge.user, visit.client.into()).await?;
         Ok(place.is_some_and(|place| place.gate_version == badge.gate_version))
     }
 
@@ -118,10 +127,12 @@ impl OrgGate {
     /// Redeems a ticket. It is taken out before anything else is looked at: presented anywhere, it is worth nothing more.
     async fn enter(&self, head: &Parts, visit: &Visit, site: &Site) -> Result<Response<SiteBody>, RecallError> {
         let secret = parameter(head, TICKET).and_then(|text| OpaqueSecret::parse(&text));
-        let (Some(secret), Some(visitor)) = (secret, visitor_of(head)) else { return Ok(no_way_in(head)) };
-        let turn = tokio::time::timeout(TICKET_WAIT, self.looking.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Ok(pages::unavailable()) };
-        let Some(ticket) = self.members.take_ticket(&secret.hash()).await? else { return Ok(no_way_in(head)) };
+        let Some(secret) = secret else { return Ok(no_way_in(head)) };
+        let Ok(_turn) = self.looking.take(&visit.client.into(), TICKET_WAIT).await else {
+            return Ok(pages::unavailable());
+        };
+        let ticket = self.members.take_ticket(&secret.hash()).await?;
+        let (Some(ticket), Some(visitor)) = (ticket, visitor_of(head)) else { return Ok(no_way_in(head)) };
         let now = self.clock.now();
         let is_visitors: bool = visitor.hash().ct_eq(&ticket.visitor_hash).into();
         let is_for_here = *ticket.host == *visit.host

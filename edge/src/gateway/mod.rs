@@ -26,20 +26,19 @@ mod openapi;
 mod rate_headers;
 mod request;
 mod request_body;
-mod request_id;
 mod sse;
 mod state;
 mod stream;
 mod upstream;
 mod usage_report;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use config::{Gateway as Config, models::Models};
 use domain::{Clock, token::TokenSecret};
-use fairness::{Bounds, Turns};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use fairness::{Bounds, Client, Turns};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 
@@ -50,16 +49,15 @@ use self::{
     error::ApiError,
     meter::Meter,
     models::ServedModels,
-    request_id::RequestIds,
     state::State,
 };
 use crate::{
+    http::{RequestIds, X_REQUEST_ID},
     limits,
     memory::keys::{GatewayKey, Keys},
     metrics::{self, NO_MODEL},
 };
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const COMPLETIONS_PATH: &str = "/v1/chat/completions";
 const MODELS_PATH: &str = "/v1/models";
 const OPENAPI_PATH: &str = "/v1/openapi.json";
@@ -132,14 +130,14 @@ impl Gateway {
         Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
     }
 
-    /// Answers a request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    /// Answers a request that `client` makes.
+    pub async fn answer<B>(&self, request: Request<B>, client: IpAddr) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let (head, mut body) = request.into_parts();
         let request_id = self.request_ids.generate();
-        let mut response = match self.route(&head, &mut body, &request_id).await {
+        let mut response = match self.route(&head, &mut body, &request_id, client.into()).await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
@@ -157,7 +155,7 @@ impl Gateway {
         };
         let headers = response.headers_mut();
         if let Ok(id) = HeaderValue::try_from(request_id) {
-            headers.insert(REQUEST_ID, id);
+            headers.insert(X_REQUEST_ID, id);
         }
         self.cors.add_headers(&head, headers);
         if head.method == Method::HEAD { without_body(response) } else { response }
@@ -169,7 +167,13 @@ impl Gateway {
         self.state.drains.finish().await;
     }
 
-    async fn route<B>(&self, head: &Parts, body: &mut B, request_id: &str) -> Result<Response<Body>, ApiError>
+    async fn route<B>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        request_id: &str,
+        client: Client,
+    ) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
@@ -184,24 +188,24 @@ impl Gateway {
         match route {
             Route::OpenApi => Ok(openapi::response().map(Body::from)),
             Route::Models => {
-                self.authenticate(&head.headers).await?;
+                self.authenticate(&head.headers, client).await?;
                 Ok(json_response(self.state.models.list()))
             }
             Route::Model(id) => {
-                self.authenticate(&head.headers).await?;
+                self.authenticate(&head.headers, client).await?;
                 let id = percent_decode_str(id).decode_utf8_lossy();
                 let model = self.state.models.find(&id).ok_or_else(|| ApiError::model_not_found(&id))?;
                 Ok(json_response(model.description.clone()))
             }
             Route::Completions => {
-                let key = self.authenticate(&head.headers).await?;
+                let key = self.authenticate(&head.headers, client).await?;
                 self.complete(head, body, key, request_id).await
             }
         }
     }
 
     /// Finds the key that a request shows.
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<GatewayKey>, ApiError> {
+    async fn authenticate(&self, headers: &HeaderMap, client: Client) -> Result<Arc<GatewayKey>, ApiError> {
         let shown = headers.get(header::AUTHORIZATION).ok_or_else(ApiError::missing_key)?;
         let shown = shown.to_str().map_err(|_| ApiError::invalid_key())?;
         let (scheme, secret) = shown.split_once(' ').ok_or_else(ApiError::missing_key)?;
@@ -209,7 +213,7 @@ impl Gateway {
             return Err(ApiError::missing_key());
         }
         let secret = TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)?;
-        match self.state.keys.find(&secret).await {
+        match self.state.keys.find(&secret, client).await {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
             Err(error) => {
                 tracing::warn!(%error, "a gateway key cannot be looked up");

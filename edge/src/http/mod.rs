@@ -8,6 +8,7 @@ mod chunk;
 mod drain;
 mod negotiate;
 pub mod pages;
+mod request_id;
 pub(crate) mod reserved;
 mod visit;
 mod visitor;
@@ -23,6 +24,7 @@ pub(crate) use self::{
     chunk::Chunk,
     drain::drain,
     negotiate::{Accepted, accepts_html},
+    request_id::{RequestIds, X_REQUEST_ID},
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
 };
 

@@ -14,6 +14,12 @@ pub(crate) const VISITOR_COOKIE_LIFE: Duration = Duration::from_hours(1);
 pub(crate) const GATE_RETURN_BYTES: usize = 2 * 1024;
 /// Concurrent look-ups of tickets.
 pub(crate) const TICKETS_AT_ONCE: usize = 16;
+/// Concurrent look-ups of tickets for one client.
+pub(crate) const TICKETS_PER_CLIENT: usize = 4;
+/// Visitors who wait for a look-up of their ticket.
+pub(crate) const TICKETS_WAITING: usize = 4_096;
+/// Visitors of one client who wait for a look-up of their ticket.
+pub(crate) const TICKETS_WAITING_PER_CLIENT: usize = 64;
 /// Longest wait for a ticket to be looked up.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(3);
 /// Guesses at one site's password that one client has in a minute.
@@ -24,6 +30,12 @@ pub(crate) const GUESSERS: usize = 100_000;
 pub(crate) const GUESSERS_FULL_WAIT_SECONDS: u64 = 60;
 /// Concurrent computations of password hashes: each takes 19 MiB and tens of milliseconds of a core.
 pub(crate) const HASHES_AT_ONCE: usize = 4;
+/// Concurrent computations of password hashes for one client.
+pub(crate) const HASHES_PER_CLIENT: usize = 2;
+/// Visitors who wait for a turn to compute a password hash.
+pub(crate) const HASHES_WAITING: usize = 1_024;
+/// Visitors of one client who wait for a turn to compute a password hash.
+pub(crate) const HASHES_WAITING_PER_CLIENT: usize = 16;
 /// Longest wait for a turn to compute a password hash.
 pub(crate) const HASH_WAIT: Duration = Duration::from_secs(2);
 /// `Authorization: Basic` credentials that are remembered to be right.

@@ -4,10 +4,31 @@ use std::time::Duration;
 
 use fairness::budget::Patience;
 
-/// Concurrent connections, if the process may open as many files. Beyond it new ones wait in the kernel's queue.
-pub(crate) const CONNECTIONS: usize = 20_000;
-/// Open files that connections leave free, for the database, the store, the upstreams, the logs.
-pub(crate) const SPARE_FILES: usize = 128;
+/// Memory that an idle connection over TLS takes, about: `edge.connections` follows from it unless it is configured.
+pub(crate) const CONNECTION_BYTES: u64 = 24 * 1024;
+/// Open files that neither connections nor requests for the platform may take: for the database, the store, the gateway's
+/// upstreams, the connections to admins that idle, the logs.
+pub(crate) const SPARE_FILES: usize = 384;
+/// Connections over which plain HTTP leaves room for HTTPS: so many hundredths of all are never plain.
+pub(crate) const HTTPS_RESERVE_PERCENT: usize = 25;
+/// Concurrent connections of one client, unless `edge.connections_per_client` says otherwise.
+pub(crate) const CONNECTIONS_PER_CLIENT: usize = 512;
+/// Longest time for the first byte of a connection to arrive, and, over TLS, for the first byte of its first request.
+pub(crate) const FIRST_BYTE: Duration = Duration::from_secs(5);
+/// The part of the machine's memory that idle connections may take: one in so many.
+pub(crate) const CONNECTIONS_MEMORY_SHARE: u64 = 4;
+/// The files that a process may open where the system does not say it.
+pub(crate) const USUAL_OPEN_FILES: usize = 1_024;
+/// Interval at which it is looked whether files or memory run short.
+pub(crate) const SHED_EVERY: Duration = Duration::from_secs(1);
+/// Hundredths of files or memory above which connections are shed.
+pub(crate) const SHED_ABOVE_PERCENT: u64 = 80;
+/// Hundredths of the connections that there may be above which some are shed.
+pub(crate) const SHED_CONNECTIONS_PERCENT: u64 = 90;
+/// Connections that are shed in one step.
+pub(crate) const SHED_AT_ONCE: usize = 256;
+/// Connections that the greediest client keeps in any case.
+pub(crate) const SHED_SPARES: usize = 8;
 /// Length of the kernel's queue of connections that wait to be accepted.
 pub(crate) const ACCEPT_QUEUE: u32 = 4_096;
 /// Pause after the system refused to accept, so that the loop does not spin while files are short.

@@ -30,6 +30,8 @@ pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(3);
 
 /// Keys of one memory that are being read or waited for at the same time. Beyond it askers are refused.
 pub(crate) const FLIGHTS: usize = 20_000;
+/// Askers of one client that wait for reads of one memory. Beyond it they are refused.
+pub(crate) const ASKERS_PER_CLIENT: usize = 1_024;
 /// Keys of one memory whose failed read is remembered.
 pub(crate) const FAILURES: usize = 1_000;
 /// Reads of one key that may each be overtaken by a change before the asker is refused.
@@ -38,14 +40,20 @@ pub(crate) const READ_TRIES: usize = 5;
 pub(crate) const READ_BACK_OFF: Duration = Duration::from_millis(500);
 /// Routes, or memberships, read from Postgres at the same time.
 pub(crate) const ROUTE_READS: usize = 64;
+/// Routes, or memberships, read from Postgres at the same time for one client.
+pub(crate) const ROUTE_READS_PER_CLIENT: usize = 16;
 /// Longest wait for a route or a membership: for a turn and the read.
 pub(crate) const ROUTE_WAIT: Duration = Duration::from_secs(5);
 /// Gateway keys read from Postgres at the same time.
 pub(crate) const KEY_READS: usize = 32;
+/// Gateway keys read from Postgres at the same time for one client.
+pub(crate) const KEY_READS_PER_CLIENT: usize = 8;
 /// Longest wait for a gateway key: for a turn and the read.
 pub(crate) const KEY_WAIT: Duration = Duration::from_secs(3);
 /// Certificates read from Postgres at the same time; handshakes beyond it wait for their turn.
 pub(crate) const CERTIFICATE_READS: usize = 8;
+/// Certificates read from Postgres at the same time for one client.
+pub(crate) const CERTIFICATE_READS_PER_CLIENT: usize = 4;
 /// Longest wait for a certificate: for a turn and the read. As long as a handshake may take.
 pub(crate) const CERTIFICATE_WAIT: Duration = super::HANDSHAKE;
 

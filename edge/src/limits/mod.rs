@@ -3,6 +3,7 @@
 //! `crate::rooms` holds a test that finds bounds which stand elsewhere. Start with the room that you are in: its bounds
 //! are here under the same name.
 
+mod clients;
 mod front;
 mod gate;
 mod gateway;
@@ -17,5 +18,6 @@ mod sites;
 
 pub use self::shares::Shares;
 pub(crate) use self::{
-    front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*, sites::*,
+    clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*,
+    sites::*,
 };

@@ -3,6 +3,7 @@
 //! [`Listeners`] is a Pingora service. What a request means is not known here: that is [`crate::front`]. Start with
 //! [`Listeners::run`].
 
+mod connections;
 mod http;
 mod pace;
 mod signals;
@@ -12,19 +13,20 @@ mod tls;
 use std::{io, sync::Arc};
 
 use async_trait::async_trait;
+use domain::networks::Networks;
 use pingora::{
     server::{ListenFds, ShutdownWatch},
     services::Service,
 };
 use tokio::{
-    sync::{Mutex, Semaphore},
+    sync::Mutex,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::tcp::{Acceptor, connections_allowed};
-pub use self::{signals::Stop, tcp::Sockets, tls::Tls};
-use crate::{front::Front, limits};
+use self::tcp::{Acceptor, Seats};
+pub use self::{connections::ConnectionBounds, signals::Stop, tcp::Sockets, tls::Tls};
+use crate::{clients::Talkers, front::Front, limits};
 
 /// Work beside the connections, for as long as there are any.
 pub type Background = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -42,11 +44,25 @@ pub struct Listeners {
     background_stop: CancellationToken,
     stop: Stop,
     threads: usize,
+    bounds: ConnectionBounds,
+    trusted: Networks,
+    talkers: Arc<Talkers>,
 }
 
 impl Listeners {
-    /// Listeners on `sockets` before `front`.
-    pub fn new(sockets: Sockets, front: Arc<Front>, tls: Tls, threads: usize, stop: Stop) -> Self {
+    /// Listeners on `sockets` before `front`, with as many connections as `bounds` allows; those of `trusted` proxies count as
+    /// no client's. What the others take is counted in `talkers`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
+    pub fn new(
+        sockets: Sockets,
+        front: Arc<Front>,
+        tls: Tls,
+        threads: usize,
+        stop: Stop,
+        bounds: ConnectionBounds,
+        trusted: Networks,
+        talkers: Arc<Talkers>,
+    ) -> Self {
         let background_stop = CancellationToken::new();
         Self {
             sockets: Some(sockets),
@@ -57,6 +73,9 @@ impl Listeners {
             background_stop,
             stop,
             threads,
+            bounds,
+            trusted,
+            talkers,
         }
     }
 
@@ -102,15 +121,19 @@ impl Listeners {
         tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let connections = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(connections_allowed()));
+        let seats = Seats::new(self.bounds.seats(), self.trusted.clone(), self.talkers.clone());
         let secure = Acceptor {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),
-            permits: permits.clone(),
+            seats: seats.clone(),
             connections: connections.clone(),
             stop: self.stop.asked(),
         };
         let plain = Acceptor { tls: None, ..secure.clone() };
+        let (bounds, stop) = (self.bounds, self.background_stop.clone());
+        background.spawn(async move {
+            stop.run_until_cancelled_owned(tcp::shed(seats, bounds)).await;
+        });
         tokio::join!(secure.accept_from(https), plain.accept_from(http));
 
         connections.close();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use db::certificates::{self, Certificate};
 use domain::Clock;
+use fairness::Client;
 use rustls::{
     crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -67,7 +68,9 @@ impl<V: Clone> Certificates<V> {
             // A visitor is told over TLS that nothing is known any more.
             can_lapse: false,
             flights: limits::FLIGHTS,
+            askers_per_client: limits::ASKERS_PER_CLIENT,
             reads: limits::CERTIFICATE_READS,
+            reads_per_client: limits::CERTIFICATE_READS_PER_CLIENT,
             wait: limits::CERTIFICATE_WAIT,
             tries: limits::READ_TRIES,
             back_off: limits::READ_BACK_OFF,
@@ -84,11 +87,11 @@ impl<V: Clone> Certificates<V> {
         }
     }
 
-    /// What is presented to a visitor who asks for `name` (lower case). When a new certificate cannot be read or used, the
+    /// What is presented to `asker`, who asks for `name` (lower case). When a new certificate cannot be read or used, the
     /// last one that could.
-    pub async fn find(&self, name: &str) -> Option<V> {
+    pub async fn find(&self, name: &str, asker: Client) -> Option<V> {
         let key: Box<str> = name.into();
-        match self.recall.find_by(&key, || self.look(name), |_| self.read(name)).await {
+        match self.recall.find_by(&key, asker, || self.look(name), |_| self.read(name)).await {
             Ok(found) => found,
             Err(error) => {
                 let last = self.recall.last_known(name);

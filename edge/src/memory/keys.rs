@@ -12,6 +12,7 @@ use domain::{
     token::{TokenHash, TokenSecret},
     usage::Microcents,
 };
+use fairness::Client;
 use sqlx::PgPool;
 
 use super::{
@@ -52,7 +53,9 @@ impl Keys {
             absent_life: None,
             can_lapse: true,
             flights: limits::FLIGHTS,
+            askers_per_client: limits::ASKERS_PER_CLIENT,
             reads: limits::KEY_READS,
+            reads_per_client: limits::KEY_READS_PER_CLIENT,
             wait: limits::KEY_WAIT,
             tries: limits::READ_TRIES,
             back_off: limits::READ_BACK_OFF,
@@ -61,10 +64,10 @@ impl Keys {
         Self { recall: Recall::new(marks.clone(), bounds), marks, near, primary, plans }
     }
 
-    /// The key with this secret; none when it is nobody's, revoked, or not for the gateway.
-    pub async fn find(&self, secret: &TokenSecret) -> Result<Option<Arc<GatewayKey>>, RecallError> {
+    /// The key with this secret, which `asker` shows; none when it is nobody's, revoked, or not for the gateway.
+    pub async fn find(&self, secret: &TokenSecret, asker: Client) -> Result<Option<Arc<GatewayKey>>, RecallError> {
         let hash = secret.hash();
-        self.recall.find(&hash, |is_retry| self.read(hash, is_retry)).await
+        self.recall.find(&hash, asker, |is_retry| self.read(hash, is_retry)).await
     }
 
     async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use db::sign_in::gate_tickets::Ticket;
 use domain::{OrgId, UserId};
+use fairness::Client;
 
 use super::{
     Marks, Postgres, RecallError, Source,
@@ -22,8 +23,8 @@ pub struct Membership {
 /// Knows who belongs to an organization, and which tickets the console has issued.
 #[async_trait]
 pub trait Members: Send + Sync {
-    /// The user's place in the org, if they have one.
-    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError>;
+    /// The user's place in the org, if they have one, for a visit of `asker`.
+    async fn membership(&self, org: &OrgId, user: &UserId, asker: Client) -> Result<Option<Membership>, RecallError>;
     /// Takes a ticket out: the first to ask has it.
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError>;
 }
@@ -45,7 +46,9 @@ impl<S: Source> OrgMembers<S> {
             absent_life: None,
             can_lapse: true,
             flights: limits::FLIGHTS,
+            askers_per_client: limits::ASKERS_PER_CLIENT,
             reads: limits::ROUTE_READS,
+            reads_per_client: limits::ROUTE_READS_PER_CLIENT,
             wait: limits::ROUTE_WAIT,
             tries: limits::READ_TRIES,
             back_off: limits::READ_BACK_OFF,
@@ -57,14 +60,14 @@ impl<S: Source> OrgMembers<S> {
 
 #[async_trait]
 impl<S: Source> Members for OrgMembers<S> {
-    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError> {
+    async fn membership(&self, org: &OrgId, user: &UserId, asker: Client) -> Result<Option<Membership>, RecallError> {
         let key = (org.clone(), user.clone());
         let read = |is_retry| async move {
             let read = self.source.membership(org, user, is_retry).await?;
             let reading = self.marks.reading(read.seq, [org.as_str(), user.as_str()]);
             Ok(Read { key: (org.clone(), user.clone()), value: read.value, reading })
         };
-        self.recall.find(&key, read).await
+        self.recall.find(&key, asker, read).await
     }
 
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {

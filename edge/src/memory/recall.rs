@@ -2,7 +2,8 @@
 //!
 //! A key that is not remembered is read by one reader; the others that ask for the same key wait, and find what was read.
 //! A read that a change overtook is repeated; one that failed is not repeated for a moment, for this key alone. Readers
-//! of different keys wait for each other only when [`Bounds::reads`] are under way.
+//! of different keys wait for each other only when [`Bounds::reads`] are under way, or those that are one client's share;
+//! then the clients take turns.
 //!
 //! Keys that have a value and keys that have none are remembered apart, so that a flood of made-up keys evicts no real one.
 //! A remembered value ends by a change ([`super::marks`]), by age where it has a bound, or when there is no more room.
@@ -14,11 +15,9 @@ use std::{
     time::Duration,
 };
 
+use fairness::{Client, Turns};
 use quick_cache::{Equivalent, UnitWeighter, sync::DefaultLifecycle};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use super::marks::{Marks, Reading};
 
@@ -40,9 +39,13 @@ pub struct Bounds {
     pub can_lapse: bool,
     /// Keys that are being read or waited for at the same time. Beyond it askers are refused.
     pub flights: usize,
-    /// Reads under way at the same time. Beyond it readers wait for a permit.
+    /// Askers of one client that wait for a read. Beyond it they are refused.
+    pub askers_per_client: usize,
+    /// Reads under way at the same time. Beyond it readers wait for a turn.
     pub reads: usize,
-    /// Longest wait of one asker, for its turn, a permit and the read.
+    /// Reads under way at the same time for one client.
+    pub reads_per_client: usize,
+    /// Longest wait of one asker, for the key's turn, its client's and the read.
     pub wait: Duration,
     /// Reads of one key that may each be overtaken by a change before the asker is refused.
     pub tries: usize,
@@ -96,7 +99,9 @@ pub struct Recall<K, V> {
     failures: Cache<K, Instant>,
     /// The turn of each key that is being read. An entry is there for as long as somebody waits for it.
     flights: Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
-    reads: Semaphore,
+    /// The askers that wait for a read.
+    askers: Turns<Client>,
+    reads: Turns<Client>,
 }
 
 #[derive(Clone)]
@@ -130,7 +135,19 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
             absent: cache(bounds.absent),
             failures: cache(bounds.failures),
             flights: Mutex::default(),
-            reads: Semaphore::new(bounds.reads),
+            askers: Turns::new(fairness::Bounds {
+                // In all they are bounded by the keys that they ask for.
+                total: usize::MAX,
+                share: bounds.askers_per_client,
+                waiting: 0,
+                waiting_share: 0,
+            }),
+            reads: Turns::new(fairness::Bounds {
+                total: bounds.reads,
+                share: bounds.reads_per_client,
+                waiting: bounds.flights,
+                waiting_share: bounds.askers_per_client,
+            }),
         }
     }
 
@@ -173,18 +190,25 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         self.present.get(key).map(|known| known.value)
     }
 
-    /// The value of `key`: remembered, or read by `read`, which is told whether a former read was overtaken by a change.
-    pub(super) async fn find<R>(&self, key: &K, read: impl FnMut(bool) -> R) -> Result<Option<V>, RecallError>
+    /// The value of `key` for `asker`: remembered, or read by `read`, which is told whether a former read was overtaken by a
+    /// change.
+    pub(super) async fn find<R>(
+        &self,
+        key: &K,
+        asker: Client,
+        read: impl FnMut(bool) -> R,
+    ) -> Result<Option<V>, RecallError>
     where
         R: Future<Output = Result<Read<K, V>, RecallError>>,
     {
-        self.find_by(key, || self.remembered(key), read).await
+        self.find_by(key, asker, || self.remembered(key), read).await
     }
 
     /// Does what [`Self::find`] does for a key that may also be known by another one: `look` says what memory holds.
     pub(super) async fn find_by<R>(
         &self,
         key: &K,
+        asker: Client,
         look: impl Fn() -> Recollection<V>,
         read: impl FnMut(bool) -> R,
     ) -> Result<Option<V>, RecallError>
@@ -194,7 +218,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         match look() {
             Recollection::Present(value) => Ok(Some(value)),
             Recollection::Absent => Ok(None),
-            Recollection::Unknown => timeout(self.bounds.wait, self.read_in_turn(key, look, read))
+            Recollection::Unknown => timeout(self.bounds.wait, self.read_in_turn(key, asker, look, read))
                 .await
                 .unwrap_or_else(|_| Err(RecallError::Unreadable("timed out".into()))),
         }
@@ -203,18 +227,20 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     async fn read_in_turn<R>(
         &self,
         key: &K,
+        asker: Client,
         look: impl Fn() -> Recollection<V>,
         mut read: impl FnMut(bool) -> R,
     ) -> Result<Option<V>, RecallError>
     where
         R: Future<Output = Result<Read<K, V>, RecallError>>,
     {
+        let _asker = self.askers.try_take(&asker).map_err(|_| RecallError::Busy)?;
         // Nothing of memory is believed before it is known what was missed; nothing is read either, because a copy of the
         // database may lag behind what was missed.
         self.marks.awake().woken().await;
         let flight = self.join(key)?;
         let _turn = flight.turn.lock().await;
-        let _permit = self.reads.acquire().await.map_err(|_| RecallError::Busy)?;
+        let _read = self.reads.take(&asker, self.bounds.wait).await.map_err(|_| RecallError::Busy)?;
         // While this one waited, others may have read the key, or tried to.
         match look() {
             Recollection::Present(value) => return Ok(Some(value)),

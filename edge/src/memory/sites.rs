@@ -1,15 +1,22 @@
 //! Hosts and their sites, and which deployments a project had lately.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, site::Site};
+use fairness::Client;
 
 use super::{
     Marks, Postgres, RecallError, Recollection, Source,
     recall::{Bounds, Read, Recall},
 };
 use crate::limits;
+
+/// Stands for all visitors, where they share what one asker may have.
+const EVERYBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Tells which deployments a project had lately, newest first, for tabs that are still open.
 #[async_trait]
@@ -38,14 +45,22 @@ impl<S: Source> Routes<S> {
             absent_life: None,
             can_lapse: true,
             flights: limits::FLIGHTS,
+            askers_per_client: limits::ASKERS_PER_CLIENT,
             reads: limits::ROUTE_READS,
+            reads_per_client: limits::ROUTE_READS_PER_CLIENT,
             wait: limits::ROUTE_WAIT,
             tries: limits::READ_TRIES,
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        let recents_bounds =
-            Bounds { present: limits::REMEMBERED_RECENTS, present_life: Some(limits::RECENTS_LIFE), ..bounds };
+        let recents_bounds = Bounds {
+            present: limits::REMEMBERED_RECENTS,
+            present_life: Some(limits::RECENTS_LIFE),
+            // Nobody can make up projects: all visitors are one asker.
+            askers_per_client: limits::FLIGHTS,
+            reads_per_client: limits::ROUTE_READS,
+            ..bounds
+        };
         Self {
             sites: Recall::new(marks.clone(), bounds),
             recents: Recall::new(marks.clone(), recents_bounds),
@@ -68,10 +83,10 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// The site at `host`, which is `key`; none when there is none, or when it is over.
-    pub async fn site(&self, host: &str, key: &HostKey) -> Result<Option<Arc<Site>>, RecallError> {
+    /// The site at `host`, which is `key`, for a visit of `asker`; none when there is none, or when it is over.
+    pub async fn site(&self, host: &str, key: &HostKey, asker: Client) -> Result<Option<Arc<Site>>, RecallError> {
         let name: Box<str> = host.into();
-        let site = self.sites.find(&name, |is_retry| self.read_site(&name, key, is_retry)).await?;
+        let site = self.sites.find(&name, asker, |is_retry| self.read_site(&name, key, is_retry)).await?;
         Ok(site.filter(|site| !self.is_over(site)))
     }
 
@@ -90,7 +105,7 @@ impl<S: Source> Routes<S> {
 
     /// The project's recent deployments, newest first, for tabs that are still open; empty when they cannot be read.
     pub async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
-        match self.recents.find(project, |_| self.read_recent(project)).await {
+        match self.recents.find(project, Client::from(EVERYBODY), |_| self.read_recent(project)).await {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(%error, project = project.as_str(), "recent deployments cannot be read");

@@ -18,6 +18,10 @@ use super::*;
 
 const HOST: &str = "blog.svc.localhost";
 
+fn asker() -> fairness::Client {
+    std::net::IpAddr::from([192, 0, 2, 1]).into()
+}
+
 fn key() -> HostKey {
     HostKey::Project("blog".parse().unwrap())
 }
@@ -116,7 +120,7 @@ impl World {
     }
 
     async fn version(&self) -> Option<i64> {
-        self.routes.site(HOST, &key()).await.unwrap().map(|site| site.access_version)
+        self.routes.site(HOST, &key(), asker()).await.unwrap().map(|site| site.access_version)
     }
 
     fn reads(&self) -> usize {
@@ -190,7 +194,7 @@ async fn a_share_ends_by_the_clock_without_a_change() {
 async fn a_failed_read_is_not_repeated_for_everybody_who_waits() {
     let world = World::new();
     world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
-    let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static())).collect();
+    let asked: Vec<_> = (0..50).map(|_| world.routes.site(HOST, key_static(), asker())).collect();
     assert!(futures_util::future::join_all(asked).await.iter().all(Result::is_err));
     assert_eq!(world.reads(), 1);
 }
@@ -218,7 +222,7 @@ impl World {
     }
 
     async fn gate_version(&self) -> Option<i64> {
-        self.members.membership(&org(), &member()).await.unwrap().map(|place| place.gate_version)
+        self.members.membership(&org(), &member(), asker()).await.unwrap().map(|place| place.gate_version)
     }
 }
 
@@ -279,7 +283,7 @@ async fn made_up_hosts_whose_reads_fail_refuse_no_other_host() {
     let world = World::new();
     for number in 0..200 {
         world.script.answers.lock().unwrap().push_back(Box::new(|| Err(RecallError::Unreadable("away".into()))));
-        assert!(world.routes.site(&format!("none{number}.svc.localhost"), &key()).await.is_err());
+        assert!(world.routes.site(&format!("none{number}.svc.localhost"), &key(), asker()).await.is_err());
     }
     world.answer(1, Some(site(1)));
     assert_eq!(world.version().await, Some(1));

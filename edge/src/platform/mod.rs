@@ -3,31 +3,42 @@
 //! One HTTP implementation faces the visitor, with one set of limits: hyper. A request for the platform is handed from
 //! it, through a pipe in memory, to pingora-proxy, which keeps the connections to the admins, chooses a healthy one and
 //! tries another when the first could not be reached. [`proxy`] is what pingora-proxy asks of us, [`upstreams`] the admins.
-//! Start with [`Platform::hand_over`].
+//!
+//! Every request that is handed over takes an open file, so they have turns: so many in all, of a client, and on a
+//! connection. A body that is small has come before its request takes one. Start with [`Platform::hand_over`].
 
+mod answers;
+mod body;
 mod proxy;
 mod upstreams;
 
 use std::{io, sync::Arc};
 
 use bytes::Bytes;
+use fairness::{Bounds, Client, Refused, Turns};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use pingora::{
     apps::ServerApp as _,
     proxy::{HttpProxy, http_proxy},
     server::configuration::ServerConf,
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 
+pub use self::body::HandedBody;
 use self::{
+    answers::{Asked, Failure},
+    body::{BegunBody, Held},
     proxy::Admins,
     upstreams::{Upstreams, watch_health},
 };
 use crate::{
-    http::{BodyError, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
-    limits,
+    clients::Talkers,
+    http::{BodyError, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, RequestIds, SiteBody, Visitor, X_REQUEST_ID},
+    limits, metrics,
 };
 
 /// Fields that concern one connection only, or would tell admin what a visitor says of itself.
@@ -46,19 +57,43 @@ const NOT_HANDED_ON: [HeaderName; 8] = [
 pub struct Platform {
     proxy: Arc<HttpProxy<Admins>>,
     upstreams: Arc<Upstreams>,
+    /// Requests in flight.
+    requests: Turns<Client>,
+    /// Requests whose bodies are being read.
+    bodies: Turns<Client>,
+    request_ids: RequestIds,
+    talkers: Arc<Talkers>,
     /// Pingora's proxy asks whether the server stops; connections are ended by `listen/`, so never.
     stops: watch::Receiver<bool>,
     _never: watch::Sender<bool>,
 }
 
 impl Platform {
-    /// A proxy to `admin_upstreams`. Fails when one of them is not an address.
-    pub fn new(admin_upstreams: &[String], threads: usize) -> io::Result<Self> {
+    /// A proxy to `admin_upstreams` that has up to `requests` in flight. Fails when one of them is not an address.
+    pub fn new(admin_upstreams: &[String], threads: usize, requests: usize, talkers: Arc<Talkers>) -> io::Result<Self> {
         let upstreams = Arc::new(Upstreams::resolve(admin_upstreams)?);
         let conf = ServerConf { threads, max_retries: upstreams.len(), ..ServerConf::default() };
         let proxy = Arc::new(http_proxy(&Arc::new(conf), Admins::new(upstreams.clone())));
         let (never, stops) = watch::channel(false);
-        Ok(Self { proxy, upstreams, stops, _never: never })
+        let waiting = Bounds {
+            total: requests,
+            share: limits::PLATFORM_REQUESTS_PER_CLIENT,
+            waiting: limits::PLATFORM_WAITING,
+            waiting_share: limits::PLATFORM_WAITING_PER_CLIENT,
+        };
+        let bodies = Bounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
+        let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
+        Ok(Self { proxy, upstreams, requests, bodies, request_ids: RequestIds::new(), talkers, stops, _never: never })
+    }
+
+    /// As many requests as may be in flight where the process may open `files`.
+    pub fn requests_allowed(files: usize) -> usize {
+        (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS)
+    }
+
+    /// Places for the requests of one connection.
+    pub(crate) fn places() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
     /// Looks at the admins' health for as long as it is polled.
@@ -66,21 +101,86 @@ impl Platform {
         watch_health(self.upstreams.clone())
     }
 
-    /// Answers `request` with what an admin says to it; fails when it could not even be handed on.
+    /// Answers `request` with what an admin says to it; fails with an answer of ours when none can. `places` are those of the
+    /// request's connection, if it has a bound of its own.
     pub(crate) async fn hand_over<B>(
         &self,
         mut request: Request<B>,
         host: &str,
         visitor: Visitor,
-    ) -> anyhow::Result<Response<Incoming>>
+        places: Option<Arc<Semaphore>>,
+    ) -> Result<Response<HandedBody>, Box<Response<SiteBody>>>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
+        let id = self.request_ids.of(request.headers());
+        request.headers_mut().insert(X_REQUEST_ID, id.clone());
+        let asked = Asked::of(request.method(), request.uri(), request.headers(), id);
+        let failed = |failure| Box::new(asked.failed(failure));
+        let (request, held) = self.admit(request, visitor, places).await.map_err(|failure| {
+            if failure == Failure::Busy {
+                self.talkers.tally(visitor.address).refused();
+            }
+            failed(failure)
+        })?;
+        self.exchange(request, host, visitor, held).await.map_err(|error| {
+            tracing::warn!(%error, "a request could not be handed to admin");
+            failed(Failure::NoAdmin)
+        })
+    }
+
+    /// Waits for a place on the connection, for what is read of the body, and for a turn, in this order: what a client makes
+    /// us wait for holds nothing that others need.
+    async fn admit<B>(
+        &self,
+        request: Request<B>,
+        visitor: Visitor,
+        places: Option<Arc<Semaphore>>,
+    ) -> Result<(Request<BegunBody<B>>, Held), Failure>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+    {
+        let client = Client::from(visitor.address);
+        let place = match places {
+            Some(places) => match timeout(limits::PLATFORM_WAIT, places.acquire_owned()).await {
+                Ok(Ok(place)) => Some(place),
+                Ok(Err(_)) | Err(_) => return Err(busy("connection")),
+            },
+            None => None,
+        };
+        let (head, body) = request.into_parts();
+        let (body, reading) = if BegunBody::is_to_be_read(&body) {
+            let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
+            (BegunBody::read(body).await?, Some(reading))
+        } else {
+            (BegunBody::unread(body), None)
+        };
+        let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
+        drop(reading);
+        Ok((Request::from_parts(head, body), Held { _turn: turn, _place: place }))
+    }
+
+    async fn exchange<B>(
+        &self,
+        mut request: Request<B>,
+        host: &str,
+        visitor: Visitor,
+        held: Held,
+    ) -> anyhow::Result<Response<HandedBody>>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
         prepare(&mut request, host, visitor)?;
         let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
         let (proxy, stops) = (self.proxy.clone(), self.stops.clone());
-        // Both tasks end with the pipe: when the answer is read, or the visitor gone.
-        tokio::spawn(async move { proxy.process_new(Box::new(theirs), &stops).await });
+        // Both tasks end with the pipe: when the answer is read, or the visitor gone. The turn is given back when the last of
+        // what it stands for ends: the connection to admin, or what waits in the pipe.
+        let held = Arc::new(held);
+        let of_proxy = held.clone();
+        tokio::spawn(async move {
+            proxy.process_new(Box::new(theirs), &stops).await;
+            drop(of_proxy);
+        });
         let mut client = hyper::client::conn::http1::Builder::new();
         client.max_buf_size(limits::HANDOVER_BYTES);
         let (mut sender, connection) = client.handshake(TokioIo::new(ours)).await?;
@@ -89,8 +189,20 @@ impl Platform {
         strip_connection_fields(response.headers_mut());
         response.headers_mut().remove(header::TRANSFER_ENCODING);
         *response.version_mut() = http::Version::default();
-        Ok(response)
+        Ok(response.map(|answer| HandedBody::new(answer, held)))
     }
+}
+
+fn refused(refused: Refused) -> Failure {
+    busy(match refused {
+        Refused::Share => "client",
+        Refused::Full => "process",
+    })
+}
+
+fn busy(bound: &'static str) -> Failure {
+    metrics::platform_refused(bound);
+    Failure::Busy
 }
 
 /// Brings the request into the form in which admin gets it.

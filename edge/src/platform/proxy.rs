@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode};
+use http_body_util::BodyExt as _;
 use pingora::{
     http::ResponseHeader,
     prelude::{Error, ErrorType, HttpPeer, ProxyHttp, Session},
     proxy::FailToProxy,
 };
 
-use super::upstreams::Upstreams;
-use crate::{
-    http::{SiteBody, accepts_html, pages},
-    limits,
+use super::{
+    answers::{Asked, Failure},
+    upstreams::Upstreams,
 };
+use crate::{http::X_REQUEST_ID, limits};
 
 /// The proxy before the admins.
 pub(super) struct Admins {
@@ -81,31 +81,23 @@ impl ProxyHttp for Admins {
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Self::CTX) -> FailToProxy {
         if session.as_downstream().response_written().is_none() {
             tracing::warn!(%error, "no admin answered");
-            let wants_page = accepts_html(&session.req_header().headers);
             // The client is our own pipe: when it is gone, nobody misses the answer.
-            let _ = write_bad_gateway(session, wants_page).await;
+            let _ = write_failure(session).await;
         }
         FailToProxy { error_code: StatusCode::BAD_GATEWAY.as_u16(), can_reuse_downstream: false }
     }
 }
 
-async fn write_bad_gateway(session: &mut Session, wants_page: bool) -> pingora::Result<()> {
-    let (kind, body) = if wants_page {
-        ("text/html; charset=utf-8", bad_gateway_page().await)
-    } else {
-        let text =
-            r#"{"error":{"code":"bad_gateway","message":"The control plane does not answer; try again in a moment."}}"#;
-        ("application/json", Bytes::from_static(text.as_bytes()))
-    };
-    let mut head = ResponseHeader::build(StatusCode::BAD_GATEWAY, Some(4))?;
-    head.insert_header(header::CONTENT_TYPE, kind)?;
-    head.insert_header(header::CONTENT_LENGTH, body.len())?;
-    head.insert_header(header::CACHE_CONTROL, "no-store")?;
+async fn write_failure(session: &mut Session) -> pingora::Result<()> {
+    let request = session.req_header();
+    let id = request.headers.get(X_REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static("req_unknown"));
+    let asked = Asked::of(&request.method, &request.uri, &request.headers, id);
+    let (parts, body) = asked.failed(Failure::NoAdmin).into_parts();
+    let mut head = ResponseHeader::build(parts.status, Some(parts.headers.len()))?;
+    for (name, value) in &parts.headers {
+        head.append_header(name, value)?;
+    }
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     session.write_response_header(Box::new(head), false).await?;
     session.write_response_body(Some(body), true).await
-}
-
-async fn bad_gateway_page() -> Bytes {
-    let body: SiteBody = pages::bad_gateway().into_body();
-    http_body_util::BodyExt::collect(body).await.map(http_body_util::Collected::to_bytes).unwrap_or_default()
 }

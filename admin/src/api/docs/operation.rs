@@ -23,6 +23,12 @@ const COMMON_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::Internal, "the service failed; its log holds the cause under the `X-Request-Id`"),
     PossibleError::new(Code::BadGateway, "the control plane does not answer the edge that the request came through"),
 ];
+/// What the edge answers that a request came through, where the answer has the shape of an error.
+const EDGE_ERRORS: &[PossibleError] =
+    &[PossibleError::new(Code::Busy, "too many requests of the client, or of all clients, are under way at the edge")];
+/// What the edge answers to a request with a body.
+const EDGE_BODY_ERRORS: &[PossibleError] =
+    &[PossibleError::new(Code::RequestTimeout, "the body did not arrive in time")];
 
 /// The layers around an operation's handler, and their errors.
 #[derive(Debug)]
@@ -57,6 +63,9 @@ impl Surroundings {
             (is_idempotent, IDEMPOTENCY_ERRORS),
             (is_limited, RATE_LIMIT_ERRORS),
             (wants_token, AUTHENTICATION_ERRORS),
+            (operation.contains_key("requestBody") || is_idempotent, EDGE_BODY_ERRORS),
+            // The answer that says that the platform is unwell is not one of the errors.
+            (path != "/health", EDGE_ERRORS),
             (true, COMMON_ERRORS),
         ];
         let errors = parts.into_iter().filter_map(|(applies, errors)| applies.then_some(errors)).collect();
@@ -131,7 +140,7 @@ fn error_response(around: &Surroundings, status: u16, errors: &[(String, String)
     let mut response =
         error(&errors.iter().map(|(code, when)| format!("`{code}`: {when}.")).collect::<Vec<_>>().join(" "), &codes);
     response["headers"] = headers::of_response(around, status, None, false, true);
-    if codes.contains(&Code::BadGateway.as_str()) {
+    if [Code::BadGateway, Code::Busy].iter().any(|code| codes.contains(&code.as_str())) {
         // An edge answers browsers with a page.
         response["content"]["text/html"] = json!({ "schema": { "type": "string" } });
     }

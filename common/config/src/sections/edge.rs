@@ -28,6 +28,12 @@ pub struct Edge {
     /// of what the control group of the process may have if that is less. At least 128 MiB, whatever is said here. What a
     /// process needs beside it (its code, connections, requests) is some 50 MB and about 30 KB a connection.
     pub memory: Option<Size>,
+    /// Concurrent connections. When 0: as many as the files that the process may open and the machine's memory allow. HTTPS
+    /// keeps a quarter of them; beyond nine tenths those that idle are closed.
+    pub connections: usize,
+    /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
+    /// proxies have no such bound.
+    pub connections_per_client: usize,
     /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too. When
     /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
@@ -47,6 +53,8 @@ impl Default for Edge {
             http_mode: HttpMode::Redirect,
             threads: 0,
             memory: None,
+            connections: 0,
+            connections_per_client: 0,
             spool: None,
             metrics_listen: None,
         }

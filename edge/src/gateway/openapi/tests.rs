@@ -10,11 +10,12 @@ use serde_json::Value;
 use super::*;
 use crate::{
     gateway::{
-        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, REQUEST_ID, Route, cors,
+        COMPLETIONS_PATH, MODELS_PATH, OPENAPI_PATH, Route, cors,
         error::ErrorCode,
         meter::{RateLimit, RateLimits},
         rate_headers, request,
     },
+    http::X_REQUEST_ID,
     limits,
 };
 
@@ -160,7 +161,7 @@ fn the_headers_are_those_of_the_code() {
     for (path, method, operation) in operations(&document) {
         for (status, response) in operation["responses"].as_object().unwrap() {
             let headers = resolve(&document, response)["headers"].as_object().unwrap();
-            let has_id = headers.keys().any(|name| name.eq_ignore_ascii_case(REQUEST_ID.as_str()));
+            let has_id = headers.keys().any(|name| name.eq_ignore_ascii_case(X_REQUEST_ID.as_str()));
             assert!(has_id, "{method} {path}: {status}");
         }
     }

@@ -11,7 +11,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -28,6 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::h1::Charged;
+use super::tcp::Seat;
 use crate::{
     front::{self, Body, Connection, Front},
     http::{BodyError, charge},
@@ -45,7 +46,7 @@ pub(crate) enum Protocol {
 struct Shared {
     front: Arc<Front>,
     connection: Connection,
-    requests: AtomicU64,
+    seat: Arc<Seat>,
     /// Whether a request over HTTP/1.1 had a body.
     had_body: Arc<AtomicBool>,
     /// Whether one said its length in two ways.
@@ -58,7 +59,8 @@ impl Shared {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.seat.requests.fetch_add(1, Ordering::Relaxed);
+        self.seat.tally.asked();
         let response = if protocol == Protocol::Http1 && !request.body().is_end_stream() {
             Box::pin(self.answer_with_body(request)).await
         } else {
@@ -110,6 +112,7 @@ pub(crate) fn serve<S>(
     stream: S,
     protocol: Protocol,
     connection: Connection,
+    seat: Arc<Seat>,
     front: Arc<Front>,
     stop: CancellationToken,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>>
@@ -117,7 +120,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (had_body, ambiguous) = Default::default();
-    let shared = Arc::new(Shared { front, connection, requests: AtomicU64::new(0), had_body, ambiguous });
+    let shared = Arc::new(Shared { front, connection, seat: seat.clone(), had_body, ambiguous });
     match protocol {
         Protocol::Http1 => {
             let stream = h1::watched(stream, shared.had_body.clone(), shared.ambiguous.clone());
@@ -129,7 +132,7 @@ where
                 }
             });
             let connection = Box::pin(h1::builder().serve_connection(TokioIo::new(stream), service));
-            Box::pin(run(connection, http1::Connection::graceful_shutdown, grown_old(stop), pending()))
+            Box::pin(run(connection, http1::Connection::graceful_shutdown, ended(seat, stop), pending()))
         }
         Protocol::Http2 => Box::pin(async move {
             let stream = h2::Oversized::new(stream, shared.connection.is_own_over_tls());
@@ -137,7 +140,7 @@ where
             let dead = h2::unanswered(connection.ping_pong());
             let over = async {
                 tokio::select! {
-                    () = grown_old(stop) => {}
+                    () = ended(seat, stop) => {}
                     () = idle(&shared) => {}
                 }
             };
@@ -146,9 +149,11 @@ where
     }
 }
 
-async fn grown_old(stop: CancellationToken) {
+/// The connection has to end: we stop, it has grown old, or others need its room.
+async fn ended(seat: Arc<Seat>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
+        () = seat.asked() => {}
         () = sleep(limits::CONNECTION_AGE) => {}
     }
 }
@@ -157,7 +162,7 @@ async fn grown_old(stop: CancellationToken) {
 async fn idle(shared: &Shared) {
     let mut before = u64::MAX;
     loop {
-        let requests = shared.requests.load(Ordering::Relaxed);
+        let requests = shared.seat.requests.load(Ordering::Relaxed);
         if requests == before {
             return;
         }

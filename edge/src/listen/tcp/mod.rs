@@ -1,26 +1,36 @@
 //! Sockets: binding them, and the accept loops.
 //!
-//! TLS is in [`super::tls`], HTTP in [`super::http`]. Start with [`Acceptor::accept_from`].
+//! TLS is in [`super::tls`], HTTP in [`super::http`]. [`seats`] says who may connect, [`shedding`] who has to go when the
+//! machine runs short. Start with [`Acceptor::accept_from`].
 
+mod attended;
+mod machine;
+mod seats;
+mod shedding;
 mod stall;
 
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(super) use self::stall::Stall;
+use self::{attended::Attended, seats::Seated};
+pub(super) use self::{
+    machine::{connections_allowed, memory_bytes, open_files},
+    seats::{Seat, SeatBounds, Seats},
+    shedding::shed,
+    stall::Stall,
+};
 use super::{
     http::{self, Protocol},
     tls::Tls,
 };
 use crate::{
     front::{Connection, Front},
-    limits,
+    limits, metrics,
 };
 
 /// The bound sockets.
@@ -44,42 +54,33 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// As many as the process may open files, less what it needs for itself.
-pub(super) fn connections_allowed() -> usize {
-    let limits_file = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let files = limits_file
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))
-        .and_then(|values| values.split_whitespace().next()?.parse::<usize>().ok());
-    let allowed = files.map_or(limits::CONNECTIONS, |files| files.saturating_sub(limits::SPARE_FILES).max(1));
-    allowed.min(limits::CONNECTIONS)
-}
-
 /// One accept loop: with certificates it speaks TLS, without it does not.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub(super) front: Arc<Front>,
     pub(super) tls: Option<Arc<Tls>>,
-    pub(super) permits: Arc<Semaphore>,
+    pub(super) seats: Arc<Seats>,
     pub(super) connections: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
 impl Acceptor {
     pub(super) async fn accept_from(self, listener: TcpListener) {
-        while let Some((stream, peer, permit)) = self.next(&listener).await {
-            let this = self.clone();
-            self.connections.spawn(async move {
-                this.attend(stream, peer).await;
-                drop(permit);
+        while let Some((stream, peer, seated)) = self.next(&listener).await {
+            let (this, seat) = (self.clone(), seated.seat().clone());
+            let task = self.connections.spawn(async move {
+                this.attend(stream, peer, seated.seat()).await;
+                drop(seated);
             });
+            seat.is_served_by(task.abort_handle());
         }
     }
 
-    /// The next connection, once there is room for it; none when we stop.
-    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-        let permit = tokio::select! {
-            permit = self.permits.clone().acquire_owned() => permit.ok()?,
+    /// The next connection, once there is room for it; none when we stop. Clients that have their share of connections are
+    /// turned away here, before a byte of theirs is read.
+    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Seated)> {
+        let room = tokio::select! {
+            room = self.seats.room(self.tls.is_none()) => room?,
             () = self.stop.cancelled() => return None,
         };
         loop {
@@ -88,7 +89,14 @@ impl Acceptor {
                 () = self.stop.cancelled() => return None,
             };
             match accepted {
-                Ok((stream, peer)) => return Some((stream, peer, permit)),
+                Ok((stream, peer)) => {
+                    if let Ok(turn) = self.seats.admit(peer.ip()) {
+                        return Some((stream, peer, self.seats.seat(room, turn, peer.ip())));
+                    }
+                    metrics::connection_refused();
+                    // The kernel keeps nothing of the connection either.
+                    let _ = stream.set_zero_linger();
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(limits::ACCEPT_PAUSE).await;
@@ -97,25 +105,30 @@ impl Acceptor {
         }
     }
 
-    async fn attend(self, stream: TcpStream, peer: SocketAddr) {
+    async fn attend(self, stream: TcpStream, peer: SocketAddr, seat: &Arc<Seat>) {
         // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
         let _ = stream.set_nodelay(true);
-        let stream = Stall::new(stream);
-        let peer_address = peer.ip().to_canonical();
-        let account = self.front.account(peer_address);
-        let mut connection = Connection { peer: peer_address, tls: false, place: None, account };
+        let peer = peer.ip().to_canonical();
+        let account = self.front.account(peer);
         let Some(tls) = &self.tls else {
-            return http::serve(stream, Protocol::Http1, connection, self.front, self.stop).await;
+            let (stream, connection) =
+                (Attended::new(Stall::new(stream), seat.clone()), Connection::new(peer, false, account));
+            return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
-        let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(stream))).await {
+        // Before anything is kept for a handshake.
+        if !matches!(timeout(limits::FIRST_BYTE, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
+            return tracing::debug!("no handshake began");
+        }
+        let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(Stall::new(stream), peer))).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return tracing::debug!(%peer, %error, "handshake failed"),
-            Err(_) => return tracing::debug!(%peer, "handshake too slow"),
+            Ok(Err(error)) => return tracing::debug!(%error, "handshake failed"),
+            Err(_) => return tracing::debug!("handshake too slow"),
         };
         let (_, session) = stream.get_ref();
-        connection.tls = true;
+        let mut connection = Connection::new(peer, true, account);
         connection.place = session.server_name().and_then(|name| self.front.connected_place(connection.peer, name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
-        http::serve(stream, protocol, connection, self.front, self.stop).await;
+        http::serve(Attended::new(stream, seat.clone()), protocol, connection, seat.clone(), self.front, self.stop)
+            .await;
     }
 }

@@ -4,7 +4,11 @@
 
 mod tickets;
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use domain::Clock;
 use rustls::{
@@ -24,6 +28,9 @@ use crate::memory::{
     Marks,
     certificates::{CertificateStore, Certificates},
 };
+
+/// Who asks for a certificate when no visitor does.
+const OURSELVES: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Server-side TLS: a configuration for each certificate, which differ in nothing else.
 pub struct Tls {
@@ -52,30 +59,30 @@ impl Tls {
         Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal })
     }
 
-    /// A handshake. The certificate is looked up between the visitor's first message and our answer to it.
-    pub(super) async fn handshake<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    /// A handshake with `peer`. The certificate is looked up between the visitor's first message and our answer to it.
+    pub(super) async fn handshake<S>(&self, stream: S, peer: IpAddr) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
-        let config = self.config_for(name.as_deref()).await;
+        let config = self.config_for(name.as_deref(), peer).await;
         start.into_stream(config).await
     }
 
     /// The configuration for a visitor who asks for `name`. An unknown name is refused with an alert, so that a
     /// certificate for something else is never shown; no name at all gets the default.
-    async fn config_for(&self, name: Option<&str>) -> Arc<ServerConfig> {
+    async fn config_for(&self, name: Option<&str>, peer: IpAddr) -> Arc<ServerConfig> {
         let name = name.unwrap_or(&self.default_name);
         match self.certificates.remembered(name) {
             Some(config) => config,
-            None => self.certificates.find(name).await.unwrap_or_else(|| self.refusal.clone()),
+            None => self.certificates.find(name, peer.into()).await.unwrap_or_else(|| self.refusal.clone()),
         }
     }
 
     /// Loads the default certificate, and warns when there is none.
     pub(super) async fn load_default(&self) {
-        if self.certificates.find(&self.default_name).await.is_none() {
+        if self.certificates.find(&self.default_name, OURSELVES.into()).await.is_none() {
             tracing::warn!(name = self.default_name, "there is no certificate yet; `certs local-ca` makes one");
         }
     }

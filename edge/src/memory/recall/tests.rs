@@ -9,12 +9,18 @@ const BOUNDS: Bounds = Bounds {
     absent_life: None,
     can_lapse: true,
     flights: 8,
+    askers_per_client: 100,
     reads: 4,
+    reads_per_client: 4,
     wait: Duration::from_secs(5),
     tries: 5,
     back_off: Duration::from_millis(500),
     failures: 16,
 };
+
+fn asker(last: u8) -> Client {
+    std::net::IpAddr::from([192, 0, 2, last]).into()
+}
 
 struct World {
     marks: Arc<Marks>,
@@ -39,7 +45,7 @@ impl World {
             tokio::task::yield_now().await;
             Ok(Read { key, value, reading })
         };
-        self.recall.find(&key, read).await
+        self.recall.find(&key, asker(1), read).await
     }
 
     async fn fail(&self, key: u32) -> Result<Option<u32>, RecallError> {
@@ -48,7 +54,7 @@ impl World {
             tokio::task::yield_now().await;
             Err(RecallError::Unreadable("away".into()))
         };
-        self.recall.find(&key, read).await
+        self.recall.find(&key, asker(1), read).await
     }
 }
 
@@ -68,7 +74,7 @@ async fn a_failed_read_refuses_its_own_key_only_and_only_for_a_moment() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_read_keeps_no_other_key_waiting() {
     let world = World::new(BOUNDS);
-    let slow = world.recall.find(&1, |_| std::future::pending());
+    let slow = world.recall.find(&1, asker(1), |_| std::future::pending());
     let others = async {
         for key in 2..90 {
             assert_eq!(world.find(key, Some(key)).await.unwrap(), Some(key));
@@ -91,7 +97,7 @@ async fn reads_and_waiting_keys_are_bounded() {
             world.reads.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         };
-        world.recall.find(&key, read).await
+        world.recall.find(&key, asker(1), read).await
     });
     let stuck = futures_util::future::join_all(stuck);
     let refused = async {
@@ -103,6 +109,28 @@ async fn reads_and_waiting_keys_are_bounded() {
     assert!(stuck.iter().all(Result::is_err), "each waited no longer than it may");
     assert!(lock(&world.recall.flights).is_empty());
     assert_eq!(world.find(99, Some(1)).await.unwrap(), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_leaves_reads_for_the_others() {
+    let world = World::new(Bounds { reads_per_client: 3, askers_per_client: 5, flights: 100, ..BOUNDS });
+    let world = &world;
+    let greedy = (0..10).map(|key| async move {
+        let read = |_| {
+            world.reads.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        };
+        world.recall.find(&key, asker(1), read).await
+    });
+    let reading = world.marks.reading(1, ["a", "b"]);
+    let other = async {
+        tokio::task::yield_now().await;
+        assert_eq!(world.reads(), 3);
+        let read = |_| async move { Ok(Read { key: 99, value: Some(1), reading }) };
+        assert_eq!(world.recall.find(&99, asker(2), read).await.unwrap(), Some(1));
+    };
+    let (greedy, ()) = futures_util::future::join(futures_util::future::join_all(greedy), other).await;
+    assert_eq!(greedy.iter().filter(|found| matches!(found, Err(RecallError::Busy))).count(), 5);
 }
 
 #[tokio::test]

@@ -164,7 +164,12 @@ struct Club {
 
 #[async_trait]
 impl Members for Club {
-    async fn membership(&self, org: &OrgId, user: &UserId) -> Result<Option<Membership>, RecallError> {
+    async fn membership(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        _: fairness::Client,
+    ) -> Result<Option<Membership>, RecallError> {
         if self.away.load(Ordering::SeqCst) {
             return Err(RecallError::Unreadable("told to fail".into()));
         }

@@ -1,0 +1,218 @@
+//! What each client took of this edge within the last minute: in memory only, and forgotten after it.
+//!
+//! A connection counts into its client's [`Tally`] without looking anything up. [`report`] tells an operator who asks which
+//! clients take the most. Nobody is refused here. Start with [`Talkers`].
+
+mod report;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use fairness::Client;
+use live::bus::ClientCounts;
+use tokio::time::{MissedTickBehavior, interval};
+
+pub use self::report::answer_questions;
+use crate::{limits, metrics};
+
+/// The clients of the last minute.
+#[derive(Debug, Default)]
+pub struct Talkers {
+    clients: Mutex<HashMap<Client, Talker>>,
+}
+
+/// What a client has taken since it came. Shared by its connections.
+#[derive(Debug, Default)]
+pub struct Tally {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    refusals: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Talker {
+    tally: Arc<Tally>,
+    /// The sums at the last ticks, the oldest first: those of a minute ago.
+    past: VecDeque<Counts>,
+}
+
+/// Sums of a client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    connections: u64,
+    requests: u64,
+    bytes: u64,
+    refusals: u64,
+}
+
+impl Tally {
+    /// Counts a connection.
+    pub(crate) fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request.
+    pub(crate) fn asked(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were sent to the client.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a connection or a request that was refused because the client has its share.
+    pub(crate) fn refused(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> Counts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Self { connections, requests, bytes, refusals } = self;
+        Counts { connections: of(connections), requests: of(requests), bytes: of(bytes), refusals: of(refusals) }
+    }
+}
+
+impl Talker {
+    /// What the client took within the last minute.
+    fn lately(&self) -> Counts {
+        let minute_ago = self.past.front().filter(|_| self.past.len() >= limits::TALKERS_TICKS);
+        let (now, then) = (self.tally.counts(), minute_ago.copied().unwrap_or_default());
+        Counts {
+            connections: now.connections - then.connections,
+            requests: now.requests - then.requests,
+            bytes: now.bytes - then.bytes,
+            refusals: now.refusals - then.refusals,
+        }
+    }
+
+    /// Connections that count into the tally.
+    fn open(&self) -> usize {
+        Arc::strong_count(&self.tally) - 1
+    }
+}
+
+impl Talkers {
+    /// The tally of the client at `address`. While [`limits::TALKERS`] are known, that of another is counted for nobody.
+    pub(crate) fn tally(&self, address: IpAddr) -> Arc<Tally> {
+        let mut clients = self.clients();
+        let client = Client::from(address);
+        match clients.get(&client) {
+            Some(talker) => talker.tally.clone(),
+            None if clients.len() < limits::TALKERS => clients.entry(client).or_default().tally.clone(),
+            None => Arc::default(),
+        }
+    }
+
+    /// Forgets what is older than a minute, for as long as it is polled.
+    pub async fn forget(&self) {
+        let mut every = interval(limits::TALKERS_TICK);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            self.tick();
+        }
+    }
+
+    fn tick(&self) {
+        let mut clients = self.clients();
+        let mut most = Counts::default();
+        clients.retain(|_, talker| {
+            let lately = talker.lately();
+            most.requests = most.requests.max(lately.requests);
+            most.bytes = most.bytes.max(lately.bytes);
+            most.refusals = most.refusals.max(lately.refusals);
+            if talker.past.len() >= limits::TALKERS_TICKS {
+                talker.past.pop_front();
+            }
+            talker.past.push_back(talker.tally.counts());
+            lately != Counts::default() || talker.open() > 0
+        });
+        let known = clients.len();
+        drop(clients);
+        metrics::level("svc_clients", known);
+        for (name, count) in [
+            ("svc_clients_greediest_requests", most.requests),
+            ("svc_clients_greediest_bytes", most.bytes),
+            ("svc_clients_greediest_refusals", most.refusals),
+        ] {
+            metrics::level(name, usize::try_from(count).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// The `count` clients that took the most within the last minute, by requests and refusals, then by bytes.
+    fn top(&self, count: usize) -> Vec<ClientCounts> {
+        let mut top: Vec<_> = {
+            let clients = self.clients();
+            clients.iter().map(|(client, talker)| (*client, talker.open(), talker.lately())).collect()
+        };
+        top.sort_unstable_by_key(|(client, open, lately)| {
+            (std::cmp::Reverse((lately.requests + lately.refusals, lately.bytes, *open)), *client)
+        });
+        top.truncate(count);
+        let counts = |(client, open, lately): (Client, usize, Counts)| ClientCounts {
+            client: client.to_string(),
+            open: open as u64,
+            connections: lately.connections,
+            requests: lately.requests,
+            bytes: lately.bytes,
+            refusals: lately.refusals,
+        };
+        top.into_iter().map(counts).collect()
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<Client, Talker>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn the_greediest_come_first_and_are_forgotten_after_a_minute() {
+        let talkers = Talkers::default();
+        for last in 1..=5 {
+            let tally = talkers.tally(address(last));
+            tally.connected();
+            (0..last).for_each(|_| tally.asked());
+            tally.sent(1_000);
+        }
+        let held = talkers.tally(address(1));
+        let top = talkers.top(2);
+        assert_eq!(top.iter().map(|counts| &*counts.client).collect::<Vec<_>>(), ["192.0.2.5", "192.0.2.4"]);
+        assert_eq!((top[0].open, top[0].connections, top[0].requests, top[0].bytes), (0, 1, 5, 1_000));
+        for _ in 0..limits::TALKERS_TICKS {
+            talkers.tick();
+            assert_eq!(talkers.top(9).len(), 5);
+        }
+        talkers.tick();
+        talkers.tick();
+        let left = talkers.top(9);
+        assert_eq!((left.len(), left[0].open, left[0].requests), (1, 1, 0), "only who is connected is known still");
+        drop(held);
+        talkers.tick();
+        assert!(talkers.top(9).is_empty());
+    }
+
+    #[test]
+    fn so_many_are_known_and_no_more() {
+        let talkers = Talkers::default();
+        for number in 0..u32::try_from(limits::TALKERS).unwrap() + 10 {
+            talkers.tally(std::net::Ipv4Addr::from_bits(number).into()).asked();
+        }
+        assert_eq!(talkers.clients().len(), limits::TALKERS);
+    }
+}

@@ -1,0 +1,42 @@
+//! Answers an operator who asks which clients take the most (`admin edges top`): over Redis, which passes it on and keeps
+//! nothing.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use live::{
+    Redis,
+    bus::{EdgeTop, TOP_CHANNEL, TopQuestion},
+};
+use tokio::time::{sleep, timeout};
+
+use super::Talkers;
+use crate::limits;
+
+/// Answers questions to edge `id`, for as long as it is polled.
+pub async fn answer_questions(redis: Redis, id: String, talkers: Arc<Talkers>) {
+    loop {
+        // Whoever asks while Redis is away hears nothing: it is said where changes are followed that Redis is away.
+        let _ = listen(&redis, &id, &talkers).await;
+        sleep(limits::TOP_RETRY).await;
+    }
+}
+
+async fn listen(redis: &Redis, id: &str, talkers: &Talkers) -> Result<(), live::RedisError> {
+    let mut subscription = match timeout(limits::SUBSCRIBE_WAIT, redis.subscriber()).await {
+        Ok(subscription) => subscription?,
+        Err(_) => return Ok(()),
+    };
+    subscription.subscribe(TOP_CHANNEL).await?;
+    let mut questions = subscription.into_on_message();
+    while let Some(message) = questions.next().await {
+        let Ok(question) = serde_json::from_slice::<TopQuestion>(message.get_payload_bytes()) else { continue };
+        let clients = talkers.top(question.count.min(limits::TOP_CLIENTS));
+        let answer = EdgeTop { edge: id.to_owned(), clients };
+        if let Ok(text) = serde_json::to_string(&answer) {
+            redis.publish(&question.reply_channel(), &text).await?;
+        }
+        sleep(limits::TOP_PAUSE).await;
+    }
+    Ok(())
+}

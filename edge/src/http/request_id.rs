@@ -1,0 +1,59 @@
+//! Request ids, by which a client's report can be found in the log.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The field that carries a request's id.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The lengths of an id that is taken over from a request, as admin has them.
+const GIVEN_LEN: std::ops::RangeInclusive<usize> = 8..=128;
+
+/// Generates request ids that are unique in the process, and with high probability among all processes.
+pub(crate) struct RequestIds {
+    process: u64,
+    next: AtomicU64,
+}
+
+impl RequestIds {
+    pub(crate) fn new() -> Self {
+        Self { process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn generate(&self) -> String {
+        format!("req_{:016x}{:08x}", self.process, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The id that a request brings along, if it is harmless in logs and headers; else a new one.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let given = headers
+            .get(X_REQUEST_ID)
+            .filter(|id| GIVEN_LEN.contains(&id.len()) && id.as_bytes().iter().all(is_harmless));
+        given.cloned().unwrap_or_else(|| {
+            HeaderValue::try_from(self.generate()).unwrap_or(HeaderValue::from_static("req_unknown"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_ids_are_taken_over() {
+        let ids = RequestIds::new();
+        let of = |id: &'static str| {
+            ids.of(&HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static(id))])).to_str().unwrap().to_owned()
+        };
+        assert_eq!(of("0123-abcd_EF.9"), "0123-abcd_EF.9");
+        for bad in ["short", "has a space in it", "<script>alert(1)</script>"] {
+            assert!(of(bad).starts_with("req_"), "{bad}");
+        }
+        assert_ne!(of("short"), of("short"));
+    }
+}

@@ -1,0 +1,105 @@
+//! A connection that has to say something soon, and whose bytes are counted. Stands above TLS.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+use super::seats::Seat;
+use crate::limits;
+
+/// Ends a connection of which nothing is read for [`limits::FIRST_BYTE`], and counts what is written for its client.
+pub(super) struct Attended<S> {
+    inner: S,
+    seat: Arc<Seat>,
+    /// Runs until something is read.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Attended<S> {
+    pub(super) fn new(inner: S, seat: Arc<Seat>) -> Self {
+        Self { inner, seat, patience: Some(Box::pin(sleep(limits::FIRST_BYTE))) }
+    }
+
+    fn counted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.seat.tally.sent(bytes);
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let Some(patience) = &mut self.patience else { return read };
+        if read.is_ready() {
+            self.patience = None;
+            return read;
+        }
+        patience.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Attended<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.counted(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.counted(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_first_byte_is_waited_for_so_shortly() {
+        let (mut near, far) = tokio::io::duplex(10);
+        let mut far = Attended::new(far, Arc::default());
+        near.write_all(b"x").await.unwrap();
+        assert_eq!(far.read_u8().await.unwrap(), b'x');
+        let later = async {
+            sleep(2 * limits::FIRST_BYTE).await;
+            near.write_all(b"y").await.unwrap();
+        };
+        assert_eq!(tokio::join!(far.read_u8(), later).0.unwrap(), b'y');
+
+        let (_near, far) = tokio::io::duplex(10);
+        let start = Instant::now();
+        let error = Attended::new(far, Arc::default()).read_u8().await.unwrap_err();
+        assert_eq!((error.kind(), start.elapsed()), (io::ErrorKind::TimedOut, limits::FIRST_BYTE));
+    }
+}

@@ -1,0 +1,77 @@
+//! What the machine allows: files that the process may open, and memory.
+
+use std::fs;
+
+use crate::limits;
+
+/// The files that the process may open, as far as it is known.
+pub(in crate::listen) fn open_files() -> Option<usize> {
+    let limits_file = fs::read_to_string("/proc/self/limits").ok()?;
+    let values = limits_file.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    values.split_whitespace().next()?.parse().ok()
+}
+
+/// The files that the process has open, as far as it is known: Linux says it since 6.2.
+pub(in crate::listen) fn files_open() -> Option<usize> {
+    let count = fs::metadata("/proc/self/fd").ok()?.len();
+    usize::try_from(count).ok().filter(|&count| count > 0)
+}
+
+/// Bytes of memory that the process has.
+pub(in crate::listen) fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    kilobytes(&status, "VmRSS:")
+}
+
+/// Bytes of memory that the process may have: the machine's, or what its control group is held to.
+pub(in crate::listen) fn memory_bytes() -> Option<u64> {
+    let machine = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
+    Some(group_bytes().map_or(machine, |group| group.min(machine)))
+}
+
+/// The smallest bound of the process's control group and those above it.
+fn group_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let folders = std::path::Path::new(own).ancestors();
+    let bound = |folder: &std::path::Path| {
+        let folder = std::path::Path::new("/sys/fs/cgroup").join(folder.strip_prefix("/").ok()?);
+        fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok()
+    };
+    folders.filter_map(bound).min()
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
+}
+
+/// As many connections as fit into `files` beside `platform_requests`, and into a share of `memory`.
+pub(in crate::listen) fn connections_allowed(files: usize, platform_requests: usize, memory: Option<u64>) -> usize {
+    let by_files = files.saturating_sub(limits::SPARE_FILES + platform_requests).max(1);
+    let by_memory = memory.map_or(usize::MAX, |bytes| {
+        usize::try_from(bytes / limits::CONNECTIONS_MEMORY_SHARE / limits::CONNECTION_BYTES).unwrap_or(usize::MAX)
+    });
+    by_files.min(by_memory.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_says_what_it_allows() {
+        assert!(open_files().is_some_and(|files| files > 0));
+        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20 && bytes < memory_bytes().unwrap()));
+        assert!(files_open().is_none_or(|files| files >= 3));
+    }
+
+    #[test]
+    fn connections_leave_files_and_memory() {
+        assert_eq!(connections_allowed(20_000, 1_024, None), 20_000 - 1_024 - limits::SPARE_FILES);
+        assert_eq!(connections_allowed(10, 1, None), 1);
+        let memory = 1_000 * limits::CONNECTION_BYTES * limits::CONNECTIONS_MEMORY_SHARE;
+        assert_eq!(connections_allowed(20_000, 1_024, Some(memory)), 1_000);
+    }
+}

@@ -1,0 +1,242 @@
+//! Who may connect: so many connections in all, of which plain HTTP never has everything, and so many of a client.
+//!
+//! A connection that is accepted has a [`Seat`] until it ends. The seats are known to [`super::shedding`], which takes
+//! them back while the machine runs short.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use domain::networks::Networks;
+use fairness::{Bounds, Client, Refused, Turn, Turns};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::AbortHandle,
+};
+
+use crate::{
+    clients::{Talkers, Tally},
+    limits,
+};
+
+/// The bounds of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::listen) struct SeatBounds {
+    /// Connections in all.
+    pub(in crate::listen) total: usize,
+    /// Connections of one client.
+    pub(in crate::listen) share: usize,
+}
+
+/// All seats.
+pub(in crate::listen) struct Seats {
+    bounds: SeatBounds,
+    total: Arc<Semaphore>,
+    /// For plain HTTP, beside one of `total`.
+    plain: Arc<Semaphore>,
+    clients: Turns<Client>,
+    /// Their connections are those of many clients.
+    trusted: Networks,
+    taken: Mutex<HashMap<u64, Arc<Seat>>>,
+    next: AtomicU64,
+    talkers: Arc<Talkers>,
+}
+
+/// Room for a connection that has not been accepted yet.
+pub(in crate::listen) struct Room {
+    _total: OwnedSemaphorePermit,
+    _plain: Option<OwnedSemaphorePermit>,
+}
+
+/// A connection as the others see it.
+#[derive(Debug, Default)]
+pub(in crate::listen) struct Seat {
+    /// Whose connection it is; nobody's when it is a trusted proxy's.
+    pub(in crate::listen) client: Option<Client>,
+    /// What its client took; counted for nobody when it is a trusted proxy's.
+    pub(in crate::listen) tally: Arc<Tally>,
+    /// Requests that it has brought.
+    pub(in crate::listen) requests: AtomicU64,
+    /// Those when shedding last looked.
+    pub(in crate::listen) seen: AtomicU64,
+    /// Whether it was asked to end.
+    is_asked: AtomicBool,
+    ask: Notify,
+    /// Its task.
+    task: OnceLock<AbortHandle>,
+}
+
+/// A connection's hold on its seat.
+pub(in crate::listen) struct Seated {
+    seats: Arc<Seats>,
+    number: u64,
+    seat: Arc<Seat>,
+    _room: Room,
+    _turn: Option<Turn<Client>>,
+}
+
+impl Seats {
+    /// Seats within `bounds`.
+    pub(in crate::listen) fn new(bounds: SeatBounds, trusted: Networks, talkers: Arc<Talkers>) -> Arc<Self> {
+        let plain = bounds.total - bounds.total * limits::HTTPS_RESERVE_PERCENT / 100;
+        let clients = Bounds { total: bounds.total, share: bounds.share, waiting: 0, waiting_share: 0 };
+        Arc::new(Self {
+            bounds,
+            total: Arc::new(Semaphore::new(bounds.total)),
+            plain: Arc::new(Semaphore::new(plain.max(1))),
+            clients: Turns::new(clients),
+            trusted,
+            taken: Mutex::default(),
+            next: AtomicU64::new(0),
+            talkers,
+        })
+    }
+
+    /// Waits until there is room for another connection.
+    pub(in crate::listen) async fn room(&self, is_plain: bool) -> Option<Room> {
+        let plain = if is_plain { Some(self.plain.clone().acquire_owned().await.ok()?) } else { None };
+        Some(Room { _total: self.total.clone().acquire_owned().await.ok()?, _plain: plain })
+    }
+
+    /// Whether a client at `peer` may connect: what gets it a seat.
+    pub(in crate::listen) fn admit(&self, peer: IpAddr) -> Result<Option<Turn<Client>>, Refused> {
+        if self.trusted.contains(peer) {
+            return Ok(None);
+        }
+        self.clients.try_take(&peer.into()).map(Some).inspect_err(|_| self.talkers.tally(peer).refused())
+    }
+
+    /// Seats a connection that was admitted.
+    pub(in crate::listen) fn seat(self: &Arc<Self>, room: Room, turn: Option<Turn<Client>>, peer: IpAddr) -> Seated {
+        let tally = if turn.is_some() { self.talkers.tally(peer) } else { Arc::default() };
+        tally.connected();
+        let seat = Arc::new(Seat {
+            client: turn.as_ref().map(|turn| *turn.key()),
+            tally,
+            requests: AtomicU64::new(0),
+            seen: AtomicU64::new(u64::MAX),
+            is_asked: AtomicBool::new(false),
+            ask: Notify::new(),
+            task: OnceLock::new(),
+        });
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.taken).insert(number, seat.clone());
+        Seated { seats: self.clone(), number, seat, _room: room, _turn: turn }
+    }
+
+    /// How many connections there may be.
+    pub(in crate::listen) fn total(&self) -> usize {
+        self.bounds.total
+    }
+
+    /// How many connections there are.
+    pub(in crate::listen) fn taken(&self) -> usize {
+        lock(&self.taken).len()
+    }
+
+    /// The seats that are taken, the oldest first.
+    pub(in crate::listen) fn list(&self) -> Vec<Arc<Seat>> {
+        let mut list: Vec<_> = lock(&self.taken).iter().map(|(number, seat)| (*number, seat.clone())).collect();
+        list.sort_unstable_by_key(|(number, _)| *number);
+        list.into_iter().map(|(_, seat)| seat).collect()
+    }
+
+    /// The clients with the most connections, and how many those are.
+    pub(in crate::listen) fn greediest(&self, count: usize) -> Vec<(Client, usize)> {
+        self.clients.greediest(count)
+    }
+}
+
+impl Seat {
+    /// Asks the connection to end when it has answered what it has begun.
+    pub(in crate::listen) fn ask_to_end(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.ask.notify_one();
+    }
+
+    /// Whether it was asked to end.
+    pub(in crate::listen) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Done when the connection is asked to end.
+    pub(in crate::listen) async fn asked(&self) {
+        self.ask.notified().await;
+    }
+
+    /// Breaks the connection off.
+    pub(in crate::listen) fn cut(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    /// Says which task serves the connection.
+    pub(in crate::listen) fn is_served_by(&self, task: AbortHandle) {
+        let _ = self.task.set(task);
+    }
+}
+
+impl Seated {
+    /// The seat.
+    pub(in crate::listen) fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        lock(&self.seats.taken).remove(&self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    fn seats(total: usize, share: usize) -> Arc<Seats> {
+        Seats::new(SeatBounds { total, share }, Networks::parse(&[PROXY.to_string()]).unwrap(), Arc::default())
+    }
+
+    fn take(seats: &Arc<Seats>, peer: IpAddr, is_plain: bool) -> Result<Seated, Option<Refused>> {
+        let room = seats.room(is_plain).now_or_never().flatten().ok_or(None)?;
+        Ok(seats.seat(room, seats.admit(peer).map_err(Some)?, peer))
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_a_proxy_as_much_as_there_is() {
+        let seats = seats(10, 2);
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let held: Vec<_> = (0..2).map(|_| take(&seats, client, false).ok().unwrap()).collect();
+        assert_eq!(take(&seats, client, false).err(), Some(Some(Refused::Share)));
+        let others: Vec<_> = (0..8).map(|_| take(&seats, PROXY, false).ok().unwrap()).collect();
+        assert_eq!(seats.taken(), 10);
+        assert_eq!(take(&seats, PROXY, false).err(), Some(None), "nothing is left");
+        drop(held);
+        assert_eq!(seats.taken(), 8);
+        assert!(take(&seats, client, false).is_ok());
+        drop(others);
+    }
+
+    #[test]
+    fn plain_http_leaves_room_for_https() {
+        let seats = seats(8, 8);
+        let plain: Vec<_> = std::iter::from_fn(|| take(&seats, PROXY, true).ok()).collect();
+        assert_eq!(plain.len(), 6);
+        let secure: Vec<_> = std::iter::from_fn(|| take(&seats, PROXY, false).ok()).collect();
+        assert_eq!(secure.len(), 2);
+    }
+}

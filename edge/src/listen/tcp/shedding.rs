@@ -1,0 +1,162 @@
+//! What happens while the machine runs short of files or memory: connections that idle are asked to end, and when that is
+//! not enough, those of the greediest clients are broken off. A visitor who has a few connections keeps them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use fairness::Client;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{
+    machine,
+    seats::{Seat, Seats},
+};
+use crate::{limits, listen::ConnectionBounds, metrics};
+
+/// Sheds connections whenever it has to, for as long as it is polled.
+pub(in crate::listen) async fn shed(seats: Arc<Seats>, bounds: ConnectionBounds) {
+    let mut every = interval(limits::SHED_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_short = false;
+    loop {
+        every.tick().await;
+        metrics::level("svc_connections", seats.taken());
+        metrics::level("svc_connections_greediest", seats.greediest(1).first().map_or(0, |&(_, count)| count));
+        let was_short = is_short;
+        is_short = is_pressed(&seats, &bounds);
+        if is_short != was_short {
+            tracing::warn!(is_short, connections = seats.taken(), "files or memory, and with them connections");
+        }
+        match (was_short, is_short) {
+            (false, true) => note(&seats.list()),
+            (true, true) => relieve(&seats.list()),
+            (_, false) => {}
+        }
+    }
+}
+
+/// Whether files, memory, or the connections that there may be are nearly used up.
+fn is_pressed(seats: &Seats, bounds: &ConnectionBounds) -> bool {
+    let above = |percent: u64, taken: u64, all: u64| taken.saturating_mul(100) > all.saturating_mul(percent);
+    let files = machine::files_open().unwrap_or_else(|| seats.taken());
+    let memory = bounds.memory.zip(machine::resident_bytes());
+    above(limits::SHED_CONNECTIONS_PERCENT, seats.taken() as u64, seats.total() as u64)
+        || above(limits::SHED_ABOVE_PERCENT, files as u64, bounds.files as u64)
+        || memory.is_some_and(|(all, taken)| above(limits::SHED_ABOVE_PERCENT, taken, all))
+}
+
+/// Notes what the connections have brought so far, so that the next step knows which of them idle.
+fn note(seats: &[Arc<Seat>]) {
+    for seat in seats {
+        seat.seen.store(seat.requests.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// One step: up to [`limits::SHED_AT_ONCE`] connections that have brought no request since the last step are asked to end,
+/// the oldest first; if there are none, as many of the greediest clients' are broken off.
+fn relieve(seats: &[Arc<Seat>]) {
+    let mut idle = 0;
+    for seat in seats {
+        let requests = seat.requests.load(Ordering::Relaxed);
+        let is_idle = seat.seen.swap(requests, Ordering::Relaxed) == requests;
+        if is_idle && idle < limits::SHED_AT_ONCE && !seat.is_asked() {
+            seat.ask_to_end();
+            idle += 1;
+        }
+    }
+    metrics::connections_shed("idle", idle);
+    if idle > 0 {
+        return;
+    }
+    let greedy = of_the_greediest(seats);
+    for seat in &greedy {
+        seat.cut();
+    }
+    metrics::connections_shed("greediest", greedy.len());
+}
+
+/// Connections of the clients that have the most of them, the newest first: so many of each that it keeps no more than the
+/// next greediest, and none of a client that has few.
+fn of_the_greediest(seats: &[Arc<Seat>]) -> Vec<Arc<Seat>> {
+    let mut clients: HashMap<Client, Vec<&Arc<Seat>>> = HashMap::new();
+    for seat in seats {
+        if let Some(client) = seat.client {
+            clients.entry(client).or_default().push(seat);
+        }
+    }
+    let mut clients: Vec<_> = clients.into_values().filter(|seats| seats.len() > limits::SHED_SPARES).collect();
+    let mut greedy = Vec::new();
+    while greedy.len() < limits::SHED_AT_ONCE {
+        clients.sort_unstable_by_key(|seats| std::cmp::Reverse(seats.len()));
+        let next = clients.get(1).map_or(0, Vec::len).max(limits::SHED_SPARES);
+        let Some(greediest) = clients.first_mut().filter(|seats| seats.len() > limits::SHED_SPARES) else { break };
+        // At least one, so that equals are shed by turns.
+        let count = (greediest.len() - next).clamp(1, limits::SHED_AT_ONCE - greedy.len());
+        greedy.extend(greediest.drain(greediest.len() - count..).map(Arc::clone));
+    }
+    greedy
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use domain::networks::Networks;
+    use futures_util::FutureExt as _;
+
+    use super::{
+        super::seats::{SeatBounds, Seated},
+        *,
+    };
+
+    fn sit(seats: &Arc<Seats>, last: u8, count: usize) -> Vec<Seated> {
+        let peer = IpAddr::from([192, 0, 2, last]);
+        let sit = || {
+            let room = seats.room(false).now_or_never().flatten().unwrap();
+            seats.seat(room, seats.admit(peer).unwrap(), peer)
+        };
+        (0..count).map(|_| sit()).collect()
+    }
+
+    fn seats() -> Arc<Seats> {
+        let bounds = SeatBounds { total: 10_000, share: 10_000 };
+        Seats::new(bounds, Networks::parse(&["192.0.2.9".into()]).unwrap(), Arc::default())
+    }
+
+    fn shed_of(seats: &[Arc<Seat>], last: u8) -> usize {
+        let client = Client::from(IpAddr::from([192, 0, 2, last]));
+        of_the_greediest(seats).iter().filter(|seat| seat.client == Some(client)).count()
+    }
+
+    #[test]
+    fn those_that_idle_go_first_and_are_asked_once() {
+        let seats = seats();
+        let (idle, busy) = (sit(&seats, 1, 3), sit(&seats, 2, 2));
+        let asked = |of: &[Seated]| of.iter().filter(|seated| seated.seat().is_asked()).count();
+        note(&seats.list());
+        for seated in &busy {
+            seated.seat().requests.fetch_add(1, Ordering::Relaxed);
+        }
+        relieve(&seats.list());
+        assert_eq!((asked(&idle), asked(&busy)), (3, 0));
+    }
+
+    #[test]
+    fn the_greediest_are_cut_to_the_measure_of_the_others() {
+        let seats = seats();
+        let few = limits::SHED_SPARES;
+        let _all = [sit(&seats, 1, few + 50), sit(&seats, 2, few + 10), sit(&seats, 3, few), sit(&seats, 9, 500)];
+        let list = seats.list();
+        assert_eq!(of_the_greediest(&list).len(), 60, "what is above the few, and nothing of the proxy's");
+        assert_eq!([1, 2, 3].map(|last| shed_of(&list, last)), [50, 10, 0]);
+    }
+
+    #[test]
+    fn a_step_is_bounded() {
+        let seats = seats();
+        let _all = [sit(&seats, 1, 2 * limits::SHED_AT_ONCE), sit(&seats, 2, 2 * limits::SHED_AT_ONCE)];
+        assert_eq!(of_the_greediest(&seats.list()).len(), limits::SHED_AT_ONCE);
+    }
+}
