@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use rustls::{
     ClientConfig, HandshakeKind,
     client::{ClientSessionMemoryCache, Resumption},
+    crypto::aws_lc_rs::kx_group,
     version::{TLS12, TLS13},
 };
 use tokio::{
@@ -14,7 +15,7 @@ use tokio::{
 
 use crate::world::{
     Site, World,
-    socket::{connect_tls, converse, statuses, tls},
+    socket::{connect_tls, converse, roots, statuses, tls},
 };
 
 const HOST: &str = "engine.svc.localhost";
@@ -49,6 +50,23 @@ async fn both_versions_of_tls_are_spoken() {
                 assert_eq!(statuses(&converse(&mut stream, &get(HOST)).await), [200]);
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_prefers_the_group_that_withstands_quantum_computers_gets_it() {
+    let world = world_with_site().await;
+    for preferred in [kx_group::X25519MLKEM768, kx_group::X25519] {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        provider.kx_groups.sort_by_key(|group| group.name() != preferred.name());
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(roots(world.ca()))
+            .with_no_client_auth();
+        let stream = connect_tls(world.public_port(), HOST, Arc::new(config)).await.unwrap();
+        let negotiated = stream.get_ref().1.negotiated_key_exchange_group().unwrap().name();
+        assert_eq!(negotiated, preferred.name());
     }
 }
 

@@ -1,16 +1,33 @@
 //! What a red team tried, against bounded load on loopback: a file for what is attacked. Each attack measures what others,
 //! or the machine, would feel of it.
+//!
+//! An attacker that is one client among others comes from an address of its own ([`attacker`]); the others from 127.0.0.1.
 
+mod control_frames;
 mod cookie_bombs;
 mod foreign_up_file;
+mod greedy_clients;
 mod header_expansion;
 mod leaving_symlinks;
 mod manifest_weight;
+mod platform_floods;
 mod reaching_headers;
+mod shedding;
+mod silent_connections;
+mod sleeping_edge;
 mod slow_http1_readers;
 mod slow_http2_readers;
 mod stored_addresses;
 mod terminal_escapes;
 
+use std::{net::Ipv4Addr, time::Duration};
+
 /// `edge.memory` of the attacked edges, in MiB: the least there is.
 const MEMORY_MIB: u64 = 128;
+/// The time after which a test gives up on something that ought to be immediate.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The address of an attacker: each is another client.
+const fn attacker(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 1, number)
+}

@@ -52,6 +52,8 @@ async fn a_ticket_is_for_one_browser_one_host_and_one_minute() {
     // A member's ticket, pressed upon somebody who asked for nothing.
     let address = ticket(&person, &site.url).await;
     assert_eq!(world.person().step(&address).await.status, 403);
+    // It is spent all the same.
+    person.step(&address).await.assert_status(403);
     // At another address of the same project.
     let address = ticket(&person, &site.url).await.replace(&site.url, &site.permanent_url());
     person.step(&site.permanent_url()).await.assert_status(302);

@@ -84,12 +84,17 @@ impl World {
 
     /// A person, with a `cli` token of their own. The account is made when it does not exist yet.
     pub async fn user(&self, login: &str) -> Actor {
-        let mut command = tokio::process::Command::new(program("admin"));
-        command.args(["issue-token", "--login", login]).envs(self.env.iter().cloned());
-        let output = command.output().await.unwrap();
-        let token = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "issue-token: {}", String::from_utf8_lossy(&output.stderr));
+        let token = self.admin_prints(&["issue-token", "--login", login]).await;
         self.nobody().with_token(token.trim())
+    }
+
+    /// What a command of `admin` prints.
+    pub async fn admin_prints(&self, arguments: &[&str]) -> String {
+        let mut command = tokio::process::Command::new(program("admin"));
+        command.args(arguments).envs(self.env.iter().cloned());
+        let output = command.output().await.unwrap();
+        assert!(output.status.success(), "admin {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// The master key file that all worlds share, unless one is configured with another.

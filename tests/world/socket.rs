@@ -1,12 +1,12 @@
 //! Bare connections, for bytes that no HTTP client would send.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, crypto::aws_lc_rs};
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -15,24 +15,46 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 /// timeouts.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The configuration of a TLS client that trusts the world's CA alone.
-pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> ClientConfig {
+/// The world's CA, as what alone is trusted.
+pub fn roots(ca: &std::path::Path) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(ca).unwrap() {
         roots.add(certificate.unwrap()).unwrap();
     }
+    roots
+}
+
+/// The configuration of a TLS client that trusts the world's CA alone.
+pub fn tls(ca: &std::path::Path, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> ClientConfig {
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(versions)
         .unwrap()
-        .with_root_certificates(roots)
+        .with_root_certificates(roots(ca))
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     config
 }
 
+/// A connection to a port of this machine from `source`, an address of it.
+pub async fn connect_from(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((source, 0).into())?;
+    socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
+}
+
 /// A TLS connection to a port of this machine that asks for `host`.
 pub async fn connect_tls(port: u16, host: &str, config: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
-    let tcp = TcpStream::connect(("127.0.0.1", port)).await?;
+    connect_tls_from(Ipv4Addr::LOCALHOST, port, host, config).await
+}
+
+/// A TLS connection like [`connect_tls`]'s, from `source`.
+pub async fn connect_tls_from(
+    source: Ipv4Addr,
+    port: u16,
+    host: &str,
+    config: Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let tcp = connect_from(source, port).await?;
     TlsConnector::from(config).connect(ServerName::try_from(host.to_owned()).unwrap(), tcp).await
 }
 
