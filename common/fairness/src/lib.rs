@@ -2,13 +2,15 @@
 //!
 //! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. Everything is held in
 //! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`], which bounds
-//! numbers, and [`budget`], which bounds bytes.
+//! numbers; [`Amounts`] bounds what grows while it is used, and [`budget`] bytes of memory on a path that is hot.
 
+mod amounts;
 pub mod budget;
 mod client;
 mod turns;
 
 pub use self::{
+    amounts::{Amounts, Held},
     client::Client,
     turns::{Bounds, Refused, Turn, Turns},
 };

@@ -1,0 +1,140 @@
+//! A bound on an amount that grows while it is used, such as the bytes of bodies under way, in all and per key. Nobody waits
+//! here: whoever holds part of an amount already and waits for more would keep it from the others.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::Refused;
+
+/// An amount that many share. Clones share it.
+pub struct Amounts<K: Eq + Hash> {
+    shared: Arc<Shared<K>>,
+}
+
+/// A part of an amount, given back when it is dropped.
+#[must_use = "what is dropped is given back"]
+pub struct Held<K: Eq + Hash> {
+    shared: Arc<Shared<K>>,
+    key: K,
+    amount: u64,
+}
+
+struct Shared<K: Eq + Hash> {
+    total: u64,
+    share: u64,
+    state: Mutex<State<K>>,
+}
+
+struct State<K> {
+    held: u64,
+    /// The keys that hold something.
+    keys: HashMap<K, u64>,
+}
+
+impl<K: Eq + Hash> Clone for Amounts<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Amounts<K> {
+    /// An amount of which all keys together hold `total` at most, and one key `share`.
+    pub fn new(total: u64, share: u64) -> Self {
+        let state = Mutex::new(State { held: 0, keys: HashMap::new() });
+        Self { shared: Arc::new(Shared { total, share, state }) }
+    }
+
+    /// Begins with nothing, to which [`Held::grow`] adds.
+    pub fn hold(&self, key: K) -> Held<K> {
+        Held { shared: self.shared.clone(), key, amount: 0 }
+    }
+
+    /// What all keys hold together.
+    pub fn held(&self) -> u64 {
+        self.shared.state().held
+    }
+}
+
+impl<K: Clone + Eq + Hash> Held<K> {
+    /// Takes `by` more. Nothing changes when that is refused.
+    pub fn grow(&mut self, by: u64) -> Result<(), Refused> {
+        let mut state = self.shared.state();
+        let in_all = state.held.saturating_add(by);
+        let its = state.keys.get(&self.key).copied().unwrap_or_default().saturating_add(by);
+        if its > self.shared.share {
+            return Err(Refused::Share);
+        }
+        if in_all > self.shared.total {
+            return Err(Refused::Full);
+        }
+        state.held = in_all;
+        state.keys.insert(self.key.clone(), its);
+        self.amount += by;
+        Ok(())
+    }
+}
+
+impl<K: Eq + Hash> Shared<K> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // Nothing panics while the lock is held; what it guards is whole in any case.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash> Drop for Held<K> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.held -= self.amount;
+        if let Some(its) = state.keys.get_mut(&self.key) {
+            *its -= self.amount;
+            if *its == 0 {
+                state.keys.remove(&self.key);
+            }
+        }
+    }
+}
+
+impl<K: Eq + Hash> fmt::Debug for Amounts<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { total, share, .. } = &*self.shared;
+        let held = self.shared.state().held;
+        f.debug_struct("Amounts").field("total", total).field("share", share).field("held", &held).finish()
+    }
+}
+
+impl<K: Eq + Hash + fmt::Debug> fmt::Debug for Held<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("key", &self.key).field("amount", &self.amount).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_share_and_all_have_the_total() {
+        let amounts = Amounts::new(10, 6);
+        let (mut first, mut second, mut other) = (amounts.hold("a"), amounts.hold("a"), amounts.hold("b"));
+        assert_eq!((first.grow(4), second.grow(3)), (Ok(()), Err(Refused::Share)));
+        assert_eq!((second.grow(2), other.grow(5)), (Ok(()), Err(Refused::Full)));
+        assert_eq!((other.grow(4), amounts.held()), (Ok(()), 10));
+        drop(first);
+        assert_eq!((second.grow(4), amounts.held()), (Ok(()), 10));
+        assert_eq!(second.grow(u64::MAX), Err(Refused::Share));
+    }
+
+    #[test]
+    fn what_is_dropped_is_given_back_and_its_key_forgotten() {
+        let amounts = Amounts::new(10, 10);
+        let mut held = amounts.hold("a");
+        held.grow(10).unwrap();
+        drop((held, amounts.hold("b")));
+        assert_eq!(amounts.held(), 0);
+        assert!(amounts.shared.state().keys.is_empty());
+    }
+}
