@@ -5,13 +5,14 @@
 //! is exact. Not here: which routes are limited, which is `router.rs` with [`crate::middleware::rate_limit`].
 
 use std::{
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use axum::http::{HeaderMap, HeaderName};
+use fairness::Client;
 use governor::{
     Quota,
     clock::{Clock as _, QuantaClock},
@@ -28,6 +29,14 @@ const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-r
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 /// Wrong operator's secrets accepted from one client address in ten minutes.
 const SIGN_IN_GUESSES: u32 = 10;
+/// Wrong operator's secrets accepted from all addresses together in ten minutes.
+const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
+/// Webhooks with a wrong signature, or under way, of one client address in a minute.
+const WEBHOOK_GUESSES: u32 = 300;
+/// Credentials that are remembered for having worked lately.
+const PROVEN: u64 = 100_000;
+/// How long after its last use a credential is remembered for having worked.
+const PROVEN_FOR: Duration = Duration::from_mins(10);
 /// Web sign-ins that one client address may begin in ten minutes. Many people may share an address.
 const SIGN_INS: u32 = 200;
 /// Tickets into gated sites issued to one person in ten minutes.
@@ -52,6 +61,8 @@ pub enum Bucket {
     Api,
     /// Wrong operator's secrets on the pages of the local code host, per client address.
     SignInGuess,
+    /// Wrong operator's secrets on the pages of the local code host, of all clients together.
+    SignInGuessInAll,
     /// Web sign-ins begun, per client address.
     SignIn,
     /// Tickets into gated sites, per person.
@@ -60,6 +71,10 @@ pub enum Bucket {
     Public,
     /// Invitations by mail, per organization.
     InviteMail,
+    /// Requests without a credential that works, on routes of the control plane that need one, per client address.
+    Unauthorized,
+    /// Webhooks with a wrong signature, per client address.
+    Webhook,
 }
 
 impl Bucket {
@@ -69,10 +84,13 @@ impl Bucket {
             Self::AuthPoll => "auth-poll",
             Self::Api => "api",
             Self::SignInGuess => "sign-in-guess",
+            Self::SignInGuessInAll => "sign-in-guess-in-all",
             Self::SignIn => "sign-in",
             Self::GateTicket => "gate-ticket",
             Self::Public => "public",
             Self::InviteMail => "invite-mail",
+            Self::Unauthorized => "unauthorized",
+            Self::Webhook => "webhook",
         }
     }
 }
@@ -111,7 +129,9 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 8]>,
+    buckets: Arc<[Limiter; 11]>,
+    /// Hashes of credentials that worked lately.
+    proven: moka::sync::Cache<[u8; 32], ()>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -123,25 +143,33 @@ impl RateLimits {
             Limiter::new(limits.auth_poll_per_10_min, TEN_MINUTES),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(SIGN_IN_GUESSES, TEN_MINUTES),
+            Limiter::new(SIGN_IN_GUESSES_IN_ALL, TEN_MINUTES),
             Limiter::new(SIGN_INS, TEN_MINUTES),
             Limiter::new(GATE_TICKETS, TEN_MINUTES),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
+            Limiter::new(limits.api_per_min, Duration::from_mins(1)),
+            Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
         ]);
-        Self { redis, master_key, buckets, redis_paused_until: Arc::default() }
+        let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
+        Self { redis, master_key, buckets, proven, redis_paused_until: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
-        let [device, poll, api, guess, sign_in, ticket, public, invite_mail] = &*self.buckets;
+        let [device, poll, api, guess, guess_in_all, sign_in, ticket, public, invite_mail, unauthorized, webhook] =
+            &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
             Bucket::AuthPoll => poll,
             Bucket::Api => api,
             Bucket::SignInGuess => guess,
+            Bucket::SignInGuessInAll => guess_in_all,
             Bucket::SignIn => sign_in,
             Bucket::GateTicket => ticket,
             Bucket::Public => public,
             Bucket::InviteMail => invite_mail,
+            Bucket::Unauthorized => unauthorized,
+            Bucket::Webhook => webhook,
         }
     }
 
@@ -174,6 +202,22 @@ impl RateLimits {
     /// What a key is called in Redis. Its hash by a key of ours: there are few enough addresses to try them all.
     fn subject(&self, key: &str) -> String {
         hex::encode(&self.master_key.derive(Purpose::CountedSubjects, key.as_bytes())[..SUBJECT_BYTES])
+    }
+
+    /// Whether a credential with this hash worked a short while ago. It is looked up all the same: this decides only about
+    /// counting it before.
+    pub fn is_proven(&self, credential: &[u8; 32]) -> bool {
+        self.proven.get(credential).is_some()
+    }
+
+    /// Remembers that the credential worked.
+    pub fn note_proven(&self, credential: [u8; 32]) {
+        self.proven.insert(credential, ());
+    }
+
+    /// Forgets that the credential ever worked.
+    pub fn forget_proven(&self, credential: &[u8; 32]) {
+        self.proven.invalidate(credential);
     }
 
     fn redis_is_paused(&self) -> bool {
@@ -212,13 +256,7 @@ impl Limiter {
 
 /// The key that a client address is counted under: an IPv6 client is its /64, which one household or server has whole.
 pub fn client(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).to_string()
-        }
-    }
+    Client::from(address).to_string()
 }
 
 #[cfg(test)]
@@ -245,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_is_one_client() {
-        assert_eq!(client("2001:db8:1:2:3:4:5:6".parse().unwrap()), "2001:db8:1:2::");
+        assert_eq!(client("2001:db8:1:2:3:4:5:6".parse().unwrap()), "2001:db8:1:2::/64");
         assert_eq!(client("203.0.113.9".parse().unwrap()), "203.0.113.9");
     }
 }

@@ -111,17 +111,17 @@ fn uploads() -> OpenApiRouter<App> {
 /// Combines the routes, each behind its layers, with the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
-    let idempotent = || from_fn_with_state(app.clone(), idempotency::replay);
     let authenticated = control_plane()
         .merge(organizations())
         .merge(installations())
-        .layer(idempotent())
+        .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
-        .layer(from_fn_with_state(app.clone(), auth::authenticate));
+        .layer(from_fn_with_state(app.clone(), auth::authenticate))
+        .layer(from_fn_with_state(app.clone(), rate_limit::unauthorized));
     public()
-        .merge(device_start().layer(idempotent()).layer(limited(Bucket::AuthDevice)))
-        .merge(device_poll().layer(idempotent()).layer(limited(Bucket::AuthPoll)))
+        .merge(device_start().layer(limited(Bucket::AuthDevice)))
+        .merge(device_poll().layer(limited(Bucket::AuthPoll)))
         .merge(limited_public().layer(limited(Bucket::Public)))
         .merge(webhooks())
         .merge(authenticated)
@@ -130,12 +130,12 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 
 /// Makes the whole service. Its layers, outermost first: the request's id, for everything below; the log line, which
 /// covers everything below; panics, inside both; the rest of bodies that handlers do not read; the client's address,
-/// which limits are counted by.
-pub fn router(app: &App, trusted_proxies: Networks) -> anyhow::Result<Router> {
+/// which limits are counted by. `trusted` are the networks whose `X-Forwarded-For` is believed.
+pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
     document::serve_at(&mut document, app.config.site.base_url.as_str());
-    let trusted = Arc::new(trusted_proxies);
+    let trusted = Arc::new(trusted);
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
         .method_not_allowed_fallback(async || {
@@ -300,10 +300,10 @@ mod tests {
     fn the_layers_of_every_group_are_described() {
         let groups = [
             (public(), false, false),
-            (webhooks(), false, false),
+            (webhooks(), true, false),
             (limited_public(), true, false),
-            (device_start(), true, true),
-            (device_poll(), true, true),
+            (device_start(), true, false),
+            (device_poll(), true, false),
             (control_plane(), true, true),
             (organizations(), true, true),
             (installations(), true, true),

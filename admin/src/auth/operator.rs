@@ -17,21 +17,27 @@ pub enum Guess {
     Right,
     /// The guess is wrong.
     Wrong,
-    /// The guess was not compared: too many wrong ones came from this address.
+    /// The guess was not compared: too many wrong ones came from this address, or from all addresses together.
     TooMany,
 }
 
 /// Compares `given`, which came from `client`, with the operator's secret.
 pub async fn guess(app: &App, client: IpAddr, given: &str) -> Guess {
     // Counted first and taken back when right, so that concurrent guesses cannot all slip through.
+    // In all as well: an address is what a proxy says, and there are many of them.
     let client = rates::client(client);
-    if app.rate_limits.count(Bucket::SignInGuess, &client).await.check().is_err() {
-        return Guess::TooMany;
+    let buckets = [(Bucket::SignInGuess, client.as_str()), (Bucket::SignInGuessInAll, "all")];
+    for (bucket, key) in buckets {
+        if app.rate_limits.count(bucket, key).await.check().is_err() {
+            return Guess::TooMany;
+        }
     }
     if !is_right(app, given) {
         return Guess::Wrong;
     }
-    app.rate_limits.uncount(Bucket::SignInGuess, &client).await;
+    for (bucket, key) in buckets {
+        app.rate_limits.uncount(bucket, key).await;
+    }
     Guess::Right
 }
 

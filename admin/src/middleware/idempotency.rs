@@ -3,8 +3,8 @@
 //! Small bodies are handled by the middleware [`replay`]. A handler with a streamed body takes [`Idempotency`] itself and
 //! runs its work through [`Idempotency::run`], once it knows the body's hash (see `api/deployments/upload.rs`).
 //!
-//! A key belongs to the credential that came with it, or to the client's address where there is none, so that no caller
-//! gets another's answer. Answers are sealed with a key that only the request itself holds.
+//! A key belongs to the credential that came with it, so that no caller gets another's answer; without one that works it is
+//! ignored, and costs nothing. Answers are sealed with a key that only the request itself holds.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
-use super::client::ClientAddress;
 use crate::{
     app::App,
     auth::{self, Authentication},
@@ -78,17 +77,10 @@ impl FromRequestParts<App> for Idempotency {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        // The handler refuses everybody else, so there is no answer to store.
+        let Some(Authentication::Known(_)) = parts.extensions.get::<Authentication>() else { return Ok(Self(None)) };
         let Some(key) = given_key(&parts.headers)? else { return Ok(Self(None)) };
-        let owner = match parts.extensions.get::<Authentication>() {
-            // The handler refuses the request, so there is no answer to store.
-            Some(Authentication::Refused(_)) => return Ok(Self(None)),
-            Some(Authentication::Known(_)) => auth::presented_secret(&parts.headers).unwrap_or_default(),
-            Some(Authentication::Absent) | None => {
-                let client = parts.extensions.get::<ClientAddress>();
-                // With the path, so that a client without a token is told so elsewhere, and not of a conflict.
-                client.map(|ClientAddress(address)| format!("{address} {}", parts.uri.path())).unwrap_or_default()
-            }
-        };
+        let owner = auth::presented_secret(&parts.headers).unwrap_or_default();
         let secret = [owner.as_bytes(), b"\0", key.as_bytes()].concat();
         let scope = Sha256::new().chain_update(b"idempotency scope\0").chain_update(&secret).finalize().into();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -116,6 +108,10 @@ pub async fn replay(State(app): State<App>, request: Request, next: Next) -> Res
     let answered = async {
         let (mut parts, body) = request.into_parts();
         let idempotency = Idempotency::from_request_parts(&mut parts, &app).await?;
+        if idempotency.0.is_none() {
+            // Nothing of the body is read for somebody who is refused.
+            return Ok(next.run(Request::from_parts(parts, body)).await);
+        }
         let body = read_body(body).await?;
         let hash = Sha256::digest(&body).into();
         let request = Request::from_parts(parts, Body::from(body));

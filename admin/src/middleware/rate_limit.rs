@@ -1,30 +1,58 @@
-//! Limits routes: the control plane's per credential, those without a token per client address.
+//! Limits routes: the control plane's per credential, and per client address for requests whose credential does not work;
+//! those without a token per client address.
 
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use http::StatusCode;
+use sha2::{Digest as _, Sha256};
 
 use super::client::ClientAddress;
 use crate::{
     app::App,
-    auth::Authentication,
+    auth::{self, Authentication},
     error::{Code, PossibleError},
     rates::{self, Bucket, RateLimits},
 };
 
-/// The errors of [`per_client`] and [`per_token`].
+/// The errors of [`per_client`], [`per_token`] and [`unauthorized`].
 pub const RATE_LIMIT_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::RateLimitExceeded, "the rate limit is used up; `Retry-After` says how long to wait")];
 
 /// Middleware: limits a route per client address.
 pub async fn per_client(State((app, bucket)): State<(App, Bucket)>, request: Request, next: Next) -> Response {
-    let client = request.extensions().get::<ClientAddress>().map(|&ClientAddress(address)| rates::client(address));
-    limited(&app.rate_limits, bucket, &client.unwrap_or_default(), request, next).await
+    limited(&app.rate_limits, bucket, &client(&request), request, next).await
 }
 
-/// Middleware: limits the control plane per credential. Requests without a working one end in 401 and are not counted.
+/// Middleware, outside of the look-up of credentials: limits the requests of a client address that end in 401, before they
+/// cost a look-up. A credential that worked a short while ago is not counted, so that people who share an address with
+/// somebody who makes tokens up go on working.
+pub async fn unauthorized(State(app): State<App>, request: Request, next: Next) -> Response {
+    let rates = &app.rate_limits;
+    let credential = auth::presented_secret(request.headers()).map(|secret| Sha256::digest(secret).into());
+    let is_proven = credential.is_some_and(|credential| rates.is_proven(&credential));
+    let client = client(&request);
+    // Counted first and taken back when it works, so that requests that come together cannot all slip through.
+    if !is_proven && let Err(refusal) = rates.count(Bucket::Unauthorized, &client).await.check() {
+        return refusal.into_response();
+    }
+    let response = next.run(request).await;
+    let is_refused = response.status() == StatusCode::UNAUTHORIZED;
+    match credential {
+        Some(credential) if is_refused => rates.forget_proven(&credential),
+        Some(credential) if !response.status().is_server_error() => rates.note_proven(credential),
+        _ => {}
+    }
+    if !is_proven && !is_refused {
+        rates.uncount(Bucket::Unauthorized, &client).await;
+    }
+    response
+}
+
+/// Middleware: limits the control plane per credential. Requests without a working one end in 401; [`unauthorized`] counts
+/// them.
 pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Authentication>() {
         Some(Authentication::Known(caller)) => {
@@ -33,6 +61,12 @@ pub async fn per_token(State(app): State<App>, request: Request, next: Next) -> 
         }
         _ => next.run(request).await,
     }
+}
+
+/// The key that the request's client is counted under.
+fn client(request: &Request) -> String {
+    let address = request.extensions().get::<ClientAddress>();
+    address.map(|&ClientAddress(address)| rates::client(address)).unwrap_or_default()
 }
 
 async fn limited(rates: &RateLimits, bucket: Bucket, key: &str, request: Request, next: Next) -> Response {

@@ -48,7 +48,7 @@ impl Surroundings {
         let is_device_flow = path.starts_with("/auth/");
         let is_upload =
             operation.get("requestBody").is_some_and(|body| body["content"].get("application/gzip").is_some());
-        let is_idempotent = method == "post" && (wants_token || is_device_flow);
+        let is_idempotent = method == "post" && wants_token;
         // Without a token, what looks something up is limited.
         let is_limited = wants_token || is_device_flow || has_path_parameters;
         // Under an `Idempotency-Key` a body is read to be compared, also where the handler takes none.

@@ -14,12 +14,37 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// The folder of uploads while they are received, 100 MB each; the system's temporary folder when absent.
     pub spool: Option<PathBuf>,
+    /// Bytes that all uploads together may take there; when 0, half of what is free when the program starts, 16 GB at most.
+    pub spool_bytes: u64,
+    /// Uploads received at a time, each with a connection and an open file; 128 a core when 0. One account has 4 of them.
+    pub uploads: usize,
+    /// Uploads unpacked and compressed at a time, each with up to 64 MB of memory; two a core when 0. One account has half of
+    /// them.
+    pub publishes: usize,
+    /// Passwords hashed at a time, each with 19 MiB of memory; one a core when 0, and two at least. One account has half of
+    /// them.
+    pub password_hashes: usize,
+    /// Percent of the disks of the spool and the store that have to be free for an upload to be taken.
+    pub free_disk_percent: u8,
+    /// Networks (CIDR) or addresses that edges speak from, whose `X-Forwarded-For` admin believes beside that of
+    /// `edge.trusted_proxies`: this machine's own, unless edges run on others.
+    pub trusted_edges: Vec<String>,
     /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
     pub metrics_listen: Option<SocketAddr>,
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: address("127.0.0.1:8081"), spool: None, metrics_listen: None }
+        Self {
+            listen: address("127.0.0.1:8081"),
+            spool: None,
+            spool_bytes: 0,
+            uploads: 0,
+            publishes: 0,
+            password_hashes: 0,
+            free_disk_percent: 10,
+            trusted_edges: vec!["127.0.0.0/8".into(), "::1".into()],
+            metrics_listen: None,
+        }
     }
 }
