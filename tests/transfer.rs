@@ -155,7 +155,7 @@ async fn a_move_and_a_deletion_at_once_leave_one_of_them() {
 
 #[tokio::test]
 async fn an_org_and_a_project_that_comes_to_it_do_not_both_go() {
-    let world = World::start().await;
+    let world = World::builder().plan(&json!({})).start().await;
     let ada = world.user("ada").await;
     ada.create_project("engine").await;
     transfer(&ada, Value::Null).await.ok();

@@ -8,7 +8,11 @@ use std::{path::PathBuf, sync::Arc};
 use anyhow::Context as _;
 use config::Config;
 use db::audit::Actor;
-use domain::{Clock, addresses::Addresses};
+use domain::{
+    Account, Clock,
+    addresses::Addresses,
+    plans::{PlanLimits, Plans},
+};
 use live::Redis;
 use packs::PackStore;
 use secrets::MasterKey;
@@ -88,7 +92,7 @@ impl App {
             redis,
             store: PackStore::open(&config.store)?,
             edges,
-            bounds: Bounds::default(),
+            bounds: Bounds::new(&config.admin, &spool_folder(&config)),
             addresses: config.site.addresses(),
             console: Console::new(&config.site),
             master_key,
@@ -124,6 +128,20 @@ impl App {
 
     /// The folder in which uploads are kept while they are received.
     pub fn spool_folder(&self) -> PathBuf {
-        self.config.admin.spool.clone().unwrap_or_else(std::env::temp_dir)
+        spool_folder(&self.config)
     }
+
+    /// The plans that accounts may be on.
+    pub fn plans(&self) -> &Plans {
+        &self.config.billing.plans
+    }
+
+    /// What the plan of `account` allows.
+    pub fn limits_of(&self, account: &Account) -> PlanLimits {
+        self.plans().limits_of(account)
+    }
+}
+
+fn spool_folder(config: &Config) -> PathBuf {
+    config.admin.spool.clone().unwrap_or_else(std::env::temp_dir)
 }

@@ -1,65 +1,148 @@
-//! Bounds on work that runs concurrently, where more of it would exhaust the machine.
+//! Bounds on work that runs concurrently, where more of it would exhaust the machine. Each is kept for every account, or for
+//! every client where there is no account, so that nobody takes all of it.
+//!
+//! An account is the owner of what is published: the person or the org whose plan it counts against. A deploy token has no
+//! person, and members of one org who deploy together are one workload; a share is its person's.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, path::Path, sync::Arc, thread, time::Duration};
 
-use domain::access::SitePassword;
+use domain::{
+    Account,
+    access::SitePassword,
+    limits::{MB, UPLOAD_BYTES},
+};
+use fairness::{Amounts, Client, Held, Refused, Turn, Turns};
+use packs::Space;
 use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Code};
 
-/// Most uploads being received or published. Each may hold 100 MB of the spool folder.
-const UPLOADS: usize = 64;
-/// Most passwords being hashed. Each takes a core for tens of milliseconds, and 19 MiB.
-const HASHES: usize = 2;
-/// Most webhooks being received. Each may hold [`WEBHOOK_SMALL_BYTES`] of memory.
-const WEBHOOKS: usize = 64;
-/// Most webhooks being received that are larger than [`WEBHOOK_SMALL_BYTES`].
-const LARGE_WEBHOOKS: usize = 2;
+/// Uploads of one account that are received, or wait to be published, at a time.
+const ACCOUNT_UPLOADS: usize = 4;
+/// Uploads of one account that wait for one of those to end. Together with them: the jobs of a busy pipeline.
+const ACCOUNT_WAITING: usize = 16;
+/// Requests of all accounts that wait for a turn of one kind.
+const WAITING: usize = 1_024;
+/// Uploads received at a time for each core, when the configuration names no number.
+const UPLOADS_PER_CORE: usize = 128;
+/// Uploads written at a time for each core, when the configuration names no number: while one waits for the disk, another
+/// compresses.
+const PUBLISHES_PER_CORE: usize = 2;
+/// Fewest passwords hashed at a time, when the configuration names no number: one account never has all of them.
+const LEAST_HASHES: usize = 2;
+/// Most bytes of the spool that uploads take, when the configuration names no number.
+const SPOOL_BYTES: u64 = 16_000 * MB;
+/// Bodies of webhooks that one client sends at a time.
+const CLIENT_WEBHOOKS: usize = 32;
+/// Bodies of webhooks that are received at a time. Many, because a slow one costs little: what it has sent is counted in
+/// bytes, and it has some seconds.
+const WEBHOOKS: usize = 8_192;
+/// Bytes of webhooks in memory, without the large ones.
+const WEBHOOK_BYTES: u64 = 128 * MB;
+/// Bytes of webhooks that one client has in memory, without the large ones. A delivery of the code host has some 20 KB.
+const CLIENT_WEBHOOK_BYTES: u64 = 4 * MB;
+/// Webhooks received at a time that are larger than [`WEBHOOK_SMALL_BYTES`].
+const LARGE_WEBHOOKS: usize = 4;
+/// Large webhooks that one client sends at a time.
+const CLIENT_LARGE_WEBHOOKS: usize = 2;
 /// The size up to which a webhook counts as small.
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;
-/// Longest wait of a request for a permit before it is refused.
+/// Longest wait of a request for a turn before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
+/// How long an upload that was received waits to be published: its client has done its part. Far below the hour after which
+/// an upload is given up for dead.
+const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 
-/// The bounds, as semaphores. Clones share them.
+/// The bounds. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    uploads: Arc<Semaphore>,
-    hashes: Arc<Semaphore>,
-    webhooks: Arc<Semaphore>,
-    large_webhooks: Arc<Semaphore>,
+    uploads: Turns<Account>,
+    spool: Amounts<Account>,
+    publishes: Turns<Account>,
+    hashes: Turns<Account>,
+    webhooks: Turns<Client>,
+    webhook_bytes: Amounts<Client>,
+    large_webhooks: Turns<Client>,
     pushes: Arc<Semaphore>,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        let of = |turns| Arc::new(Semaphore::new(turns));
-        Self {
-            uploads: of(UPLOADS),
-            hashes: of(HASHES),
-            webhooks: of(WEBHOOKS),
-            large_webhooks: of(LARGE_WEBHOOKS),
-            pushes: of(PUSHES),
-        }
-    }
+/// The turn of an account for work of which it has a share.
+pub type AccountTurn = Turn<Account>;
+
+/// A webhook that is being received, until it is dropped.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped is given back"]
+pub struct WebhookTurn {
+    client: Client,
+    large_webhooks: Turns<Client>,
+    bytes: Held<Client>,
+    large: Option<Turn<Client>>,
+    _turn: Turn<Client>,
 }
 
 impl Bounds {
-    /// Waits for a permit to upload, which lasts until it is dropped.
-    pub async fn upload(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        turn(&self.uploads).await
+    /// The bounds of the configuration; what it leaves open is worked out from the machine. `spool` is the folder in which
+    /// uploads are received.
+    pub fn new(config: &config::Admin, spool: &Path) -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let or = |given: usize, else_: usize| if given == 0 { else_ } else { given };
+        let turns = |total: usize, share: usize| {
+            Turns::new(fairness::Bounds { total, share, waiting: WAITING, waiting_share: ACCOUNT_WAITING })
+        };
+        // Half of them, so that there is always one for somebody else, though a single account waits where it need not.
+        let halved = |total: usize| turns(total, total.div_ceil(2));
+        let uploads = or(config.uploads, cores * UPLOADS_PER_CORE);
+        let spool_bytes = match config.spool_bytes {
+            0 => Space::of(spool).map_or(SPOOL_BYTES, |space| (space.free / 2).min(SPOOL_BYTES)),
+            given => given,
+        };
+        let of_clients =
+            |total, share| Turns::new(fairness::Bounds { total, share, waiting: total, waiting_share: share });
+        Self {
+            uploads: turns(uploads, ACCOUNT_UPLOADS),
+            spool: Amounts::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
+            publishes: halved(or(config.publishes, cores * PUBLISHES_PER_CORE)),
+            hashes: halved(or(config.password_hashes, cores.max(LEAST_HASHES))),
+            webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
+            webhook_bytes: Amounts::new(WEBHOOK_BYTES, CLIENT_WEBHOOK_BYTES),
+            large_webhooks: of_clients(LARGE_WEBHOOKS, CLIENT_LARGE_WEBHOOKS),
+            pushes: Arc::new(Semaphore::new(PUSHES)),
+        }
     }
 
-    /// Waits for a permit to receive a webhook, which lasts until it is dropped.
-    pub async fn webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        turn(&self.webhooks).await
+    /// Waits until `account` may send another upload: at a time it has few, however many others there are.
+    pub async fn upload(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+        self.uploads.take(account, TURN_WAIT).await.map_err(|refused| match refused {
+            Refused::Share => {
+                busy("This account has as many uploads under way as it may at a time; please try again in a moment.")
+            }
+            Refused::Full => too_much(),
+        })
     }
 
-    /// Waits for a permit to receive more than [`WEBHOOK_SMALL_BYTES`] of a webhook.
-    pub async fn large_webhook(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        turn(&self.large_webhooks).await
+    /// The bytes that an upload of `account` takes of the spool: none yet.
+    pub fn spool(&self, account: &Account) -> Held<Account> {
+        self.spool.hold(account.clone())
+    }
+
+    /// Waits until an upload of `account` that was received may be written to the store. Accounts take their turns round robin.
+    pub async fn publish(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+        self.publishes.take(account, PUBLISH_WAIT).await.map_err(|_| too_much())
+    }
+
+    /// Takes the turn of a client that sends a webhook, if it has one left.
+    pub fn webhook(&self, client: Client) -> Result<WebhookTurn, ApiError> {
+        let turn = self.webhooks.try_take(&client).map_err(|_| too_much())?;
+        Ok(WebhookTurn {
+            client,
+            large_webhooks: self.large_webhooks.clone(),
+            bytes: self.webhook_bytes.hold(client),
+            large: None,
+            _turn: turn,
+        })
     }
 
     /// Takes a permit to deploy a push, if one is free.
@@ -67,9 +150,9 @@ impl Bounds {
         self.pushes.clone().try_acquire_owned().ok()
     }
 
-    /// Hashes a site's password on a blocking thread, once a permit is free.
-    pub async fn hash(&self, password: SitePassword) -> Result<String, ApiError> {
-        let turn = turn(&self.hashes).await?;
+    /// Hashes a site's password for `account` on a blocking thread, once it is the account's turn.
+    pub async fn hash(&self, account: &Account, password: SitePassword) -> Result<String, ApiError> {
+        let turn = self.hashes.take(account, TURN_WAIT).await.map_err(|_| too_much())?;
         let hashing = tokio::task::spawn_blocking(move || {
             let hash = passwords::hash(&password);
             drop(turn);
@@ -79,11 +162,26 @@ impl Bounds {
     }
 }
 
-async fn turn(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
-    match tokio::time::timeout(TURN_WAIT, semaphore.clone().acquire_owned()).await {
-        Ok(Ok(turn)) => Ok(turn),
-        Ok(Err(closed)) => Err(ApiError::internal(closed)),
-        Err(_) => Err(ApiError::new(Code::Busy, "Too much is going on at once; please try again in a moment.")
-            .retry_after(TURN_WAIT)),
+impl WebhookTurn {
+    /// Counts the next `more` bytes of a body that has `read` already. One that grows large waits for a turn of the large.
+    pub async fn grow(&mut self, read: usize, more: usize) -> Result<(), ApiError> {
+        if self.large.is_none() && read + more > WEBHOOK_SMALL_BYTES {
+            let large = self.large_webhooks.take(&self.client, TURN_WAIT).await.map_err(|_| too_much())?;
+            self.large = Some(large);
+        }
+        // What is large is bounded by its turn.
+        if self.large.is_none() {
+            self.bytes.grow(more as u64).map_err(|_| too_much())?;
+        }
+        Ok(())
     }
+}
+
+/// The answer to a request for which there is no turn.
+pub fn too_much() -> ApiError {
+    busy("Too much is going on at once; please try again in a moment.")
+}
+
+fn busy(message: &'static str) -> ApiError {
+    ApiError::new(Code::Busy, message).retry_after(TURN_WAIT)
 }

@@ -12,7 +12,10 @@ const FLOORS: [&[&str]; 9] = [
     &["auth"],
     &["app"],
     &["change"],
-    &["addresses", "bounds", "codehost", "edges", "error", "extract", "html", "mail", "metrics", "rates", "talkers"],
+    &[
+        "addresses", "bounds", "codehost", "edges", "error", "extract", "html", "mail", "metrics", "quotas", "rates",
+        "talkers",
+    ],
 ];
 
 /// The floor of `app.rs`: nothing below names `App`.

@@ -12,7 +12,7 @@
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  bounds  codehost  edges  mail  rates  talkers
-//! base       error  extract  html  metrics
+//! base       error  extract  html  metrics  quotas
 //! ```
 //!
 //! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
@@ -39,6 +39,7 @@ pub mod metrics;
 pub mod middleware;
 pub mod pages;
 pub mod publishing;
+pub mod quotas;
 pub mod rates;
 pub mod router;
 pub mod serve;

@@ -157,14 +157,10 @@ async fn every_operation_has_a_row_and_every_row_an_operation() {
 
 #[tokio::test]
 async fn everybody_may_do_exactly_what_the_table_says() {
-    let plans = serde_json::json!({ "free": { "name": "Free", "price_cents": 0, "limits": {
-        "orgs": 1_000_000, "projects": 1_000_000, "domains": 1_000_000, "ready_apps": 0, "bandwidth_bytes": 1,
-        "ai_credit_cents": 1,
-    } } });
     let world = World::builder()
         .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000_000)
         .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000_000)
-        .set("BILLING__PLANS", plans)
+        .plan(&serde_json::json!({}))
         .start()
         .await;
     let fixtures = Fixtures::new(&world).await;
@@ -195,7 +191,7 @@ async fn everybody_may_do_exactly_what_the_table_says() {
 async fn every_change_of_an_org_or_a_project_is_recorded() {
     // Nothing is linked, so that unlinking changes nothing.
     const CHANGES_NOTHING: [&str; 1] = ["POST /projects/{name}/repo"];
-    let world = World::start().await;
+    let world = World::builder().plan(&serde_json::json!({})).start().await;
     let fixtures = Fixtures::new(&world).await;
     let mut silent = Vec::new();
     for row in table::TABLE {

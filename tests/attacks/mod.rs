@@ -3,11 +3,13 @@
 //!
 //! An attacker that is one client among others comes from an address of its own ([`attacker`]); the others from 127.0.0.1.
 
+mod anonymous_writes;
 mod control_frames;
 mod cookie_bombs;
 mod foreign_up_file;
 mod greedy_clients;
 mod header_expansion;
+mod held_uploads;
 mod leaving_symlinks;
 mod manifest_weight;
 mod platform_floods;
@@ -17,8 +19,11 @@ mod silent_connections;
 mod sleeping_edge;
 mod slow_http1_readers;
 mod slow_http2_readers;
+mod storage;
 mod stored_addresses;
 mod terminal_escapes;
+mod upload_memory;
+mod webhook_flood;
 
 use std::{net::Ipv4Addr, time::Duration};
 

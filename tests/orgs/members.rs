@@ -86,7 +86,7 @@ async fn an_org_always_has_an_owner() {
 
 /// Two owners do `first` and `second` at once; whatever comes first, one of them stays.
 async fn two_owners_at_once(first: impl Fn(&Actor, &Org) -> Request, second: impl Fn(&Actor, &Org) -> Request) {
-    let world = World::start().await;
+    let world = World::builder().plan(&json!({})).start().await;
     let (owner, other) = (world.user("owner").await, world.user("co-owner").await);
     for round in 0..10 {
         let org = owner.create_org(&format!("acme-{round}")).await;

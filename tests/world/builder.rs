@@ -1,5 +1,6 @@
 //! Making a world: its programs, their configuration, and the servers that they need.
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use url::Url;
 
@@ -50,6 +51,16 @@ impl Builder {
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
         self
+    }
+
+    /// Puts every account on one plan, generous but for these limits.
+    pub fn plan(self, limits: &Value) -> Self {
+        let mut all = json!({
+            "orgs": 1_000_000, "projects": 1_000_000, "domains": 1_000_000, "ready_apps": 0, "bandwidth_bytes": 1,
+            "ai_credit_cents": 1_000, "storage_bytes": 1_000_000_000_000_u64, "deployments": 1_000, "shares": 1_000_000,
+        });
+        all.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
+        self.set("BILLING__PLANS", json!({ "free": { "name": "Free", "price_cents": 0, "limits": all } }))
     }
 
     /// Sets any other variable in the programs' environment.

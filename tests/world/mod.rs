@@ -90,11 +90,15 @@ impl World {
 
     /// What a command of `admin` prints.
     pub async fn admin_prints(&self, arguments: &[&str]) -> String {
-        let mut command = tokio::process::Command::new(program("admin"));
-        command.args(arguments).envs(self.env.iter().cloned());
-        let output = command.output().await.unwrap();
+        let output = self.operate(arguments).await;
         assert!(output.status.success(), "admin {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `admin` with these arguments, as an operator does on the machine.
+    pub async fn operate(&self, arguments: &[&str]) -> std::process::Output {
+        let mut command = tokio::process::Command::new(program("admin"));
+        command.args(arguments).envs(self.env.iter().cloned()).output().await.unwrap()
     }
 
     /// The master key file that all worlds share, unless one is configured with another.

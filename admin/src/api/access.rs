@@ -44,7 +44,9 @@ pub async fn set_access(
         (AccessMode::Public, _) => NewAccess::Public,
         (AccessMode::Org, _) => NewAccess::Org,
         (AccessMode::Password, None) => NewAccess::Password(None),
-        (AccessMode::Password, Some(password)) => NewAccess::Password(Some(app.bounds.hash(password).await?)),
+        (AccessMode::Password, Some(password)) => {
+            NewAccess::Password(Some(app.bounds.hash(&project.owner, password).await?))
+        }
     };
     let entry = Entry::of_project(Action::ProjectAccess, &project).with("mode", body.mode.as_str());
     let (mode, propagation) = change(&app, &caller, &project, access, entry).await?;
@@ -68,7 +70,7 @@ pub async fn set_password(
     ProjectAccess(project): ProjectAccess<Member>,
     Json(body): Json<SetPassword>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let hash = app.bounds.hash(body.password).await?;
+    let hash = app.bounds.hash(&project.owner, body.password).await?;
     let entry = Entry::of_project(Action::ProjectPasswordSet, &project);
     let (_, propagation) = change(&app, &caller, &project, NewAccess::Password(Some(hash)), entry).await?;
     Ok((propagation, Json(Done::OK)))

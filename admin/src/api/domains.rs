@@ -11,7 +11,7 @@ use db::{
     projects::domains::{self, AttachError, Attached, CustomDomain},
 };
 use domain::{
-    Account, Hostname,
+    Hostname,
     addresses::{Addresses, HostKey},
     audit::Action,
     changes::Touched,
@@ -57,9 +57,7 @@ pub async fn attach(
     }
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    // Only its owner may edit a personal project.
-    let owner = project.org_id.clone().map_or_else(|| Account::User(caller.user.id.clone()), Account::Org);
-    let most = most_domains(&app, &owner);
+    let most = app.limits_of(&project.owner).domains;
     let attached = domains::attach(&mut change, &project, &domain, most, now).await?;
     let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
     match attached {
@@ -104,11 +102,6 @@ pub async fn detach(
 /// Makes the view of a domain.
 pub fn view(addresses: &Addresses, domain: CustomDomain) -> Domain {
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target: addresses.dns_target().to_owned() }
-}
-
-/// The number of custom domains that `owner` may have, over all projects.
-pub fn most_domains(app: &App, owner: &Account) -> u32 {
-    app.config.billing.plans.plan_of(owner).map_or(0, |plan| plan.limits.domains)
 }
 
 impl From<AttachError> for ApiError {

@@ -71,6 +71,7 @@ pub async fn list(
     responses((status = 201, description = "The project", body = Project)),
     extensions(("x-errors" = json!({
         "not_found": "the organization does not exist, or you do not belong to it",
+        "plan_limit_reached": "the owner has as many projects as the plan allows",
         "name_taken": "a project has this name, or somebody else gave it up less than 30 days ago",
     }))),
 )]
@@ -85,7 +86,7 @@ pub async fn create(
     };
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let project = projects::create(&mut change, &owner, body.name, now).await?;
+    let project = projects::create(&mut change, &owner, body.name, app.plans(), now).await?;
     change.audit(Entry::of_project(Action::ProjectCreate, &project));
     change.touch(Touched::new(&project.id).with_hosts([project.host()]));
     // Until the first deployment there is nothing to see.
@@ -170,6 +171,7 @@ impl From<CreateError> for ApiError {
         match error {
             CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
             CreateError::OwnerGone => Self::not_found("organization"),
+            CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),
         }
     }

@@ -11,7 +11,7 @@ use db::{
 use domain::audit::Action;
 
 use crate::{
-    api::{domains::most_domains, projects::view},
+    api::projects::view,
     app::App,
     auth::{CliUser, ProjectAccess},
     edges::Propagation,
@@ -32,7 +32,7 @@ use crate::{
     extensions(("x-errors" = json!({
         "not_found": "the project or the organization does not exist, or you may not know of it",
         "forbidden": "only admins and owners of the organization that owns the project may",
-        "plan_limit_reached": "the new owner's plan has no room for the project's custom domains",
+        "plan_limit_reached": "the new owner's plan has no room for the project, its files or its custom domains",
     }))),
 )]
 pub async fn transfer(
@@ -52,8 +52,7 @@ pub async fn transfer(
     };
     let destination = target.as_ref().map_or(Destination::Personal(&caller.user.id), Destination::Org);
     // It is there already: nothing is committed, not even that somebody tried.
-    let most = most_domains(&app, &destination.account());
-    let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, most).await? else {
+    let Some((moved, touched)) = projects::transfer(&mut change, &project, destination, app.plans()).await? else {
         return Ok((Propagation::NONE, Json(view(&app.addresses, project.clone()))));
     };
     if project.org_id.is_some() {
@@ -82,6 +81,7 @@ impl From<TransferError> for ApiError {
                 Code::PlanLimitReached,
                 "The new owner's plan has no room for this project's custom domains; detach some first.",
             ),
+            TransferError::Quota(reached) => reached.into(),
             TransferError::Db(error) => error.into(),
         }
     }

@@ -3,6 +3,7 @@
 //! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once in its interval whatever the
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
+mod deployments;
 mod forget;
 mod lease;
 mod packs;
@@ -54,6 +55,7 @@ pub(crate) fn start(app: &App) {
     attend(app, packs::Remove);
     attend(app, packs::FindOrphans);
     attend(app, uploads::GiveUp);
+    attend(app, deployments::Expire);
     attend(app, usage::Sweep);
     attend(app, pushes::Deploy);
     attend(app, forget::Webhooks);

@@ -7,6 +7,7 @@ use db::{
     code_host::repo_deploys::{self, Claim},
     permits::{Deploy, ProjectPermit},
     projects::deployments::{self, Content, UploadError},
+    quotas::{self, QuotaError, QuotaReached},
 };
 use domain::{DeploymentId, audit::Action, repo::CommitSha};
 use packs::{Root, WriteError};
@@ -51,6 +52,12 @@ pub(crate) enum GoLiveError {
     /// A newer push has come, or the link has ended.
     #[error("the push was overtaken")]
     Overtaken,
+    /// The plan of the project's owner has no room for it.
+    #[error(transparent)]
+    Quota(#[from] QuotaReached),
+    /// Too many others are published.
+    #[error("it was not its turn in time")]
+    Busy(ApiError),
     /// The database failed.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -59,8 +66,12 @@ pub(crate) enum GoLiveError {
 /// Publishes the deployment `id`, whose record is `uploading`.
 pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publication<'_>) -> Result<Live, GoLiveError> {
     let Publication { actor, project, file, root, push } = publication;
+    let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
+    // While it was received and waited, others may have used the plan up: no pack is written for nothing.
+    quotas::stored_bytes(&app.db, &project.owner, 1, &app.limits_of(&project.owner)).await?;
     let pack = app.store.write_root(id, file, root, app.clock.now()).await?;
-    let content = Content { files: pack.files, bytes: pack.bytes };
+    drop(turn);
+    let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let promote = async {
         let mut change = app.change(actor).await?;
         let now = change.now();
@@ -71,14 +82,14 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
             }
             entry = entry.with("git_sha", sha.as_str());
         }
-        let touched = deployments::promote(&mut change, project, id, content, now).await?;
+        let touched = deployments::promote(&mut change, project, id, content, app.plans(), now).await?;
         change.audit(entry);
         change.touch(touched);
         Ok(change.commit().await?)
     };
     match promote.await {
         Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
-        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken)) => {
+        Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken | GoLiveError::Quota(_))) => {
             if let Err(error) = app.store.remove(id).await {
                 tracing::warn!(%error, deployment = %id, "the pack is left to the search for orphans");
             }
@@ -93,7 +104,17 @@ impl From<UploadError> for GoLiveError {
     fn from(error: UploadError) -> Self {
         match error {
             UploadError::Gone => Self::Gone,
+            UploadError::Quota(reached) => Self::Quota(reached),
             UploadError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+impl From<QuotaError> for GoLiveError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
         }
     }
 }
@@ -103,6 +124,8 @@ impl From<GoLiveError> for ApiError {
         match error {
             GoLiveError::Pack(error) => error.into(),
             GoLiveError::Gone | GoLiveError::Overtaken => UploadError::Gone.into(),
+            GoLiveError::Quota(reached) => reached.into(),
+            GoLiveError::Busy(error) => error,
             GoLiveError::Db(error) => error.into(),
         }
     }
@@ -114,6 +137,7 @@ impl From<UploadError> for ApiError {
             UploadError::Gone => {
                 Self::new(Code::NotFound, "The project or this deployment was deleted while it was being uploaded.")
             }
+            UploadError::Quota(reached) => reached.into(),
             UploadError::Db(error) => error.into(),
         }
     }

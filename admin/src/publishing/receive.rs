@@ -1,19 +1,23 @@
-//! Receiving an upload: its headers are checked, it waits for a slot, and its body is written to a file in the spool folder,
-//! never held in memory.
+//! Receiving an upload: its headers are checked, it waits for its account's turn, and its body is written to a file in the
+//! spool folder, never held in memory. The turn to publish is taken once the body is there: a slow client keeps nobody out.
 
 use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
 use db::projects::deployments::Origin;
-use domain::limits::{MB, UPLOAD_BYTES};
+use domain::{
+    Account,
+    limits::{MB, UPLOAD_BYTES},
+};
+use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
 use packs::WriteError;
 use sha2::{Digest as _, Sha256};
-use tokio::{io::AsyncWriteExt as _, sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{io::AsyncWriteExt as _, time::Instant};
 
 use crate::{
-    bounds::Bounds,
+    bounds::{self, AccountTurn, Bounds},
     error::{ApiError, Code, PossibleError},
 };
 
@@ -26,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Longest time for a whole body. Far below the hour after which an upload is given up for dead.
 const LONGEST: Duration = Duration::from_mins(30);
 /// Bytes gathered before they are written to the spool.
-const WRITE_BUFFER: usize = 256 * 1024;
+const WRITE_BUFFER: usize = 64 * 1024;
 
 const CLI_VERSION: HeaderName = HeaderName::from_static("x-svc-cli-version");
 const GIT_SHA: HeaderName = HeaderName::from_static("x-svc-git-sha");
@@ -59,13 +63,19 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
         Code::UnsupportedMediaType,
         "`Content-Type` is neither `application/gzip` nor `application/x-gzip`",
     ),
-    PossibleError::new(Code::Busy, "as many uploads are being received as the server does at a time"),
+    PossibleError::new(Code::PlanLimitReached, "the owner's plan has no room for more files"),
+    PossibleError::new(
+        Code::Busy,
+        "the account has as many uploads under way as it may, the server does as much as it can, or its disk is nearly full",
+    ),
 ];
 
-/// One of the bounded number of uploads under way, until it is dropped.
+/// One of an account's bounded number of uploads under way, until it is dropped.
 #[derive(Debug)]
 pub struct UploadSlot {
-    _permit: OwnedSemaphorePermit,
+    _turn: AccountTurn,
+    /// What its body takes of the spool.
+    spool: Held<Account>,
 }
 
 /// A received body. The file has no name, so it goes away with this.
@@ -80,21 +90,21 @@ pub struct Received {
 }
 
 impl UploadSlot {
-    /// Checks the headers, then waits for a slot.
-    pub async fn wait(bounds: &Bounds, headers: &HeaderMap) -> Result<Self, ApiError> {
-        check(headers)?;
-        Ok(Self { _permit: bounds.upload().await? })
+    /// Waits for a slot of `account`.
+    pub async fn wait(bounds: &Bounds, account: &Account) -> Result<Self, ApiError> {
+        Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account) })
     }
 
     /// Writes the body to a file without a name in `folder`.
-    pub async fn receive(self, body: Body, folder: &Path) -> Result<Received, ApiError> {
-        let (file, sha256) = receive(body, folder).await?;
+    pub async fn receive(mut self, body: Body, folder: &Path) -> Result<Received, ApiError> {
+        let spooled = |bytes| self.spool.grow(bytes).map_err(|_| bounds::too_much());
+        let (file, sha256) = receive(body, folder, spooled).await?;
         Ok(Received { file, sha256, slot: self })
     }
 }
 
 /// Refuses an upload whose headers break a rule.
-fn check(headers: &HeaderMap) -> Result<(), ApiError> {
+pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     if !["application/gzip", "application/x-gzip"].iter().any(|gzip| media_type.eq_ignore_ascii_case(gzip)) {
@@ -107,8 +117,13 @@ fn check(headers: &HeaderMap) -> Result<(), ApiError> {
     if length.is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
 }
 
-/// Writes the body to a file without a name in `folder`, and returns it with its SHA-256.
-async fn receive(body: Body, folder: &Path) -> Result<(File, [u8; 32]), ApiError> {
+/// Writes the body to a file without a name in `folder`, and returns it with its SHA-256. `spooled` is asked before bytes are
+/// written.
+async fn receive(
+    body: Body,
+    folder: &Path,
+    mut spooled: impl FnMut(u64) -> Result<(), ApiError>,
+) -> Result<(File, [u8; 32]), ApiError> {
     let spool = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
     let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
     let mut chunks = body.into_data_stream();
@@ -126,10 +141,11 @@ async fn receive(body: Body, folder: &Path) -> Result<(File, [u8; 32]), ApiError
             Ok(None) => break,
             Err(_) => return Err(too_slow()),
         };
-        received += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        received += chunk.len() as u64;
         if received > UPLOAD_BYTES {
             return Err(too_large());
         }
+        spooled(chunk.len() as u64)?;
         sha256.update(&chunk);
         spool.write_all(&chunk).await.map_err(ApiError::internal)?;
     }
@@ -220,7 +236,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_body_is_called_empty() {
-        let refusal = receive(Body::empty(), &std::env::temp_dir()).await.unwrap_err();
+        let refusal = receive(Body::empty(), &std::env::temp_dir(), |_| Ok(())).await.unwrap_err();
         assert_eq!(refusal.code(), Code::InvalidArchive);
         assert!(refusal.message().contains("empty"));
     }
@@ -229,7 +245,9 @@ mod tests {
     async fn a_body_is_spooled_and_hashed() {
         use std::io::{Read as _, Seek as _};
         let folder = tempfile::tempdir().unwrap();
-        let (mut file, sha256) = receive(Body::from("abc"), folder.path()).await.unwrap();
+        let (mut file, sha256) = receive(Body::from("abc"), folder.path(), |_| Ok(())).await.unwrap();
+        let full = receive(Body::from("abc"), folder.path(), |_| Err(bounds::too_much())).await.unwrap_err();
+        assert_eq!(full.code(), Code::Busy);
         assert_eq!(hex::encode(&sha256[..4]), "ba7816bf");
         file.rewind().unwrap();
         let mut text = String::new();

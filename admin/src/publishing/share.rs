@@ -10,8 +10,9 @@ use db::{
         shares::{self, CreateError, NewShare},
     },
 };
-use domain::{DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
+use domain::{Account, DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
 
+use super::room;
 use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError};
 
 /// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
@@ -45,13 +46,18 @@ pub(crate) struct PublishedShare {
 
 /// Publishes the gzipped tarball in `file` as a share.
 pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Result<PublishedShare, ApiError> {
+    let owner = Account::User(order.caller.user.id.clone());
     let password_hash = match order.password.take() {
-        Some(password) => Some(app.bounds.hash(password).await?),
+        Some(password) => Some(app.bounds.hash(&owner, password).await?),
         None => None,
     };
+    let turn = app.bounds.publish(&owner).await?;
+    // While it was received and waited, others may have used the plan up: no pack is written for nothing.
+    room::for_share(app, &owner).await?;
     let deployment = DeploymentId::new(app.clock.now());
     let pack = app.store.write(&deployment, file, app.clock.now()).await?;
-    let content = Content { files: pack.files, bytes: pack.bytes };
+    drop(turn);
+    let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
     // When this fails the pack stays, because the commit may have succeeded. If it has not, the search for orphans finds
     // the pack.
@@ -68,9 +74,15 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         };
         let mut change = app.change(order.caller.actor()).await?;
         let now = change.now();
-        let created = match shares::create(&mut change, new, now).await {
+        let created = match shares::create(&mut change, new, app.plans(), now).await {
             Ok(created) => created,
             Err(CreateError::NameTaken) => continue,
+            Err(CreateError::Quota(reached)) => {
+                if let Err(error) = app.store.remove(&deployment).await {
+                    tracing::warn!(%error, %deployment, "the pack is left to the search for orphans");
+                }
+                return Err(reached.into());
+            }
             Err(CreateError::Db(error)) => return Err(error.into()),
         };
         let entry = Entry::of_personal(Action::ShareCreate, &created.id, &created.project);

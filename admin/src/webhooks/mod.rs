@@ -7,10 +7,10 @@ mod events;
 mod receive;
 
 use api::webhooks::WebhookTaken;
-use axum::{body::Body, extract::State, http::HeaderMap};
+use axum::{Extension, body::Body, extract::State, http::HeaderMap};
 use db::code_host::webhook_deliveries;
 
-use crate::{app::App, error::ApiError, extract::Json};
+use crate::{app::App, error::ApiError, extract::Json, middleware::client::ClientAddress};
 
 /// Takes a webhook of the code host.
 ///
@@ -32,11 +32,17 @@ use crate::{app::App, error::ApiError, extract::Json};
         "unauthorized": "the signature is missing or wrong",
         "not_found": "the platform takes no webhooks, because it has no secret to check them with",
         "payload_too_large": "the body is larger than 25 MB",
-        "busy": "as many webhooks are being received as the server does at a time",
+        "rate_limit_exceeded": "too many deliveries with a wrong signature came from this address",
+        "busy": "as many webhooks are being received, of this client or in all, as the server does at a time",
     }))),
 )]
-pub async fn github(State(app): State<App>, headers: HeaderMap, body: Body) -> Result<Json<WebhookTaken>, ApiError> {
-    let delivery = receive::receive(&app, &headers, body).await?;
+pub async fn github(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<WebhookTaken>, ApiError> {
+    let delivery = receive::receive(&app, client, &headers, body).await?;
     let event = events::read(&delivery.event, &delivery.body)?;
     let mut change = app.change(event.actor()).await?;
     let now = change.now();

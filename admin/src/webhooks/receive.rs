@@ -1,6 +1,6 @@
 //! Receives a webhook, bounded in size and time, and verifies its signature before anything of it is parsed.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
 use domain::limits::{MB, WEBHOOK_BYTES};
@@ -11,12 +11,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     app::App,
-    bounds::WEBHOOK_SMALL_BYTES,
+    bounds::WebhookTurn,
     error::{ApiError, Code},
+    rates::{self, Bucket},
 };
 
 /// Longest time for a body. The code host gives up on us after 10 s.
-const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most characters of a delivery's id and of an event's name. GitHub's have 36 and some 30.
 const NAME_CHARS: usize = 100;
 
@@ -32,8 +33,8 @@ pub(super) struct Delivery {
     pub(super) sha256: [u8; 32],
 }
 
-/// Receives a webhook and verifies it.
-pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
+/// Receives a webhook of `client` and verifies it.
+pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body: Body) -> Result<Delivery, ApiError> {
     let secret = app.config.code_host.webhook_secret.as_bytes();
     if secret.is_empty() {
         // Anybody can make an HMAC with an empty key.
@@ -42,33 +43,35 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
             "This platform takes no webhooks: code_host.webhook_secret is not set.",
         ));
     }
-    // Before the body, so that a client without a signature does not occupy a permit.
+    // Counted first and taken back when it is genuine, so that made-up ones that come together cannot all slip through.
+    // Everything is the client's own, its turn as well: whatever one sends, the code host's deliveries come in.
+    let counted = rates::client(client);
+    app.rate_limits.count(Bucket::Webhook, &counted).await.check()?;
+    // Before the body, so that nothing is read of a client without a signature.
     let signature = signature(headers).ok_or_else(unsigned)?;
-    let _turn = app.bounds.webhook().await?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, read(app, body))
+    let mut turn = app.bounds.webhook(client.into())?;
+    let body = tokio::time::timeout(BODY_TIMEOUT, read(&mut turn, body))
         .await
         .map_err(|_| ApiError::invalid("The body did not arrive in time."))??;
     if !is_genuine(secret, &body, &signature) {
         return Err(unsigned());
     }
+    app.rate_limits.uncount(Bucket::Webhook, &counted).await;
     let (id, event) = (name(headers, &DELIVERY)?, name(headers, &EVENT)?);
     let sha256 = Sha256::digest(&body).into();
     Ok(Delivery { id, event, body, sha256 })
 }
 
-async fn read(app: &App, body: Body) -> Result<Vec<u8>, ApiError> {
+async fn read(turn: &mut WebhookTurn, body: Body) -> Result<Vec<u8>, ApiError> {
     let mut chunks = body.into_data_stream();
     let mut read = Vec::new();
-    let mut large = None;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| ApiError::invalid("The body ended before it was complete."))?;
         if (read.len() + chunk.len()) as u64 > WEBHOOK_BYTES {
             let message = format!("The body is larger than {} MB.", WEBHOOK_BYTES / MB);
             return Err(ApiError::new(Code::PayloadTooLarge, message));
         }
-        if read.len() + chunk.len() > WEBHOOK_SMALL_BYTES && large.is_none() {
-            large = Some(app.bounds.large_webhook().await?);
-        }
+        turn.grow(read.len(), chunk.len()).await?;
         read.extend_from_slice(&chunk);
     }
     Ok(read)

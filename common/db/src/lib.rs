@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod orgs;
 pub mod permits;
 pub mod projects;
+pub mod quotas;
 pub mod sign_in;
 pub mod upkeep;
 

@@ -48,6 +48,33 @@ impl fmt::Display for Account {
     }
 }
 
+#[cfg(feature = "sqlx")]
+mod column {
+    use sqlx::{
+        Decode, Postgres, Type,
+        error::BoxDynError,
+        postgres::{PgTypeInfo, PgValueRef},
+    };
+
+    use super::Account;
+
+    impl Type<Postgres> for Account {
+        fn type_info() -> PgTypeInfo {
+            <&str as Type<Postgres>>::type_info()
+        }
+
+        fn compatible(ty: &PgTypeInfo) -> bool {
+            <&str as Type<Postgres>>::compatible(ty)
+        }
+    }
+
+    impl<'r> Decode<'r, Postgres> for Account {
+        fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+            Ok(<&str as Decode<'r, Postgres>>::decode(value)?.parse()?)
+        }
+    }
+}
+
 impl FromStr for Account {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {

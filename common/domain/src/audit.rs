@@ -37,12 +37,18 @@ actions! {
     ProjectPasswordSet = "project.password_set",
     /// A site's password was forgotten.
     ProjectPasswordRemove = "project.password_remove",
+    /// The operator took the site down.
+    ProjectSuspend = "project.suspend",
+    /// The operator let the site be served again.
+    ProjectResume = "project.resume",
     /// An upload went live.
     DeploymentUpload = "deployment.upload",
     /// A project was pointed at a deployment.
     DeploymentActivate = "deployment.activate",
     /// A deployment was deleted.
     DeploymentDelete = "deployment.delete",
+    /// Old deployments expired, because the plan keeps no more.
+    DeploymentExpire = "deployment.expire",
     /// An environment variable was set.
     EnvSet = "env.set",
     /// An environment variable was removed.

@@ -24,12 +24,12 @@ pub struct Plan {
 }
 
 /// The limits of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanLimits {
     /// Organizations that one person may create. They have plans of their own.
-    #[serde(default = "orgs_when_absent")]
+    #[serde(default = "free::orgs")]
     pub orgs: u32,
     /// Projects, shares not counted.
     pub projects: u32,
@@ -41,12 +41,38 @@ pub struct PlanLimits {
     pub bandwidth_bytes: u64,
     /// Most that the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
+    /// Bytes that the store keeps of all deployments and shares, compressed variants included.
+    #[serde(default = "free::storage_bytes")]
+    pub storage_bytes: u64,
+    /// Deployments that a project keeps. Older ones expire, though never the live one nor one of the last seven days.
+    #[serde(default = "free::deployments")]
+    pub deployments: u32,
+    /// Shares that have not expired.
+    #[serde(default = "free::shares")]
+    pub shares: u32,
 }
 
-/// A configuration written before this limit knew nothing of it.
-fn orgs_when_absent() -> u32 {
-    100
+/// The shipped free plan's values of limits that a configuration written before them leaves out.
+mod free {
+    pub(super) const fn orgs() -> u32 {
+        3
+    }
+
+    pub(super) const fn storage_bytes() -> u64 {
+        5 * super::GB
+    }
+
+    pub(super) const fn deployments() -> u32 {
+        20
+    }
+
+    pub(super) const fn shares() -> u32 {
+        50
+    }
 }
+
+/// The gigabyte in which plans are written: 10^9 bytes.
+const GB: u64 = 1_000_000_000;
 
 impl Plans {
     /// Returns the plan with this id.
@@ -67,6 +93,16 @@ impl Plans {
         self.default_plan().map(|(_, plan)| plan)
     }
 
+    /// Returns what the plan of `account` allows: nothing when the configuration has no plans.
+    pub fn limits_of(&self, account: &Account) -> PlanLimits {
+        self.plan_of(account).map_or(PlanLimits::NOTHING, |plan| plan.limits)
+    }
+
+    /// Returns the fewest deployments that a project keeps on any plan.
+    pub fn least_deployments(&self) -> u32 {
+        self.0.values().map(|plan| plan.limits.deployments).min().unwrap_or_default()
+    }
+
     /// Returns the plan of an account without a subscription: the cheapest.
     pub fn default_plan(&self) -> Option<(&str, &Plan)> {
         self.by_price().into_iter().next()
@@ -74,6 +110,19 @@ impl Plans {
 }
 
 impl PlanLimits {
+    /// The limits of an account without a plan.
+    const NOTHING: Self = Self {
+        orgs: 0,
+        projects: 0,
+        domains: 0,
+        ready_apps: 0,
+        bandwidth_bytes: 0,
+        ai_credit_cents: 0,
+        storage_bytes: 0,
+        deployments: 0,
+        shares: 0,
+    };
+
     /// Returns the credit in the unit that usage is counted in.
     pub fn ai_credit(&self) -> Microcents {
         Microcents::from_cents(self.ai_credit_cents)
@@ -83,22 +132,46 @@ impl PlanLimits {
 /// The plans that are shipped: `billing.plans` replaces them whole.
 impl Default for Plans {
     fn default() -> Self {
-        const GB: u64 = 1_000_000_000;
         let plan = |id: &str, name: &str, price_cents, limits| {
             (id.to_owned(), Plan { name: name.to_owned(), price_cents, limits })
         };
-        let limits = |orgs, projects, domains, ready_apps, gigabytes, ai_credit_cents| PlanLimits {
-            orgs,
-            projects,
-            domains,
-            ready_apps,
-            bandwidth_bytes: gigabytes * GB,
-            ai_credit_cents,
+        let free = PlanLimits {
+            orgs: free::orgs(),
+            projects: 100,
+            domains: 50,
+            ready_apps: 0,
+            bandwidth_bytes: 100 * GB,
+            ai_credit_cents: 100,
+            storage_bytes: free::storage_bytes(),
+            deployments: free::deployments(),
+            shares: free::shares(),
+        };
+        let pro = PlanLimits {
+            orgs: 20,
+            projects: 500,
+            domains: 250,
+            ready_apps: 3,
+            bandwidth_bytes: 1_000 * GB,
+            ai_credit_cents: 3_000,
+            storage_bytes: 100 * GB,
+            deployments: 100,
+            shares: 500,
+        };
+        let business = PlanLimits {
+            orgs: 100,
+            projects: 2_500,
+            domains: 1_000,
+            ready_apps: 10,
+            bandwidth_bytes: 5_000 * GB,
+            ai_credit_cents: 15_000,
+            storage_bytes: 1_000 * GB,
+            deployments: 500,
+            shares: 2_500,
         };
         Self(BTreeMap::from([
-            plan("free", "Free", 0, limits(100, 100, 50, 0, 100, 1_000)),
-            plan("pro", "Pro", 2_000, limits(500, 500, 250, 3, 1_000, 3_000)),
-            plan("business", "Business", 10_000, limits(2_500, 2_500, 1_000, 10, 5_000, 15_000)),
+            plan("free", "Free", 0, free),
+            plan("pro", "Pro", 2_000, pro),
+            plan("business", "Business", 10_000, business),
         ]))
     }
 }
@@ -113,6 +186,18 @@ mod tests {
         assert_eq!(plans.default_plan().unwrap().0, "free");
         let order: Vec<_> = plans.by_price().into_iter().map(|(id, _)| id).collect();
         assert_eq!(order, ["free", "pro", "business"]);
-        assert_eq!(plans.find("free").unwrap().limits.ai_credit(), Microcents(1_000_000_000));
+        assert_eq!(plans.find("free").unwrap().limits.ai_credit(), Microcents(100_000_000));
+    }
+
+    #[test]
+    fn a_plan_written_before_the_later_limits_has_those_of_the_free_one() {
+        let plan = r#"{"old": {"name": "Old", "price_cents": 0, "limits": {"projects": 1, "domains": 1,
+            "ready_apps": 0, "bandwidth_bytes": 1, "ai_credit_cents": 1}}}"#;
+        let plans: Plans = serde_json::from_str(plan).unwrap();
+        let (old, free) = (plans.find("old").unwrap().limits, Plans::default().find("free").unwrap().limits);
+        assert_eq!(
+            (old.orgs, old.storage_bytes, old.deployments, old.shares),
+            (free.orgs, free.storage_bytes, free.deployments, free.shares)
+        );
     }
 }

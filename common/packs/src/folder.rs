@@ -104,6 +104,11 @@ impl Folder {
         Ok(Incoming { folder, place: self.place(id), finished: false })
     }
 
+    /// The folder of all packs.
+    pub(super) fn path(&self) -> &Path {
+        &self.deployments
+    }
+
     fn place(&self, id: &DeploymentId) -> PathBuf {
         self.deployments.join(id.as_str())
     }

@@ -13,22 +13,21 @@ mod files;
 mod folder;
 pub mod manifest;
 pub mod rules;
+mod space;
 mod writer;
 
-use std::{fs::File, sync::Arc};
+use std::fs::File;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 
 pub use archive::{ArchiveError, Root};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
+pub use space::Space;
 
 use domain::{DeploymentId, Timestamp};
 
 use self::{bucket::Bucket, folder::Folder};
 
-/// Uploads judged and written at once by one process; others wait. Each takes a core or two and some 30 MB.
-const WRITES_AT_ONCE: usize = 4;
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Packs that [`PackStore::list`] tells of at most: the newest.
@@ -38,7 +37,6 @@ const LISTED_PACKS: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct PackStore {
     place: Place,
-    writes: Arc<Semaphore>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +52,8 @@ pub struct WrittenPack {
     pub files: u32,
     /// Total size of the files, extracted, in bytes.
     pub bytes: u64,
+    /// The pack's own size in bytes: its data, which holds every distinct file once and the compressed variants, and its manifest.
+    pub stored_bytes: u64,
     /// Lines of `_headers` and `_redirects` that were left out, and why.
     pub warnings: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl PackStore {
                 )));
             }
         };
-        Ok(Self { place, writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)) })
+        Ok(Self { place })
     }
 
     /// Reads the manifest of a pack.
@@ -157,7 +157,18 @@ impl PackStore {
         }
     }
 
-    /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails.
+    /// Returns the space on the disk that [`Self::write`] fills: the folder's, or that of the temporary files on the way to a
+    /// bucket.
+    pub async fn space(&self) -> Result<Space, StoreError> {
+        let folder = match &self.place {
+            Place::Folder(folder) => folder.path().to_owned(),
+            Place::Bucket(_) => std::env::temp_dir(),
+        };
+        blocking(move || Ok(Space::of(&folder)?)).await
+    }
+
+    /// Judges a spooled tarball and makes it the pack of `id`. Nothing is left behind when it fails. Takes the cores while it
+    /// lasts, and some tens of megabytes of memory: the caller bounds how many are written at a time.
     pub async fn write(&self, id: &DeploymentId, spooled: File, now: Timestamp) -> Result<WrittenPack, WriteError> {
         self.write_root(id, spooled, Root::Archive, now).await
     }
@@ -171,15 +182,16 @@ impl PackStore {
         root: Root,
         now: Timestamp,
     ) -> Result<WrittenPack, WriteError> {
-        let _permit = self.writes.acquire().await.map_err(|_| StoreError::Stopping)?;
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
                 blocking(move || {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
-                    let (manifest, written) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
-                    incoming.finish(&data, &to_json(&manifest)?)?;
+                    let (manifest, mut written) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
+                    let manifest = to_json(&manifest)?;
+                    written.stored_bytes = stored_bytes(&data, &manifest)?;
+                    incoming.finish(&data, &manifest)?;
                     Ok(written)
                 })
                 .await
@@ -187,8 +199,10 @@ impl PackStore {
             Place::Bucket(bucket) => {
                 let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
-                    let (manifest, written) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
-                    Ok::<_, WriteError>((data, to_json(&manifest)?, written))
+                    let (manifest, mut written) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
+                    let manifest = to_json(&manifest)?;
+                    written.stored_bytes = stored_bytes(&data, &manifest)?;
+                    Ok::<_, WriteError>((data, manifest, written))
                 })
                 .await?;
                 bucket.put(id, data, manifest).await?;
@@ -196,6 +210,10 @@ impl PackStore {
             }
         }
     }
+}
+
+fn stored_bytes(data: &File, manifest: &[u8]) -> Result<u64, StoreError> {
+    Ok(data.metadata()?.len() + manifest.len() as u64)
 }
 
 fn to_json(manifest: &Manifest) -> Result<Vec<u8>, StoreError> {

@@ -117,7 +117,7 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
         files: BTreeMap::new(),
         headers: Vec::new(),
         redirects: Vec::new(),
-        written: WrittenPack { files: 0, bytes: 0, warnings: Vec::new() },
+        written: WrittenPack { files: 0, bytes: 0, stored_bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Some(member) = archive.next_file()? {

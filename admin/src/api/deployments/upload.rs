@@ -25,6 +25,7 @@ use crate::{
         go_live::{GoLiveError, Publication, go_live},
         receive::{self, OriginHeaders, Received, UploadSlot},
         record::{Ending, UploadRecord},
+        room,
     },
 };
 
@@ -52,7 +53,9 @@ pub async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let slot = UploadSlot::wait(&app.bounds, &headers).await?;
+    receive::check(&headers)?;
+    room::for_deployment(&app, &project.owner).await?;
+    let slot = UploadSlot::wait(&app.bounds, &project.owner).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let mut db = app.db.acquire().await?;

@@ -51,7 +51,7 @@ pub async fn create(
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
     let creator = Account::User(caller.user.id.clone());
-    let most = app.config.billing.plans.plan_of(&creator).map_or(0, |plan| plan.limits.orgs);
+    let most = app.limits_of(&creator).orgs;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{
+    Account,
     access::SitePassword,
     limits::{SHARE_TTL_DAYS, SHARE_TTL_DEFAULT_DAYS},
 };
@@ -22,6 +23,7 @@ use crate::{
     middleware::idempotency::Idempotency,
     publishing::{
         receive::{self, OriginHeaders, Received, UploadSlot},
+        room,
         share::{self, PublishedShare, ShareOrder},
     },
 };
@@ -57,7 +59,8 @@ pub struct Lifetime {
     ),
     extensions(("x-errors" = json!({
         "invalid_request": "the `ttl`, the password or the `Idempotency-Key` breaks a rule, or the upload broke off",
-        "busy": "as many uploads are being received, or passwords hashed, as the server does at a time",
+        "plan_limit_reached": "you have as many live shares as your plan allows, or it has no room for more files",
+        "busy": "you have as many uploads under way as you may, the server does as much as it can, or its disk is nearly full",
     }))),
 )]
 pub async fn create(
@@ -71,7 +74,10 @@ pub async fn create(
     let days = days(lifetime.ttl.as_deref())?;
     let password = password(&headers)?;
     let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
-    let slot = UploadSlot::wait(&app.bounds, &headers).await?;
+    receive::check(&headers)?;
+    let owner = Account::User(caller.user.id.clone());
+    room::for_share(&app, &owner).await?;
+    let slot = UploadSlot::wait(&app.bounds, &owner).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;

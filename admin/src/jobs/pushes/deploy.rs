@@ -22,6 +22,7 @@ use crate::{
         go_live::{GoLiveError, Publication, go_live},
         record::{Ending, UploadRecord},
     },
+    quotas,
 };
 
 /// Attempts before the code host's answer about a branch is believed when it differs from the push: the answer may be
@@ -213,7 +214,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
     let upload = match begin(app, claim, target, sha).await {
         Ok(upload) => upload,
         Err(UploadError::Gone) => return Outcome::Nothing,
-        Err(UploadError::Db(error)) => return Outcome::retry(error),
+        Err(error) => return Outcome::retry(error),
     };
     let publication = Publication {
         actor: actor(claim),
@@ -232,7 +233,9 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
         }
         // Dropping the record's guard deletes the record.
         Err(GoLiveError::Pack(WriteError::Archive(error))) => fail(app, claim, sha, upload, &error.to_string()).await,
+        Err(GoLiveError::Quota(reached)) => fail(app, claim, sha, upload, &quotas::sentence(reached)).await,
         Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
+        Err(GoLiveError::Busy(error)) => Outcome::retry(error.message()),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),
         Err(GoLiveError::Gone | GoLiveError::Overtaken) => Outcome::Overtaken,
     }
@@ -278,7 +281,8 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
     let id = DeploymentId::new(now);
     match deployments::begin(&mut change, &target.permit, &id, &origin(claim, sha), now).await {
         Ok(()) => deployments::fail(&mut *change, &id, reason).await?,
-        Err(UploadError::Gone) => {}
+        // Nothing is promoted here, so no plan is asked.
+        Err(UploadError::Gone | UploadError::Quota(_)) => {}
         Err(UploadError::Db(error)) => return Err(error),
     }
     change.commit().await.map(drop)

@@ -1,11 +1,12 @@
 //! Organizations from their creation to their deletion.
 
-use domain::{OrgId, OrgName, Timestamp, orgs::DisplayName, role::Role};
+use domain::{Account, OrgId, OrgName, Timestamp, orgs::DisplayName, role::Role};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{membership, org::Org};
 use crate::{
     permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
+    quotas,
     sign_in::users::User,
 };
 
@@ -40,9 +41,7 @@ pub async fn create(
     now: Timestamp,
 ) -> Result<Org, CreateError> {
     // Locked before counting: creations at once could all pass the limit.
-    sqlx::query!("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE", creator.id.as_str())
-        .fetch_one(&mut *conn)
-        .await?;
+    quotas::lock(conn, &Account::User(creator.id.clone())).await?;
     let created =
         sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.id.as_str())
             .fetch_one(&mut *conn)

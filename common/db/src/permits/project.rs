@@ -43,6 +43,7 @@ pub async fn project<L: Level>(
     let project = Project {
         id: row.id,
         name: row.name,
+        owner: row.owner,
         org_id: row.org_id,
         org: row.org,
         active_deployment_id: row.active_deployment_id,

@@ -1,11 +1,16 @@
 //! Deployments and their states. What moves a project's pointer locks the project's row first, so that uploads,
 //! activations and deletions of one project follow one another.
 
-use domain::{DeploymentId, ProjectId, Timestamp, changes::Touched, deployment::DeploymentStatus};
+use domain::{
+    Account, DeploymentId, ProjectId, Timestamp, changes::Touched, deployment::DeploymentStatus,
+    limits::DEPLOYMENT_KEPT, plans::Plans,
+};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::{
     permits::{AtLeast, Deploy, Member, ProjectPermit},
+    projects::project::{Project, select_projects},
+    quotas::{self, QuotaError, QuotaReached},
     upkeep::pack_removals,
 };
 
@@ -50,11 +55,14 @@ pub struct Content {
     pub files: u32,
     /// Total size of the files, extracted, in bytes.
     pub bytes: u64,
+    /// The bytes that the store keeps of them.
+    pub stored_bytes: u64,
 }
 
 impl Content {
-    pub(crate) fn columns(self) -> (i32, i64) {
-        (i32::try_from(self.files).unwrap_or(i32::MAX), i64::try_from(self.bytes).unwrap_or(i64::MAX))
+    pub(crate) fn columns(self) -> (i32, i64, i64) {
+        let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        (i32::try_from(self.files).unwrap_or(i32::MAX), bytes(self.bytes), bytes(self.stored_bytes))
     }
 }
 
@@ -102,9 +110,21 @@ pub enum UploadError {
     /// The project, or this upload's record, is no longer there.
     #[error("the project is gone")]
     Gone,
+    /// The plan of the project's owner has no room for it.
+    #[error(transparent)]
+    Quota(#[from] QuotaReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
+}
+
+impl From<QuotaError> for UploadError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
 }
 
 /// Records that an upload has begun.
@@ -144,23 +164,26 @@ pub async fn fail(db: impl PgExecutor<'_>, id: &DeploymentId, reason: &str) -> R
     .map(drop)
 }
 
-/// Promotes an upload whose pack is written: the project serves it from the commit on.
+/// Promotes an upload whose pack is written, if its owner's plan has room for it: the project serves it from the commit on.
 pub async fn promote(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Deploy>>,
     id: &DeploymentId,
     content: Content,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Touched, UploadError> {
-    if !lock_project(conn, &project.id).await? {
-        return Err(UploadError::Gone);
-    }
-    let (files, bytes) = content.columns();
+    let Some(owner) = lock_project(conn, &project.id).await? else { return Err(UploadError::Gone) };
+    quotas::lock(conn, &owner).await?;
+    quotas::stored_bytes(&mut *conn, &owner, content.stored_bytes, &plans.limits_of(&owner)).await?;
+    let (files, bytes, stored_bytes) = content.columns();
     let promoted = sqlx::query!(
-        "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3 WHERE id = $1 AND status = 'uploading'",
+        "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3, stored_bytes = $4
+         WHERE id = $1 AND status = 'uploading'",
         id.as_str(),
         files,
         bytes,
+        stored_bytes,
     )
     .execute(&mut *conn)
     .await?;
@@ -231,6 +254,70 @@ pub async fn delete(
     Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 
+/// Returns projects that have more than `least` deployments which are not live, some of them old enough to expire: at
+/// most `rows`, those after the project `after`.
+pub async fn crowded_projects(
+    db: impl PgExecutor<'_>,
+    least: u32,
+    after: Option<&ProjectId>,
+    rows: i64,
+    now: Timestamp,
+) -> Result<Vec<Project>, sqlx::Error> {
+    select_projects!(
+        "WHERE p.id IN (
+             SELECT project_id FROM deployments
+             WHERE status IN ('superseded', 'failed') AND ($2::text IS NULL OR project_id > $2)
+             GROUP BY project_id HAVING count(*) >= $1 AND min(created_at) < $3)
+         ORDER BY p.id LIMIT $4",
+        i64::from(least.max(1)),
+        after.map(ProjectId::as_str),
+        now - DEPLOYMENT_KEPT,
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Deletes a project's oldest deployments beyond the newest `kept`, which include the live one, and its oldest failed ones
+/// beyond as many; at most `rows`. Those that were made or served within [`DEPLOYMENT_KEPT`] stay. Their packs are queued
+/// for removal. Returns their ids, and what the edges have to forget.
+pub async fn expire(
+    conn: &mut PgConnection,
+    project: &Project,
+    kept: u32,
+    rows: i64,
+    now: Timestamp,
+) -> Result<(Vec<DeploymentId>, Touched), sqlx::Error> {
+    let nothing = Touched::new(&project.id);
+    if lock_project(conn, &project.id).await?.is_none() {
+        return Ok((Vec::new(), nothing));
+    }
+    let mut expired = sqlx::query_scalar!(
+        "DELETE FROM deployments WHERE id IN (
+             SELECT id FROM (
+                 SELECT id, status, created_at, superseded_at,
+                        row_number() OVER (PARTITION BY status = 'failed' ORDER BY id DESC) AS place
+                 FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded', 'failed')
+             ) ranked
+             WHERE place > $2 AND status <> 'live' AND created_at < $3
+               AND (superseded_at IS NULL OR superseded_at < $3)
+             ORDER BY id LIMIT $4)
+         RETURNING id",
+        project.id.as_str(),
+        i64::from(kept),
+        now - DEPLOYMENT_KEPT,
+        rows,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    expired.sort();
+    for id in &expired {
+        pack_removals::queue(conn, id, now).await?;
+    }
+    let hosts: Vec<_> = expired.iter().filter_map(|id| project.deployment_host(id)).collect();
+    Ok((expired, nothing.with_hosts(hosts)))
+}
+
 /// Deletes an upload that turned out to repeat an earlier one.
 pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM deployments WHERE id = $1 AND status = 'uploading'", id.as_str())
@@ -266,9 +353,14 @@ pub async fn keeping_packs(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Res
         .await
 }
 
-async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<bool, sqlx::Error> {
-    let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str());
-    Ok(found.fetch_optional(conn).await?.is_some())
+/// Locks the project, and returns whose it is now; `None` when it is gone.
+async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<Option<Account>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM projects WHERE id = $1 FOR UPDATE"#,
+        id.as_str(),
+    )
+    .fetch_optional(conn)
+    .await
 }
 
 async fn status(

@@ -3,7 +3,10 @@
 use domain::{Account, Hostname, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey};
 use sqlx::{PgConnection, PgExecutor};
 
-use crate::permits::{self, AtLeast, Deploy, Member, ProjectPermit};
+use crate::{
+    permits::{AtLeast, Deploy, Member, ProjectPermit},
+    quotas,
+};
 
 /// A custom domain of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,14 +134,7 @@ async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Pro
 /// Whether `owner` may have `more` domains, `most` in all. Locks the owner until the end of the transaction, so that
 /// those who ask at once come one after the other.
 async fn has_room(conn: &mut PgConnection, owner: &Account, more: i64, most: u32) -> Result<bool, sqlx::Error> {
-    match owner {
-        Account::User(user) => {
-            sqlx::query!("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE", user.as_str())
-                .fetch_optional(&mut *conn)
-                .await?;
-        }
-        Account::Org(org) => drop(permits::lock_row(&mut *conn, org).await?),
-    }
+    quotas::lock(conn, owner).await?;
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id
            WHERE p.user_id = $1 OR p.org_id = $2"#,

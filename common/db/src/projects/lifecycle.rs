@@ -2,13 +2,14 @@
 
 use domain::{
     Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId, addresses::HostKey, changes::Touched,
-    names::NewProjectName,
+    names::NewProjectName, plans::Plans,
 };
 use sqlx::PgConnection;
 
 use super::{domains, project::Project};
 use crate::{
     permits::{Admin, AtLeast, ProjectPermit},
+    quotas::{self, QuotaError, QuotaReached},
     upkeep::pack_removals,
 };
 
@@ -21,6 +22,9 @@ pub enum CreateError {
     /// The owner was deleted in the meantime.
     #[error("the owner is gone")]
     OwnerGone,
+    /// The owner's plan allows no more.
+    #[error(transparent)]
+    Quota(#[from] QuotaReached),
     /// The database.
     #[error(transparent)]
     Db(sqlx::Error),
@@ -33,20 +37,32 @@ impl From<sqlx::Error> for CreateError {
     }
 }
 
-/// Makes a project that serves nothing yet.
+impl From<QuotaError> for CreateError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => error.into(),
+        }
+    }
+}
+
+/// Makes a project that serves nothing yet, if its owner's plan has room for it.
 pub async fn create(
     conn: &mut PgConnection,
     owner: &Account,
     name: NewProjectName,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Project, CreateError> {
+    quotas::lock(conn, owner).await?;
+    quotas::projects(&mut *conn, owner, &plans.limits_of(owner)).await?;
     let name = ProjectName::from(name);
     let id = ProjectId::new(now);
     sqlx::query_as!(
         Project,
         r#"INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
            ON CONFLICT (name) DO NOTHING
-           RETURNING id, name, org_id,
+           RETURNING id, name, COALESCE(org_id, user_id) AS "owner!: Account", org_id,
                   (SELECT o.name FROM orgs o WHERE o.id = org_id) AS "org: OrgName",
                   active_deployment_id,
                   access_mode, share_name,

@@ -13,6 +13,8 @@ pub struct Project {
     pub id: ProjectId,
     /// Its subdomain.
     pub name: ProjectName,
+    /// The account that owns it, and that it counts against.
+    pub owner: Account,
     /// The owning org.
     pub org_id: Option<OrgId>,
     /// The owning org's name.
@@ -50,7 +52,7 @@ macro_rules! select_projects {
     (@ $macro:ident!($($row:ty,)?), $more:literal, $rest:literal $(, $argument:expr)*) => {
         sqlx::$macro!(
             $($row,)?
-            r#"SELECT p.id, p.name, p.org_id, o.name AS "org?", p.active_deployment_id, p.access_mode, p.share_name,
+            r#"SELECT p.id, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account", p.org_id, o.name AS "org?", p.active_deployment_id, p.access_mode, p.share_name,
                       p.expires_at, p.created_at"# + $more + "
                FROM projects p LEFT JOIN orgs o ON o.id = p.org_id
                " + $rest

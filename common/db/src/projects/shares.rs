@@ -1,7 +1,8 @@
 //! Shares: ephemeral projects with three words for an address.
 
 use domain::{
-    DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, changes::Touched,
+    Account, DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, changes::Touched,
+    plans::Plans,
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -9,6 +10,7 @@ use super::{
     deployments::{Content, Origin},
     lifecycle,
 };
+use crate::quotas::{self, QuotaError, QuotaReached};
 
 /// A live share.
 #[derive(Debug, Clone)]
@@ -67,16 +69,38 @@ pub enum CreateError {
     /// The three words, or the project's name, are in use: try others.
     #[error("the name is taken")]
     NameTaken,
+    /// The person's plan allows no more shares, or no more files.
+    #[error(transparent)]
+    Quota(#[from] QuotaReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Makes a share that is live from the commit on: project, deployment and pointer.
-pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) -> Result<Created, CreateError> {
+impl From<QuotaError> for CreateError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// Makes a share that is live from the commit on, if the person's plan has room for it: project, deployment and pointer.
+pub async fn create(
+    conn: &mut PgConnection,
+    new: NewShare<'_>,
+    plans: &Plans,
+    now: Timestamp,
+) -> Result<Created, CreateError> {
+    let owner = Account::User(new.user.clone());
+    let limits = plans.limits_of(&owner);
+    quotas::lock(conn, &owner).await?;
+    quotas::shares(&mut *conn, new.user, &limits, now).await?;
+    quotas::stored_bytes(&mut *conn, &owner, new.content.stored_bytes, &limits).await?;
     let id = ProjectId::new(now);
     let project = ProjectName::ephemeral();
-    let (files, bytes) = new.content.columns();
+    let (files, bytes, stored_bytes) = new.content.columns();
     let created = sqlx::query!(
         "INSERT INTO projects (id, name, user_id, active_deployment_id, access_mode, password_hash, share_name,
                                expires_at, created_at)
@@ -98,8 +122,8 @@ pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) 
     }
     sqlx::query!(
         "INSERT INTO deployments (id, project_id, status, files, bytes, cli_version, git_sha, created_by,
-                                  access_version, created_at)
-         SELECT $1, p.id, 'live', $3, $4, $5, $6, $7, p.access_version, $8 FROM projects p WHERE p.id = $2",
+                                  access_version, created_at, stored_bytes)
+         SELECT $1, p.id, 'live', $3, $4, $5, $6, $7, p.access_version, $8, $9 FROM projects p WHERE p.id = $2",
         new.deployment.as_str(),
         id.as_str(),
         files,
@@ -108,6 +132,7 @@ pub async fn create(conn: &mut PgConnection, new: NewShare<'_>, now: Timestamp) 
         new.origin.git_sha,
         new.origin.created_by,
         now,
+        stored_bytes,
     )
     .execute(&mut *conn)
     .await?;

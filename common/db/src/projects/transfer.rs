@@ -1,6 +1,6 @@
 //! A project's way to another owner.
 
-use domain::{Account, OrgId, UserId, access::AccessMode, changes::Touched};
+use domain::{Account, OrgId, UserId, access::AccessMode, changes::Touched, plans::Plans};
 use sqlx::PgConnection;
 
 use super::{domains, project::Project};
@@ -8,6 +8,7 @@ use crate::{
     code_host::repo_links,
     orgs::Membership,
     permits::{Admin, AtLeast, ProjectPermit},
+    quotas::{self, QuotaError, QuotaReached},
 };
 
 /// The future owner of a project.
@@ -47,18 +48,21 @@ pub enum TransferError {
     /// The plan of who is to own it has no room for its domains.
     #[error("the new owner's plan does not allow the project's domains")]
     DomainLimit,
+    /// The plan of who is to own it has no room for the project, or for its files.
+    #[error(transparent)]
+    Quota(#[from] QuotaReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Moves the project, whose custom domains go with it; its new owner may have `most_domains` in all. Returns `None`
-/// when it is there already. Every move ends the visits that a gate has let in.
+/// Moves the project, whose files and custom domains go with it and have to fit into its new owner's plan. Returns
+/// `None` when it is there already. Every move ends the visits that a gate has let in.
 pub async fn transfer(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
     to: Destination<'_>,
-    most_domains: u32,
+    plans: &Plans,
 ) -> Result<Option<(Project, Touched)>, TransferError> {
     if project.share_name.is_some() {
         return Err(TransferError::Share);
@@ -83,9 +87,14 @@ pub async fn transfer(
     if org.is_none() && stored.access_mode == AccessMode::Org {
         return Err(TransferError::OrgGated);
     }
-    if !domains::fit(conn, &project.id, &to.account(), most_domains).await? {
+    let (owner, limits) = (to.account(), plans.limits_of(&to.account()));
+    if !domains::fit(conn, &project.id, &owner, limits.domains).await? {
         return Err(TransferError::DomainLimit);
     }
+    quotas::lock(conn, &owner).await?;
+    quotas::projects(&mut *conn, &owner, &limits).await?;
+    let its = quotas::stored_by_project(&mut *conn, &project.id).await?;
+    quotas::stored_bytes(&mut *conn, &owner, its, &limits).await?;
     let moved = sqlx::query!(
         "UPDATE projects SET user_id = $2, org_id = $3, access_version = access_version + 1 WHERE id = $1",
         project.id.as_str(),
@@ -101,9 +110,19 @@ pub async fn transfer(
     // Whose installation it was read through is not the new owner's business.
     repo_links::end(conn, &project.id).await?;
     let moved = Project {
+        owner: to.account(),
         org_id: org.map(|membership| membership.org().clone()),
         org: org.map(|membership| membership.name().clone()),
         ..Project::clone(project)
     };
     Ok(Some((moved, Touched::new(&project.id))))
+}
+
+impl From<QuotaError> for TransferError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
 }

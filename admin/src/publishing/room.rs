@@ -1,0 +1,47 @@
+//! Room for an upload: on the disks, and in the plan of the account that it counts against. Looked at before the body is
+//! read; the plan again in the transaction that uses it up.
+
+use std::time::Duration;
+
+use db::quotas;
+use domain::Account;
+use packs::Space;
+
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// When to try again while a disk is nearly full: somebody has to make room.
+const FULL_RETRY: Duration = Duration::from_mins(1);
+
+/// Checks that there is room for another deployment of `account`.
+pub(crate) async fn for_deployment(app: &App, account: &Account) -> Result<(), ApiError> {
+    on_disk(app).await?;
+    Ok(quotas::stored_bytes(&app.db, account, 1, &app.limits_of(account)).await?)
+}
+
+/// Checks that there is room for another share of `account`.
+pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiError> {
+    on_disk(app).await?;
+    let limits = app.limits_of(account);
+    if let Some(user) = account.as_user() {
+        quotas::shares(&app.db, user, &limits, app.clock.now()).await?;
+    }
+    Ok(quotas::stored_bytes(&app.db, account, 1, &limits).await?)
+}
+
+/// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
+/// that shares one of them as well.
+async fn on_disk(app: &App) -> Result<(), ApiError> {
+    let folder = app.spool_folder();
+    let spool = tokio::task::spawn_blocking(move || Space::of(&folder)).await.map_err(ApiError::internal)?;
+    let spaces = [spool.map_err(ApiError::internal)?, app.store.space().await.map_err(ApiError::internal)?];
+    let least = app.config.admin.free_disk_percent;
+    if spaces.iter().any(|space| space.is_below(least)) {
+        tracing::error!(?spaces, percent = least, "uploads are refused: too little of a disk is free");
+        let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";
+        return Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY));
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Accounts that would fill the disk: what a plan allows is the end, also for requests that come together.
+
+use std::{future::IntoFuture as _, time::Duration};
+
+use futures_util::{future::join_all, stream};
+use serde_json::{Value, json};
+
+use crate::{
+    BACKGROUND,
+    world::{Actor, Site, World, answer::Answer, eventually, site::noise},
+};
+
+/// A site of so many bytes that do not compress.
+fn site(bytes: usize) -> Site {
+    Site::new().file("noise.bin", noise(bytes))
+}
+
+async fn create(actor: &Actor, name: String, org: Option<&str>) -> Answer {
+    actor.post("/projects").json(&json!({ "name": name, "org": org })).await
+}
+
+/// How many were made; the others were told of the plan, in a sentence that holds `word`.
+fn count_made(answers: Vec<Answer>, word: &str) -> usize {
+    let mut made = 0;
+    for answer in answers {
+        if answer.status == 201 {
+            made += 1;
+        } else {
+            let message = answer.assert_error(403, "plan_limit_reached");
+            assert!(message.contains(word), "{message}");
+        }
+    }
+    made
+}
+
+/// An upload whose body never comes.
+async fn assert_refused_without_body(actor: &Actor, path: &str) {
+    let body = reqwest::Body::wrap_stream(stream::pending::<std::io::Result<bytes::Bytes>>());
+    actor.post(path).upload(body).await.assert_error(403, "plan_limit_reached");
+}
+
+#[tokio::test]
+async fn projects_end_with_the_plan_of_their_owner() {
+    let world = World::builder().plan(&json!({ "projects": 3 })).start().await;
+    let ada = world.user("ada").await;
+    ada.create_org("acme").await;
+    for org in [None, Some("acme")] {
+        let name = |n: usize| format!("{}-{n}", org.unwrap_or("mine"));
+        let made = count_made(join_all((0..8).map(|n| create(&ada, name(n), org))).await, "3 projects");
+        assert_eq!(made, 3, "{org:?}");
+    }
+    // Shares are no projects, and a project cannot be moved where there is no room.
+    ada.share(&Site::page("look"), 1).await;
+    let mine = ada.get("/projects").await.ok();
+    let name = mine["projects"][0]["name"].as_str().unwrap();
+    let moved = ada.post(&format!("/projects/{name}/transfer")).json(&json!({ "org": "acme" })).await;
+    assert!(moved.assert_error(403, "plan_limit_reached").contains("3 projects"));
+    ada.delete(&format!("/projects/{name}")).await.ok();
+    create(&ada, "again".to_owned(), None).await.created();
+}
+
+#[tokio::test]
+async fn the_shipped_plan_ends_with_three_organizations() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let create = |n: usize| ada.post("/orgs").json(&json!({ "name": format!("acme-{n}") }));
+    let answers = join_all((0..6).map(|n| async move { create(n).await })).await;
+    assert_eq!(count_made(answers, "organizations"), 3);
+}
+
+#[tokio::test]
+async fn shares_end_with_the_plan_of_their_person() {
+    let world = World::builder().plan(&json!({ "shares": 2 })).start().await;
+    let ada = world.user("ada").await;
+    let tarball = Site::page("look").tarball();
+    let answers = join_all((0..4).map(|_| async { ada.post("/shares").upload(tarball.clone()).await })).await;
+    assert_eq!(count_made(answers, "2 live shares"), 2);
+    assert_refused_without_body(&ada, "/shares").await;
+    // One that has expired takes no room, whether or not it was reaped.
+    world.sql("UPDATE projects SET expires_at = now() WHERE id = (SELECT min(id) FROM projects)").await;
+    ada.share(&Site::page("look"), 1).await;
+    eventually(BACKGROUND, "no pack of a refused share stays", async || {
+        world.sql_number("SELECT count(*) FROM pack_removals").await == 0 && world.stored_files().len() <= 6
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stored_bytes_end_with_the_plan_of_their_owner() {
+    let world = World::builder().plan(&json!({ "storage_bytes": 2_000_000 })).start().await;
+    let ada = world.user("ada").await;
+    let names = ["one", "two", "three", "four"];
+    for name in names {
+        ada.create_project(name).await;
+    }
+    let sites: Vec<Site> = names.iter().map(|_| site(700_000)).collect();
+    let uploads = join_all(names.iter().zip(&sites).map(|(name, site)| ada.upload(name, site).into_future()));
+    assert_eq!(count_made(uploads.await, "2 MB"), 2);
+    eventually(BACKGROUND, "no pack of a refused upload stays", async || world.stored_files().len() == 4).await;
+    // A small one still fits, and then nothing.
+    let share = ada.share(&site(400_000), 1).await;
+    let message = ada.post("/shares").upload(site(400_000).tarball()).await.assert_error(403, "plan_limit_reached");
+    assert!(message.contains("2 MB of stored files"), "{message}");
+    // When all is used up, not even a body that is to come is read.
+    world.sql("UPDATE deployments SET stored_bytes = 2000000 WHERE status = 'live'").await;
+    assert_refused_without_body(&ada, "/shares").await;
+    assert_refused_without_body(&ada, "/projects/one/deployments").await;
+    // What is deleted makes room again.
+    for name in names {
+        ada.delete(&format!("/projects/{name}")).await.ok();
+    }
+    ada.delete(&format!("/shares/{}", share.share_name())).await.ok();
+    ada.share(&site(1_500_000), 1).await;
+}
+
+#[tokio::test]
+async fn files_cannot_be_moved_where_there_is_no_room() {
+    let world = World::builder().plan(&json!({ "storage_bytes": 2_000_000 })).start().await;
+    let ada = world.user("ada").await;
+    ada.create_org("acme").await;
+    for name in ["one", "two"] {
+        ada.publish(name, &site(900_000)).await;
+    }
+    let to_acme = |name: &str| ada.post(&format!("/projects/{name}/transfer")).json(&json!({ "org": "acme" }));
+    for name in ["one", "two"] {
+        to_acme(name).await.ok();
+    }
+    ada.publish("three", &site(900_000)).await;
+    let message = to_acme("three").await.assert_error(403, "plan_limit_reached");
+    assert!(message.contains("2 MB of stored files"), "{message}");
+    assert_eq!(ada.project("three").await["org"], Value::Null);
+}
+
+#[tokio::test]
+async fn old_deployments_expire_beyond_the_number_of_the_plan() {
+    let mut world = World::builder().plan(&json!({ "deployments": 3 })).start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let mut ids = Vec::new();
+    for n in 0..7 {
+        ids.push(ada.deploy("engine", &Site::page(&format!("page {n}"))).await.id);
+    }
+    ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive");
+    // The first but one is live again; the third was served until yesterday, though it is old.
+    ada.activate("engine", &ids[1]).await.ok();
+    let kept_url = ada.project("engine").await["url"].as_str().unwrap().to_owned();
+    world.sql("UPDATE deployments SET created_at = created_at - interval '8 days'").await;
+    let old = "UPDATE deployments SET superseded_at = superseded_at - interval '8 days' WHERE id <> ";
+    world.sql(&format!("{old} '{}'", ids[2])).await;
+    world.restart_admin_later().await;
+    let left = async || {
+        let list = ada.get("/projects/engine/deployments").await.ok();
+        let of = |status: &str| -> Vec<String> {
+            let rows = list["deployments"].as_array().unwrap().iter().filter(|row| row["status"] == status);
+            rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+        };
+        (of("live"), of("superseded"), of("failed").len())
+    };
+    let mut superseded: Vec<String> = [&ids[2], &ids[4], &ids[5], &ids[6]].into_iter().cloned().collect();
+    superseded.reverse();
+    eventually(BACKGROUND, "old deployments expire", async || left().await.1 == superseded).await;
+    assert_eq!(left().await, (vec![ids[1].clone()], superseded.clone(), 1));
+    eventually(BACKGROUND, "their packs are removed", async || world.stored_files().len() == 2 * 5).await;
+    world.edge().get(&kept_url).await.assert_body(200, "page 1");
+    ada.activate("engine", &ids[0]).await.assert_error(404, "not_found");
+    let log = ada.get("/projects/engine/audit").await.ok();
+    let entry = log["entries"].as_array().unwrap().iter().find(|entry| entry["action"] == "deployment.expire");
+    assert_eq!(entry.unwrap()["detail"]["deployments"], json!([ids[0], ids[3]]));
+}
+
+#[tokio::test]
+async fn uploads_are_refused_while_the_disk_is_nearly_full() {
+    // Every disk is fuller than this.
+    let world = World::builder().set("ADMIN__FREE_DISK_PERCENT", 100).start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    for path in ["/shares", "/projects/engine/deployments"] {
+        let body = reqwest::Body::wrap_stream(stream::pending::<std::io::Result<bytes::Bytes>>());
+        let start = std::time::Instant::now();
+        let answer = ada.post(path).upload(body).await;
+        assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+        assert!(answer.assert_error(503, "busy").contains("disk"));
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    assert_eq!(world.stored_files().len(), 0);
+}
