@@ -50,6 +50,7 @@ mod shares;
 mod shutdown;
 mod sign_in;
 mod stubs;
+mod suspension;
 mod tls;
 mod tokens;
 mod transfer;

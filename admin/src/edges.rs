@@ -7,6 +7,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -114,6 +115,26 @@ impl Edges {
         }
     }
 
+    /// Waits until the edges can be heard, at most `patience`: for a program that makes one change and ends. While they cannot,
+    /// nobody waits for them.
+    pub async fn listen(&self, patience: Duration) {
+        let listening = async {
+            loop {
+                let mut changed = std::pin::pin!(self.shared.changed.notified());
+                changed.as_mut().enable();
+                if self.shared.table().listening_since.is_some() {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if tokio::time::timeout(patience, listening).await.is_err() {
+            tracing::warn!(
+                "the edges cannot be heard, because Redis does not answer; they find the change in Postgres"
+            );
+        }
+    }
+
     /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
     /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
     async fn acknowledged(&self, seq: i64) -> Receipt {
@@ -145,12 +166,20 @@ impl Shared {
     }
 }
 
+impl fmt::Display for Propagation {
+    /// `2/3; 9ms`, or nothing where no edge has to know.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Receipt { acknowledged, known, took }) = self.0 else { return Ok(()) };
+        write!(f, "{acknowledged}/{known}; {}ms", took.as_millis())
+    }
+}
+
 impl IntoResponseParts for Propagation {
     type Error = std::convert::Infallible;
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Self::Error> {
-        let Some(Receipt { acknowledged, known, took }) = self.0 else { return Ok(response) };
-        let text = format!("{acknowledged}/{known}; {}ms", took.as_millis());
-        if let Ok(value) = HeaderValue::from_str(&text) {
+        if self.0.is_some()
+            && let Ok(value) = HeaderValue::from_str(&self.to_string())
+        {
             response.headers_mut().insert(PROPAGATION, value);
         }
         Ok(response)

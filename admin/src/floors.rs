@@ -7,7 +7,7 @@ const FLOORS: [&[&str]; 9] = [
     &["main", "serve", "listener"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
-    &["publishing", "joining"],
+    &["publishing", "joining", "suspension"],
     &["middleware"],
     &["auth"],
     &["app"],

@@ -8,7 +8,7 @@
 //! ```text
 //! serve, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
-//! acts       publishing  joining                what several faces do
+//! acts       publishing  joining  suspension    what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  bounds  codehost  edges  mail  rates  talkers
@@ -43,5 +43,6 @@ pub mod quotas;
 pub mod rates;
 pub mod router;
 pub mod serve;
+pub mod suspension;
 pub mod talkers;
 pub mod webhooks;

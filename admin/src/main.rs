@@ -1,15 +1,16 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
-//! `admin issue-token` makes a token from the machine itself.
+//! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, codehost::local, metrics, serve, talkers};
+use admin::{app::App, codehost::local, metrics, serve, suspension, talkers};
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use config::{CodeHostKind, Config};
 use db::sign_in::{tokens, users};
 use domain::{
     Clock,
+    site::Suspension,
     token::{TokenKind, TokenSecret},
 };
 use telemetry::metrics::Exporter;
@@ -45,6 +46,19 @@ enum Command {
         #[arg(long)]
         login: String,
     },
+    /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it.
+    Suspend {
+        /// The project, or the three words of a share.
+        project: String,
+        /// The reason, which the audit log records.
+        #[arg(long)]
+        reason: Reason,
+    },
+    /// Let a suspended site be served again.
+    Resume {
+        /// The project, or the three words of a share.
+        project: String,
+    },
 }
 
 #[derive(Subcommand)]
@@ -56,6 +70,31 @@ enum EdgesQuestion {
         count: usize,
     },
 }
+
+/// A reason for which a site is taken down.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Reason {
+    /// It harms others, or breaks the terms.
+    Abuse,
+    /// A law or a court demands it.
+    Legal,
+    /// Its owner has not paid.
+    Payment,
+}
+
+impl From<Reason> for Suspension {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Abuse => Self::Abuse,
+            Reason::Legal => Self::Legal,
+            Reason::Payment => Self::Payment,
+        }
+    }
+}
+
+// Uploads allocate and free megabytes on many threads, which the system's allocator keeps.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -91,6 +130,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Migrate => migrate(&config).await,
             Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
+            Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
+            Command::Resume { project } => set_suspended(config, &project, None).await,
         }
     })
 }
@@ -104,6 +145,17 @@ async fn migrate(config: &Config) -> anyhow::Result<()> {
 async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
     let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
     print!("{}", talkers::table(&talkers::ask(&redis, count).await?));
+    Ok(())
+}
+
+/// Takes a site down or up, and prints how many edges have applied it.
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+async fn set_suspended(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<()> {
+    let suspension::Changed { project, propagation } = suspension::set(config, name, reason).await?;
+    match reason {
+        Some(reason) => println!("{project} is suspended ({}); edges: {propagation}", reason.as_str()),
+        None => println!("{project} is served again; edges: {propagation}"),
+    }
     Ok(())
 }
 

@@ -19,7 +19,7 @@ async fn a_suspended_site_is_not_served() {
     let ada = world.user("ada").await;
     let url = ada.publish("engine", &Site::page("bad")).await.url;
     world.sql("UPDATE projects SET suspended_at = now()").await;
-    let answer = world.edge().get(&url).await.assert_status(451);
+    let answer = world.edge().get(&url).await.assert_status(403);
     assert!(!answer.text().contains("bad"));
 }
 

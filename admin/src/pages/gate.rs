@@ -94,7 +94,7 @@ pub(super) async fn admit(
 async fn gated_site(app: &App, host: &str) -> Result<Option<(Site, OrgId)>, PageError> {
     let Some(key) = site_key(app, host) else { return Ok(None) };
     let Some(site) = routes::site(&app.db, &key).await?.value else { return Ok(None) };
-    let is_over = site.suspended || site.expires_at.is_some_and(|end| end <= app.clock.now());
+    let is_over = site.suspended.is_some() || site.expires_at.is_some_and(|end| end <= app.clock.now());
     Ok(match &site.gate {
         Gate::Org(org) if !is_over => {
             let org = org.clone();

@@ -19,8 +19,31 @@ pub struct Site {
     pub access_version: i64,
     /// Time from which the site is gone.
     pub expires_at: Option<Timestamp>,
-    /// Whether the operator has taken it down.
-    pub suspended: bool,
+    /// Why the operator has taken it down; `None` while it is served.
+    pub suspended: Option<Suspension>,
+}
+
+/// A reason for which the operator takes a site down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
+pub enum Suspension {
+    /// The site harms others, or breaks the operator's terms.
+    Abuse,
+    /// A law or a court demands it.
+    Legal,
+    /// Its owner has not paid.
+    Payment,
+}
+
+impl Suspension {
+    /// Returns the word that is stored, and that the operator writes.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Abuse => "abuse",
+            Self::Legal => "legal",
+            Self::Payment => "payment",
+        }
+    }
 }
 
 /// The kinds of addresses that a project has.

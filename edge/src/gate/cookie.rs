@@ -103,7 +103,7 @@ mod tests {
             gate: Gate::Password("".into()),
             access_version,
             expires_at: None,
-            suspended: false,
+            suspended: None,
         }
     }
 

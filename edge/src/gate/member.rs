@@ -81,7 +81,7 @@ mod tests {
             gate: Gate::Org(OrgId::new(Timestamp::from_unix_millis(0))),
             access_version,
             expires_at: None,
-            suspended: false,
+            suspended: None,
         }
     }
 

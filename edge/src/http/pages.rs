@@ -6,6 +6,7 @@ use std::sync::{LazyLock, OnceLock};
 use askama::Template;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use domain::site::Suspension;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{
@@ -175,9 +176,12 @@ pub fn gone() -> Response<SiteBody> {
     SHARE_ENDED.response()
 }
 
-/// 451: the operator has taken the site down.
-pub fn suspended() -> Response<SiteBody> {
-    let status = StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS;
+/// 403, or 451 where a law demands it: the operator has taken the site down. Why, and at whose wish, is not the visitor's.
+pub fn suspended(reason: Suspension) -> Response<SiteBody> {
+    let status = match reason {
+        Suspension::Legal => StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
+        Suspension::Abuse | Suspension::Payment => StatusCode::FORBIDDEN,
+    };
     page(status, "This site is suspended", "The operator of this service has taken it down.")
 }
 

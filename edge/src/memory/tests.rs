@@ -38,7 +38,7 @@ fn site(access_version: i64) -> Site {
         gate: Gate::Public,
         access_version,
         expires_at: None,
-        suspended: false,
+        suspended: None,
     }
 }
 

@@ -99,8 +99,8 @@ impl Sites {
         if site.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return pages::gone();
         }
-        if site.suspended {
-            return pages::suspended();
+        if let Some(reason) = site.suspended {
+            return pages::suspended(reason);
         }
         // The gate stands before everything that the site holds, the lack of it included.
         if (site.gate != Gate::Public || head.uri.path().starts_with(reserved::PREFIX))

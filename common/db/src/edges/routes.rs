@@ -6,7 +6,7 @@ use domain::{
     access::AccessMode,
     addresses::HostKey,
     limits,
-    site::{Gate, Site, SiteKind},
+    site::{Gate, Site, SiteKind, Suspension},
 };
 use sqlx::PgPool;
 
@@ -29,7 +29,7 @@ struct Row {
     org: Option<OrgId>,
     access_version: Option<i64>,
     expires_at: Option<Timestamp>,
-    suspended: bool,
+    suspended: Option<Suspension>,
 }
 
 /// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
@@ -49,7 +49,9 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
                   COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
                   p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
                   p.org_id AS "org?", p.access_version AS "access_version?",
-                  p.expires_at AS "expires_at?", p.suspended_at IS NOT NULL AS "suspended!"
+                  p.expires_at AS "expires_at?",
+                  CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse') END
+                      AS "suspended?: Suspension"
            FROM route_counter c
            LEFT JOIN (projects p LEFT JOIN deployments d
                       ON d.id = $3 AND d.project_id = p.id AND d.status IN ('live', 'superseded'))

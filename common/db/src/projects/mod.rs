@@ -10,6 +10,7 @@ pub mod env;
 mod lifecycle;
 pub(crate) mod project;
 pub mod shares;
+pub mod suspension;
 mod transfer;
 
 pub use self::{

@@ -2,7 +2,7 @@
 
 use domain::{
     Timestamp,
-    site::{Gate, SiteKind},
+    site::{Gate, SiteKind, Suspension},
 };
 use http::Request;
 
@@ -159,8 +159,12 @@ async fn the_state_of_the_site_comes_first() {
     *world.time.lock().unwrap() = Timestamp::from_unix_millis(NOW + 1);
     assert_eq!(world.get("/").await.brief(), (404, "our page"));
     world.site.expires_at = None;
-    world.site.suspended = true;
+    world.site.suspended = Some(Suspension::Legal);
     assert_eq!(world.get("/").await.brief(), (451, "our page"));
+    for reason in [Suspension::Abuse, Suspension::Payment] {
+        world.site.suspended = Some(reason);
+        assert_eq!(world.get("/").await.brief(), (403, "our page"));
+    }
 }
 
 #[tokio::test]

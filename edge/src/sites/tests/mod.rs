@@ -232,7 +232,7 @@ impl World {
                 gate: Gate::Public,
                 access_version: 1,
                 expires_at: None,
-                suspended: false,
+                suspended: None,
             },
             visit: Visit {
                 client: [192, 0, 2, 1].into(),
