@@ -5,7 +5,7 @@ use std::{io, path::Path};
 /// The space of the disk that a folder is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that the disk holds.
+    /// Bytes that the disk holds, without those that are reserved for others: what is used and what is free, as `df` counts.
     pub total: u64,
     /// Bytes that this program may still write.
     pub free: u64,
@@ -16,7 +16,11 @@ impl Space {
     pub fn of(folder: &Path) -> io::Result<Self> {
         let disk = rustix::fs::statvfs(folder)?;
         Ok(Self {
-            total: disk.f_blocks.saturating_mul(disk.f_frsize),
+            total: disk
+                .f_blocks
+                .saturating_sub(disk.f_bfree)
+                .saturating_add(disk.f_bavail)
+                .saturating_mul(disk.f_frsize),
             free: disk.f_bavail.saturating_mul(disk.f_frsize),
         })
     }
