@@ -110,6 +110,8 @@ impl Builder {
             ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),
             // Tests of one limit must not run into another.
             ("LIMITS__API_PER_MIN", "1000000".to_owned()),
+            // Nor into the state of the machine's disk.
+            ("ADMIN__FREE_DISK_PERCENT", "0".to_owned()),
         ]
         .into_iter()
         .chain(bucket.iter().flat_map(Bucket::settings))
