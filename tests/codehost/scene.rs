@@ -54,7 +54,8 @@ impl Scene {
             .set("CODE_HOST__CLIENT_SECRET", "shh")
             .set("CODE_HOST__WEBHOOK_SECRET", WEBHOOK_SECRET)
             .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000)
-            .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000);
+            .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000)
+            .plan(&json!({}));
         let world = set(world, keys.path()).start().await;
         Self { host, world, _keys: keys }
     }
