@@ -32,7 +32,7 @@ const STREAMS: u32 = 120;
 /// What the edge may grow by: a small part of what 960 streams of 64 KiB, let alone of 4 MiB, would be.
 const GROWTH: u64 = 48 * 1024 * 1024;
 /// A stream is reset after 30 seconds; a busy machine has some more.
-const RESET_WITHIN: Duration = Duration::from_secs(60);
+const RESET_WITHIN: Duration = Duration::from_secs(75);
 
 type Writer = WriteHalf<TlsStream<TcpStream>>;
 

@@ -218,6 +218,8 @@ impl Sending<'_> {
                 self.body.park();
                 *held = None;
                 is_parked = true;
+                // What others had on its way when this wait began has been handed over by now.
+                sent_before = self.flow.sent.load(Ordering::Relaxed);
             } else if since.elapsed() >= self.pace.left() {
                 let is_passed_over = self.flow.served.load(Ordering::Relaxed) > number;
                 let is_everything_still = self.flow.sent.load(Ordering::Relaxed) == sent_before;
