@@ -13,7 +13,17 @@ const FLOORS: [&[&str]; 9] = [
     &["app"],
     &["change"],
     &[
-        "addresses", "bounds", "codehost", "edges", "error", "extract", "html", "mail", "metrics", "quotas", "rates",
+        "addresses",
+        "bounds",
+        "codehost",
+        "edges",
+        "error",
+        "extract",
+        "html",
+        "mail",
+        "metrics",
+        "quotas",
+        "rates",
         "talkers",
     ],
 ];

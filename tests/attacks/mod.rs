@@ -36,3 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const fn attacker(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 1, number)
 }
+
+/// The pace of an attacker that takes its time, or of a watch.
+#[expect(clippy::disallowed_methods, reason = "slowness is what is tested")]
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
-    time::{Instant, sleep},
+    time::Instant,
 };
 
 use crate::{
-    attacks::MEMORY_MIB,
+    attacks::{MEMORY_MIB, pause},
     world::{Site, World, site::noise},
 };
 
@@ -35,7 +35,7 @@ async fn trickle(mut stream: TcpStream) -> Option<Duration> {
     while start.elapsed() < CUT_WITHIN {
         match stream.read(&mut sip).await {
             Ok(0) | Err(_) => return Some(start.elapsed()),
-            Ok(_) => sleep(Duration::from_secs(1)).await,
+            Ok(_) => pause(Duration::from_secs(1)).await,
         }
     }
     None
@@ -74,7 +74,7 @@ async fn a_trickle_is_cut_and_a_modest_pace_is_not() {
             let (mut taken, mut part, start) = (0, vec![0; 2_000], Instant::now());
             while start.elapsed() < CUT_WITHIN {
                 taken += stream.read_exact(&mut part).await.expect("a modest reader is cut");
-                sleep(Duration::from_millis(100)).await;
+                pause(Duration::from_millis(100)).await;
             }
             taken
         }
@@ -84,7 +84,7 @@ async fn a_trickle_is_cut_and_a_modest_pace_is_not() {
     while start.elapsed() < CUT_WITHIN && sockets(pid) > sockets_before + 2 {
         home().await;
         most = world.edge().process.memory("VmRSS").max(most);
-        sleep(Duration::from_millis(500)).await;
+        pause(Duration::from_millis(500)).await;
     }
     let left = sockets(pid).saturating_sub(sockets_before);
     assert!(left <= 2, "{left} of {READERS} who take 200 bytes a second are still served");

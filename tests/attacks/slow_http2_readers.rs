@@ -18,7 +18,7 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 use crate::{
-    attacks::MEMORY_MIB,
+    attacks::{MEMORY_MIB, pause},
     world::{
         Site, World,
         frames::*,
@@ -152,7 +152,7 @@ async fn stalled_streams_take_no_memory_and_are_reset() {
         while start.elapsed() < Duration::from_secs(20) {
             assert_eq!(home().await, "home");
             most = world.edge().process.memory("VmRSS").max(most);
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            pause(Duration::from_millis(200)).await;
         }
         most
     };

@@ -147,7 +147,7 @@ impl Default for Plans {
             shares: free::shares(),
         };
         let pro = PlanLimits {
-            orgs: 20,
+            orgs: 500,
             projects: 500,
             domains: 250,
             ready_apps: 3,
@@ -158,7 +158,7 @@ impl Default for Plans {
             shares: 500,
         };
         let business = PlanLimits {
-            orgs: 100,
+            orgs: 2_500,
             projects: 2_500,
             domains: 1_000,
             ready_apps: 10,

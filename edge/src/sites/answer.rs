@@ -59,7 +59,7 @@ impl PackCache {
     ) -> Result<Response<SiteBody>, PackError> {
         // A 404 answers no conditions and has no parts.
         let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role != Role::NotFound);
-        let Some(form) = choose(pack.forms(file), asked.headers, range.is_some()) else {
+        let Some(form) = choose(file.forms(), asked.headers, range.is_some()) else {
             return Err(PackError::unavailable("a file without a form"));
         };
         let mut headers = pack.headers_of(file, form);

@@ -132,17 +132,6 @@ impl Pack {
         self.weight
     }
 
-    /// The forms of a file: as it is, then the compressed ones.
-    pub(crate) fn forms<'f>(&self, file: &'f File) -> &'f [Form] {
-        file.forms.get_or_init(|| {
-            let compressed = file.variants.iter().map(|&(encoding, span)| (Some(encoding), span));
-            std::iter::once((None, file.identity))
-                .chain(compressed)
-                .map(|(encoding, span)| Form::new(file, encoding, span))
-                .collect()
-        })
-    }
-
     /// The headers of a whole 200 answer with a form of a file.
     pub(crate) fn headers_of(&self, file: &File, form: &Form) -> HeaderMap {
         let kind = self.kinds.get(file.kind);
@@ -212,6 +201,17 @@ impl Kind {
 }
 
 impl File {
+    /// Its forms: as it is, then the compressed ones.
+    pub(crate) fn forms(&self) -> &[Form] {
+        self.forms.get_or_init(|| {
+            let compressed = self.variants.iter().map(|&(encoding, span)| (Some(encoding), span));
+            std::iter::once((None, self.identity))
+                .chain(compressed)
+                .map(|(encoding, span)| Form::new(self, encoding, span))
+                .collect()
+        })
+    }
+
     /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
     fn new(entry: FileEntry, kinds: &mut Vec<Kind>, known: &mut HashMap<(String, bool), usize>) -> Self {
         let fingerprinted = entry.fingerprinted;

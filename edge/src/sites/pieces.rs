@@ -97,16 +97,15 @@ impl Pieces {
             let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
             (to <= bytes.len()).then(|| bytes.slice(from..to))
         };
-        match self.pack.bodies.remembered(&self.pack, block).and_then(cut) {
-            Some(bytes) => self.block = bytes,
-            None => {
-                let pack = self.pack.clone();
-                self.reading = Some(Box::pin(async move {
-                    let bytes = pack.bodies.block(&pack, whole, start).await?;
-                    cut(bytes).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
-                }));
-            }
+        if let Some(bytes) = self.pack.bodies.remembered(&self.pack, block).and_then(cut) {
+            self.block = bytes;
+            return;
         }
+        let pack = self.pack.clone();
+        self.reading = Some(Box::pin(async move {
+            let bytes = pack.bodies.block(&pack, whole, start).await?;
+            cut(bytes).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
+        }));
     }
 
     fn put_back(&mut self, part: Span, whole: Span) {

@@ -33,10 +33,10 @@ async fn a_key_has_its_share_and_all_have_the_whole() {
 async fn waiting_goes_round_the_keys() {
     let turns = turns(1, 1);
     let mut held = Some(turns.try_take(&"greedy").unwrap());
-    let (sender, mut served) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut served) = tokio::sync::mpsc::channel(5);
     for key in ["greedy", "greedy", "greedy", "modest", "late"] {
         let (turns, sender) = (turns.clone(), sender.clone());
-        tokio::spawn(async move { sender.send(turns.take(&key, PATIENCE).await.unwrap()) });
+        tokio::spawn(async move { sender.send(turns.take(&key, PATIENCE).await.unwrap()).await });
         tokio::task::yield_now().await;
     }
     let mut order = Vec::new();

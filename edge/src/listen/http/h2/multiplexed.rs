@@ -104,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: Answers + Unpin> Future for Multiplex
         }
         // The waker may do nothing: one that has to wait is polled again, at the latest by its task. One that is answered
         // wakes this connection, as it would from a task, and is sent at the next poll.
-        begun.retain_mut(|answering| is_pending(answering));
+        begun.retain_mut(is_pending);
         if !begun.is_empty() {
             // What they have written is sent, which is what an answer of two blocks waits for. Others become tasks.
             if this.poll_connection(cx, &mut begun).is_ready() {
