@@ -56,7 +56,7 @@ pub fn describe() {
     );
     describe_counter!(
         "svc_platform_refused_total",
-        "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`."
+        "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`, `memory`."
     );
     describe_counter!(
         "svc_gateway_requests_total",

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_bytes(value.as_bytes()).unwrap())).collect()
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairness::budget::Grant;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
@@ -19,8 +18,8 @@ use crate::{
 pub enum Body {
     /// A site's, or a page of ours.
     Site(SiteBody),
-    /// Admin's, with what the way there takes.
-    Handed(HandedBody, Grant),
+    /// Admin's.
+    Handed(HandedBody),
     /// The AI gateway's.
     Gateway(gateway::Body),
 }
@@ -35,7 +34,7 @@ impl Body {
     pub(crate) fn left(&self) -> u64 {
         match self {
             Self::Site(body) => body.left(),
-            Self::Handed(..) | Self::Gateway(_) => 0,
+            Self::Handed(_) | Self::Gateway(_) => 0,
         }
     }
 
@@ -79,7 +78,7 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
             Self::Site(body) => Pin::new(body).poll_frame(cx),
-            Self::Handed(body, _) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Handed(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Gateway(body) => Pin::new(body).poll_frame(cx),
         }
     }
@@ -87,7 +86,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Site(body) => body.is_end_stream(),
-            Self::Handed(body, _) => body.is_end_stream(),
+            Self::Handed(body) => body.is_end_stream(),
             Self::Gateway(body) => body.is_end_stream(),
         }
     }
@@ -95,7 +94,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Site(body) => body.size_hint(),
-            Self::Handed(body, _) => body.size_hint(),
+            Self::Handed(body) => body.size_hint(),
             Self::Gateway(body) => body.size_hint(),
         }
     }

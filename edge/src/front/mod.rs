@@ -229,15 +229,10 @@ impl Front {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        // The way to admin takes memory of its own, for as long as the answer is not read.
-        let Ok(grant) = connection.account.take(limits::HANDED_BYTES, limits::FLIGHT_PATIENCE).await else {
-            metrics::exhausted();
-            return exhausted();
-        };
         // A connection of a trusted proxy carries the requests of many.
         let places = (!self.trusted.contains(connection.peer)).then(|| connection.platform_places());
-        match self.platform.hand_over(request, host, visitor, places).await {
-            Ok(response) => response.map(|body| Body::Handed(body, grant)),
+        match self.platform.hand_over(request, host, visitor, places, &connection.account).await {
+            Ok(response) => response.map(Body::Handed),
             Err(answer) => answer.map(Body::Site),
         }
     }

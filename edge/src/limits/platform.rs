@@ -19,8 +19,8 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
 pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
-/// reads ahead on both sides of it.
-pub(crate) const HANDED_BYTES: u64 = 128 * 1024;
+/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold.
+pub(crate) const HANDED_BYTES: u64 = 60 * 1024;
 /// Requests for the platform in flight. Each takes an open file.
 pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
 /// The part of the files that the process may open which requests for the platform may take: one in so many.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use fairness::{Client, Turn};
+use fairness::{Client, Turn, budget::Grant};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -109,6 +109,8 @@ pub(super) struct Held {
     pub(super) _turn: Turn<Client>,
     /// Its place on its connection.
     pub(super) _place: Option<OwnedSemaphorePermit>,
+    /// The memory of the way to admin.
+    pub(super) _grant: Grant,
 }
 
 impl HandedBody {

@@ -15,7 +15,7 @@ mod upstreams;
 use std::{io, sync::Arc};
 
 use bytes::Bytes;
-use fairness::{Bounds, Client, Refused, Turns};
+use fairness::{Bounds, Client, Refused, Turns, budget::Account};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use hyper_util::rt::TokioIo;
 use pingora::{
@@ -109,6 +109,7 @@ impl Platform {
         host: &str,
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
+        account: &Account,
     ) -> Result<Response<HandedBody>, Box<Response<SiteBody>>>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
@@ -117,7 +118,7 @@ impl Platform {
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let asked = Asked::of(request.method(), request.uri(), request.headers(), id);
         let failed = |failure| Box::new(asked.failed(failure));
-        let (request, held) = self.admit(request, visitor, places).await.map_err(|failure| {
+        let (request, held) = self.admit(request, visitor, places, account).await.map_err(|failure| {
             if failure == Failure::Busy {
                 self.talkers.tally(visitor.address).refused();
             }
@@ -129,13 +130,14 @@ impl Platform {
         })
     }
 
-    /// Waits for a place on the connection, for what is read of the body, and for a turn, in this order: what a client makes
+    /// Waits for a place on the connection, for what is read of the body, for memory, and for a turn, in this order: what a client makes
     /// us wait for holds nothing that others need.
     async fn admit<B>(
         &self,
         request: Request<B>,
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
+        account: &Account,
     ) -> Result<(Request<BegunBody<B>>, Held), Failure>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
@@ -155,9 +157,14 @@ impl Platform {
         } else {
             (BegunBody::unread(body), None)
         };
+        // The way to admin takes memory of its own, for as long as the answer is not read.
+        let Ok(grant) = account.take(limits::HANDED_BYTES, limits::FLIGHT_PATIENCE).await else {
+            metrics::exhausted();
+            return Err(busy("memory"));
+        };
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
-        Ok((Request::from_parts(head, body), Held { _turn: turn, _place: place }))
+        Ok((Request::from_parts(head, body), Held { _turn: turn, _place: place, _grant: grant }))
     }
 
     async fn exchange<B>(
