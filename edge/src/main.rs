@@ -120,7 +120,8 @@ fn listeners(
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
-    let gateway = Arc::new(Gateway::new(&config.gateway, &models, Arc::new(keys), meter, clock.clone())?);
+    let gateway =
+        Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
     let front = Front::new(config, routes, sites, platform, gateway.clone(), budget, talkers.clone());
     let front = Arc::new(front.context("edge.trusted_proxies")?);
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());

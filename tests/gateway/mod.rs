@@ -74,6 +74,7 @@ fn served_by(url: &str) -> Builder {
         .set("GATEWAY__PROVIDER_API_KEY", KEY)
         // High enough that no test of something else meets them.
         .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
+        .set("LIMITS__GATEWAY_CONCURRENT", 1_000)
         .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
 }
 

@@ -14,7 +14,7 @@ use crate::{
 
 const LARGEST: usize = 64 * 1024;
 /// Completions that one account may have under way.
-const MOST_UNDER_WAY: usize = 180;
+const MOST_UNDER_WAY: usize = 40;
 
 #[tokio::test]
 async fn the_provider_gets_the_body_and_nothing_else_of_the_client() {
@@ -201,7 +201,7 @@ async fn what_reaches_beyond_tokens_never_gets_to_the_provider() {
 
 #[tokio::test]
 async fn one_account_does_not_hold_every_completion() {
-    let gateway = Gateway::start().await;
+    let gateway = Gateway::start_with(|world| world.set("LIMITS__GATEWAY_CONCURRENT", MOST_UNDER_WAY)).await;
     for _ in 0..MOST_UNDER_WAY {
         gateway.provider.next(Script::usual_stream(2).held_after(1));
     }
@@ -214,7 +214,7 @@ async fn one_account_does_not_hold_every_completion() {
     let mut asking: JoinSet<_> = (0..=MOST_UNDER_WAY).map(|_| ask().attempt()).collect();
     let refused = asking.join_next().await.unwrap().unwrap().unwrap();
     let error = refused.assert_openai_error(429, "rate_limit_exceeded");
-    assert!(error["message"].as_str().unwrap().contains("180 completions under way"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("40 completions under way"), "{error}");
     eventually(BACKGROUND, "all others are asked", async || gateway.provider.asked().len() == MOST_UNDER_WAY).await;
     // Somebody else is served meanwhile.
     let key = create_key(&gateway.world.user("bob").await).await;

@@ -38,8 +38,15 @@ const MOST_ROUNDS: usize = 3;
 /// The cheapest of our models.
 const MODEL: &str = "svc/gpt-oss-20b";
 /// Limits that no run reaches; usage is counted all the same.
-const NO_LIMITS: [(&str, &str); 2] =
-    [("SVC__LIMITS__GATEWAY_PER_MIN", "1000000000"), ("SVC__LIMITS__GATEWAY_TOKENS_PER_DAY", "1000000000000")];
+const NO_LIMITS: [(&str, &str); 5] = [
+    ("SVC__LIMITS__GATEWAY_PER_MIN", "1000000000"),
+    ("SVC__LIMITS__GATEWAY_CONCURRENT", "1000000"),
+    ("SVC__LIMITS__GATEWAY_TOKENS_PER_DAY", "1000000000000"),
+    ("SVC__EDGE__CONNECTIONS_PER_CLIENT", "100000"),
+    ("SVC__BILLING__PLANS", PLANS),
+];
+/// A plan whose credit no run uses up.
+const PLANS: &str = r#"{"free":{"name":"Free","price_cents":0,"limits":{"projects":1,"domains":1,"ready_apps":0,"bandwidth_bytes":1,"ai_credit_cents":4000000000}}}"#;
 
 /// A gateway to be measured.
 struct Candidate<'c> {

@@ -151,10 +151,9 @@ impl ApiError {
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
     }
 
-    pub(super) fn too_many_at_once() -> Self {
+    pub(super) fn too_many_at_once(most: usize) -> Self {
         let message = format!(
-            "This account has {} completions under way, which is as many as it may have. Wait for one of them to end.",
-            limits::ACCOUNT_EXCHANGES
+            "This account has {most} completions under way, which is as many as it may have. Wait for one of them to end."
         );
         Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(limits::BUSY_RETRY)
     }

@@ -35,7 +35,7 @@ pub(super) async fn complete(
     let model = request.model.model.clone();
     let response = match state.completions.try_take(&key.account) {
         Ok(turn) => admit_and_exchange(state, key, request, request_id, disconnected, turn).await,
-        Err(Refused::Share) => refuse(ApiError::too_many_at_once(), None),
+        Err(Refused::Share) => refuse(ApiError::too_many_at_once(state.completions.bounds().share), None),
         Err(Refused::Full) => refuse(ApiError::busy(), None),
     };
     metrics::gateway(&model.id, response.status());

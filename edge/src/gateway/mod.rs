@@ -35,7 +35,7 @@ mod usage_report;
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use config::{Gateway as Config, models::Models};
+use config::{Gateway as Config, Limits, models::Models};
 use domain::{Clock, token::TokenSecret};
 use fairness::{Bounds, Client, Turns};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
@@ -106,9 +106,10 @@ impl<'p> Route<'p> {
 }
 
 impl Gateway {
-    /// Creates a gateway to `models`.
+    /// Creates a gateway to `models`, of which each account takes within `rates`.
     pub fn new(
         config: &Config,
+        rates: &Limits,
         models: &Models,
         keys: Arc<Keys>,
         meter: Meter,
@@ -121,7 +122,7 @@ impl Gateway {
             clock,
             completions: Turns::new(Bounds {
                 total: limits::EXCHANGES,
-                share: limits::ACCOUNT_EXCHANGES,
+                share: usize::try_from(rates.gateway_concurrent).unwrap_or(usize::MAX),
                 waiting: 0,
                 waiting_share: 0,
             }),

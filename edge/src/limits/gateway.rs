@@ -10,8 +10,6 @@ pub(crate) const COMPLETION_BODY: Duration = Duration::from_secs(30);
 pub(crate) const CHOICES: u64 = 16;
 /// Concurrent completions.
 pub(crate) const EXCHANGES: usize = 10_000;
-/// Concurrent completions of one account: three minutes' worth of its 60 a minute.
-pub(crate) const ACCOUNT_EXCHANGES: usize = 180;
 /// The `Retry-After` of a request beyond [`EXCHANGES`].
 pub(crate) const BUSY_RETRY: Duration = Duration::from_secs(1);
 /// The `Retry-After` of a request whose key could not be looked up.

@@ -14,6 +14,8 @@ pub struct Limits {
     pub api_per_min: u32,
     /// The AI gateway's completions, per account over all its keys.
     pub gateway_per_min: u32,
+    /// The AI gateway's completions of one account that are under way at each edge.
+    pub gateway_concurrent: u32,
     /// Tokens read and written by the AI gateway's models, per account and UTC day.
     pub gateway_tokens_per_day: u64,
 }
@@ -25,6 +27,8 @@ impl Default for Limits {
             auth_poll_per_10_min: 180,
             api_per_min: 600,
             gateway_per_min: 60,
+            // Three minutes' worth.
+            gateway_concurrent: 180,
             gateway_tokens_per_day: 1_000_000,
         }
     }
