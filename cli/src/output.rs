@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(80);
 /// Before and after words that are dimmed on a terminal. A private-use character and no escape sequence: what a server
 /// sends may look dim because of it, and no more.
 const DIM: char = '\u{f5d0}';
-/// The same, for words in bold.
+/// The mark in a text that begins words in bold, or ends them.
 const BOLD: char = '\u{f5d1}';
 
 /// A standard stream that text is printed to.

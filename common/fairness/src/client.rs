@@ -1,4 +1,4 @@
-//! Who counts as one client.
+//! The identity of a client, as far as limits know it.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,6 +1,6 @@
 //! Finding the fields of a JSON object in its text, without building values.
 //!
-//! What is not a field of interest can then be passed on byte by byte: numbers keep their digits and fields their order.
+//! All other fields can then be passed on byte by byte: numbers keep their digits and fields their order.
 
 use std::{borrow::Cow, ops::Range};
 

@@ -92,7 +92,7 @@ pub(crate) const CONNECTION_FLIGHT_BYTES: u64 = 1_000_000;
 pub(crate) const CONNECTION_FLIGHT_WAIT: Duration = CONNECTION_END;
 /// Longest wait of an answer for other connections to give back memory. Then it is 503, or breaks off.
 pub(crate) const FLIGHT_WAIT: Duration = Duration::from_secs(10);
-/// How long an answer waits for memory to send it.
+/// Longest wait of an answer for memory to send it.
 pub(crate) const FLIGHT_PATIENCE: Patience = Patience { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
 /// Seconds after which one who was refused for want of memory may come again.
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;

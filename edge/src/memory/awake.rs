@@ -29,9 +29,9 @@ pub struct Awake {
     noted: AtomicU64,
     /// The sleeps that were noticed.
     sleeps: AtomicU64,
-    /// What was missed has to be looked for.
+    /// Notified when missed changes have to be looked for.
     slept: Notify,
-    /// It was looked for.
+    /// Notified when missed changes were looked for.
     woken: Notify,
 }
 

@@ -79,7 +79,7 @@ impl<V: Clone> Certificates<V> {
         Self { recall: Recall::new(store.marks.clone(), bounds), store, prepare: Box::new(prepare) }
     }
 
-    /// What is presented to a visitor who asks for `name` (lower case), if memory knows it. Waits for nothing.
+    /// Returns what is presented to a visitor who asks for `name` (lower case), if memory knows it. Waits for nothing.
     pub fn remembered(&self, name: &str) -> Option<V> {
         match self.look(name) {
             Recollection::Present(value) => Some(value),
@@ -87,8 +87,8 @@ impl<V: Clone> Certificates<V> {
         }
     }
 
-    /// What is presented to `asker`, who asks for `name` (lower case). When a new certificate cannot be read or used, the
-    /// last one that could.
+    /// Returns what is presented to `asker`, who asks for `name` (lower case). When a new certificate cannot be read or
+    /// used, it is the last one that could.
     pub async fn find(&self, name: &str, asker: Client) -> Option<V> {
         let key: Box<str> = name.into();
         match self.recall.find_by(&key, asker, || self.look(name), |_| self.read(name)).await {

@@ -41,7 +41,7 @@ pub(crate) struct Bodies {
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
     blocks: Cache<(u128, u64), Bytes, ByBytes>,
     loads: Semaphore,
-    /// What is read is charged here until it has become blocks.
+    /// The account that a read is charged to until its bytes have become blocks.
     account: Account,
 }
 

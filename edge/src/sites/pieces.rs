@@ -33,7 +33,7 @@ pub(crate) struct Pieces {
     pack: Arc<Pack>,
     queue: VecDeque<Piece>,
     left: u64,
-    /// What was read and not taken yet.
+    /// Bytes that were read and not taken yet.
     block: Bytes,
     /// Whether `block` may be less than what its memory holds.
     is_part: bool,

@@ -1,4 +1,4 @@
-//! Who may connect: so many connections in all, of which plain HTTP never has everything, and so many of a client.
+//! The bounds of connections: in all, of which plain HTTP never has everything, and of each client.
 //!
 //! A connection that is accepted has a [`Seat`] until it ends. The seats are known to [`super::shedding`], which takes
 //! them back while the machine runs short.

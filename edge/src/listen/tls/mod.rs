@@ -29,7 +29,7 @@ use crate::memory::{
     certificates::{CertificateStore, Certificates},
 };
 
-/// Who asks for a certificate when no visitor does.
+/// The asker for a certificate when no visitor asks for it.
 const OURSELVES: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Server-side TLS: a configuration for each certificate, which differ in nothing else.

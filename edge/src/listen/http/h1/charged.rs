@@ -24,7 +24,7 @@ type Asking = Pin<Box<dyn Future<Output = Result<Grant, Exhausted>> + Send>>;
 pub(in crate::listen::http) struct Charged {
     body: Body,
     shared: Arc<Shared>,
-    /// What was granted for the next bytes.
+    /// The grant for the next bytes.
     grant: Option<Grant>,
     /// The wait for a grant.
     asking: Option<Asking>,

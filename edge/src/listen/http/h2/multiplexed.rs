@@ -25,7 +25,7 @@ use crate::{http::Chunk, limits};
 /// The answer to a request, until it is sent.
 pub(in crate::listen::http) type Answering = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who answers the requests of a connection.
+/// The side that answers the requests of a connection.
 pub(in crate::listen::http) trait Answers {
     /// Begins to answer a request. The answer is sent within `flow`.
     fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering;
