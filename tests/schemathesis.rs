@@ -16,6 +16,7 @@ async fn the_api_does_what_its_description_says() {
         .start()
         .await;
     let ada = world.user("ada").await;
+    let own_token = ada.get("/tokens").await.ok()["tokens"][0]["id"].clone();
     let mut ids = Vec::new();
     for site in ["x", "y"] {
         ids.push(ada.post("/tokens").json(&json!({ "kind": "ai", "label": site })).await.created()["id"].clone());
@@ -52,7 +53,8 @@ async fn the_api_does_what_its_description_says() {
     command
         .args(["run", &format!("{api}/openapi.json"), "--url", &api, "--checks", "all", "--no-color"])
         .current_dir(folder)
-        .env("SVC_TOKEN", ada.token.as_deref().unwrap());
+        .env("SVC_TOKEN", ada.token.as_deref().unwrap())
+        .env("SVC_TOKEN_ID", own_token.as_str().unwrap());
     let output = command.output().await.unwrap();
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
