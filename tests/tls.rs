@@ -15,6 +15,7 @@ use tokio::{
 
 use crate::world::{
     Site, World,
+    process::program,
     socket::{connect_tls, converse, roots, statuses, tls},
 };
 
@@ -168,4 +169,18 @@ async fn stalled_handshakes_are_ended_and_block_nobody() {
         assert!(read.is_ok(), "a stalled handshake is kept for ever");
     }
     assert_alive(&world).await;
+}
+
+/// The tests' Postgres has no certificate, and says so only to a program that asked for one.
+#[tokio::test]
+async fn programs_ask_postgres_for_tls_where_its_address_says_so() {
+    let world = World::start().await;
+    let mut database = world.database.clone();
+    database.query_pairs_mut().append_pair("sslmode", "require");
+    let mut command = tokio::process::Command::new(program("admin"));
+    command.arg("migrate").env("SVC__POSTGRES__URL", database.as_str());
+    command.env("SVC__SECRETS__MASTER_KEY_FILE", World::master_key().await);
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("server does not support TLS"), "{said}");
 }
