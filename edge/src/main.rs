@@ -106,11 +106,11 @@ fn listeners(
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
     let source = Postgres { near: near.clone(), primary: db.clone() };
-    let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone());
-    let members = Arc::new(OrgMembers::new(marks.clone(), source.clone()));
     let shares = Shares::of(config.edge.memory.map(|memory| memory.0));
+    let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone(), &shares);
+    let members = Arc::new(OrgMembers::new(marks.clone(), source.clone(), &shares));
     let budget = Budget::new(shares.flight());
-    let routes = Arc::new(Routes::new(marks.clone(), source, shares.hosts(), clock.clone()));
+    let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
     let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge);
@@ -126,7 +126,7 @@ fn listeners(
     let front = Arc::new(front.context("edge.trusted_proxies")?);
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
-    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain)?;
+    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()

@@ -102,7 +102,7 @@ impl Front {
     /// Bytes of memory by what they are for.
     pub fn memory_used(&self) -> [(&'static str, u64); 4] {
         let [bodies, manifests] = self.sites.memory_used();
-        let routes = self.routes.len() as u64 * limits::SITE_BYTES;
+        let routes = self.routes.bytes();
         [("in_flight", self.budget.used()), ("bodies", bodies), ("manifests", manifests), ("routes", routes)]
     }
 

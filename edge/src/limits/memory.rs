@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
-/// Hosts remembered with their site, if their share of `edge.memory` has room for as many.
-pub(crate) const REMEMBERED_SITES: usize = 250_000;
 /// Bytes that a remembered host takes with its site, about.
 pub(crate) const SITE_BYTES: u64 = 768;
-/// Hosts remembered to have no site.
+/// Names that one memory remembers not to be there, if their share of `edge.memory` has room for as many.
 pub(crate) const REMEMBERED_ABSENCES: usize = 20_000;
-/// People in organizations remembered with their place there.
-pub(crate) const REMEMBERED_MEMBERSHIPS: usize = 100_000;
-/// People remembered to have no place in an organization.
-pub(crate) const REMEMBERED_STRANGERS: usize = 20_000;
-/// Projects whose recent deployments are remembered.
-pub(crate) const REMEMBERED_RECENTS: usize = 10_000;
+/// Memories that share what is for names that are not there: of sites, keys, members, certificates.
+pub(crate) const ABSENCE_MEMORIES: u64 = 4;
+/// Bytes that a name takes which is remembered not to be there: the longest host, and its entry.
+pub(crate) const ABSENCE_BYTES: u64 = 384;
+/// Bytes that a remembered membership takes, about.
+pub(crate) const MEMBERSHIP_BYTES: u64 = 256;
+/// Bytes that the recent deployments of a project take, about, beside their ids.
+pub(crate) const RECENT_BYTES: u64 = 256;
+/// Bytes of the ids of a project's recent deployments, usually.
+pub(crate) const USUAL_RECENT_BYTES: u64 = 512;
 /// How long recent deployments are remembered: they also cease to be recent by time alone.
 pub(crate) const RECENTS_LIFE: Duration = Duration::from_mins(5);
-/// Gateway keys remembered with their account.
-pub(crate) const REMEMBERED_KEYS: usize = 100_000;
-/// Secrets remembered to be nobody's.
-pub(crate) const REMEMBERED_NO_KEYS: usize = 20_000;
-/// Names remembered with their certificate.
-pub(crate) const REMEMBERED_CERTIFICATES: usize = 100_000;
-/// Names remembered to have no certificate.
-pub(crate) const REMEMBERED_NO_CERTIFICATES: usize = 20_000;
+/// Bytes that a remembered gateway key takes with its account, about.
+pub(crate) const KEY_BYTES: u64 = 384;
+/// Bytes that a remembered certificate takes, about, beside its chain and its key as they are stored: the key made ready to sign,
+/// the configuration for handshakes, its entry.
+pub(crate) const CERTIFICATE_BYTES: u64 = 6 * 1024;
+/// Bytes that a remembered certificate takes in all, usually.
+pub(crate) const USUAL_CERTIFICATE_BYTES: u64 = 9 * 1024;
 /// How long a name is remembered to have no certificate. Short, because what it saves is the repetition of one name; names
 /// made up one after the other are read at [`CERTIFICATE_READS`] anyway.
 pub(crate) const NO_CERTIFICATE_LIFE: Duration = Duration::from_secs(3);

@@ -9,13 +9,23 @@ pub(crate) const MEMORY_PERCENT: u64 = 40;
 /// `edge.memory` where nothing is configured and the machine does not say what it has.
 pub(crate) const UNKNOWN_MEMORY: u64 = 512 * MIB;
 /// The part of `edge.memory` for bodies of sites that are kept, in percent.
-pub(crate) const BODY_CACHE_PERCENT: u64 = 35;
+pub(crate) const BODY_CACHE_PERCENT: u64 = 32;
 /// The part of `edge.memory` for manifests that are kept, in percent.
 pub(crate) const MANIFEST_CACHE_PERCENT: u64 = 25;
 /// The part of `edge.memory` for bytes on their way to visitors, in percent.
 pub(crate) const FLIGHT_PERCENT: u64 = 25;
-/// The part of `edge.memory` for routes, in percent. What is left of the whole are the memories of members, keys and absences.
-pub(crate) const ROUTES_PERCENT: u64 = 10;
+/// The part of `edge.memory` for routes, in percent.
+pub(crate) const ROUTES_PERCENT: u64 = 9;
+/// The part of `edge.memory` for which deployments projects had lately, in percent.
+pub(crate) const RECENTS_PERCENT: u64 = 1;
+/// The part of `edge.memory` for certificates, in percent.
+pub(crate) const CERTIFICATES_PERCENT: u64 = 4;
+/// The part of `edge.memory` for gateway keys, in percent.
+pub(crate) const KEYS_PERCENT: u64 = 1;
+/// The part of `edge.memory` for memberships, in percent.
+pub(crate) const MEMBERS_PERCENT: u64 = 1;
+/// The part of `edge.memory` for what is remembered not to be there, in percent.
+pub(crate) const ABSENCES_PERCENT: u64 = 2;
 /// The part of the bytes on their way to visitors that one client may have, in percent.
 pub(crate) const CLIENT_FLIGHT_PERCENT: u64 = 25;
 
@@ -32,6 +42,16 @@ pub struct Shares {
     pub manifests: u64,
     /// For routes.
     pub routes: u64,
+    /// For which deployments projects had lately.
+    pub recents: u64,
+    /// For certificates.
+    pub certificates: u64,
+    /// For gateway keys.
+    pub keys: u64,
+    /// For memberships of organizations.
+    pub members: u64,
+    /// For hosts, keys, members and certificates that are not there.
+    pub absences: u64,
     /// For bytes on their way to visitors.
     pub in_flight: u64,
     /// The part of [`Self::in_flight`] that one client may have.
@@ -49,6 +69,11 @@ impl Shares {
             bodies: percent(memory, BODY_CACHE_PERCENT),
             manifests: percent(memory, MANIFEST_CACHE_PERCENT),
             routes: percent(memory, ROUTES_PERCENT),
+            recents: percent(memory, RECENTS_PERCENT),
+            certificates: percent(memory, CERTIFICATES_PERCENT),
+            keys: percent(memory, KEYS_PERCENT),
+            members: percent(memory, MEMBERS_PERCENT),
+            absences: percent(memory, ABSENCES_PERCENT),
             in_flight,
             client: percent(in_flight, CLIENT_FLIGHT_PERCENT),
         }
@@ -59,10 +84,10 @@ impl Shares {
         Limits { total: self.in_flight, client: self.client, connection: super::CONNECTION_FLIGHT_BYTES }
     }
 
-    /// Hosts that may be remembered with their site.
-    pub fn hosts(&self) -> usize {
-        let hosts = usize::try_from(self.routes / super::SITE_BYTES).unwrap_or(usize::MAX);
-        hosts.min(super::REMEMBERED_SITES)
+    /// Names that each of the memories may remember not to be there.
+    pub fn absences(&self) -> usize {
+        let names = self.absences / super::ABSENCE_MEMORIES / super::ABSENCE_BYTES;
+        usize::try_from(names).unwrap_or(usize::MAX).min(super::REMEMBERED_ABSENCES)
     }
 }
 
@@ -79,9 +104,11 @@ mod tests {
         for memory in [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None] {
             let shares = Shares::of(memory);
             assert!(shares.memory >= LEAST_MEMORY);
-            assert!(shares.bodies + shares.manifests + shares.routes + shares.in_flight <= shares.memory);
+            let Shares { bodies, manifests, routes, recents, certificates, keys, members, absences, .. } = shares;
+            let kept = bodies + manifests + routes + recents + certificates + keys + members + absences;
+            assert!(kept + shares.in_flight <= shares.memory);
             assert!(shares.client <= shares.in_flight && shares.client > super::super::CONNECTION_FLIGHT_BYTES);
-            assert!(shares.hosts() <= super::super::REMEMBERED_SITES);
+            assert!((1..=super::super::REMEMBERED_ABSENCES).contains(&shares.absences()));
         }
         assert_eq!(Shares::of(Some(1)), Shares::of(Some(LEAST_MEMORY)), "below the floor is the floor");
     }

@@ -20,7 +20,7 @@ use super::{
     Marks, RecallError, Recollection,
     recall::{Bounds, Read, Recall},
 };
-use crate::limits;
+use crate::limits::{self, Shares};
 
 /// The store of certificates.
 pub struct CertificateStore {
@@ -55,14 +55,16 @@ enum CertificateError {
 }
 
 impl<V: Clone> Certificates<V> {
-    /// An empty memory before `store`. `prepare` makes of a certificate what is presented.
+    /// An empty memory, with room as in `shares`, before `store`. `prepare` makes of a certificate what is presented.
     pub fn new(
         store: CertificateStore,
+        shares: &Shares,
         prepare: impl Fn(CertifiedKey) -> Result<V, rustls::Error> + Send + Sync + 'static,
     ) -> Self {
         let bounds = Bounds {
-            present: limits::REMEMBERED_CERTIFICATES,
-            absent: limits::REMEMBERED_NO_CERTIFICATES,
+            present: shares.certificates,
+            usual: limits::USUAL_CERTIFICATE_BYTES,
+            absent: shares.absences(),
             present_life: None,
             absent_life: Some(limits::NO_CERTIFICATE_LIFE),
             // A visitor is told over TLS that nothing is known any more.
@@ -121,10 +123,10 @@ impl<V: Clone> Certificates<V> {
         let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
         let depends_on = [name, names.last().map_or(name, String::as_str)];
         let Some(certificate) = covering else {
-            return Ok(Read { key: name.into(), value: None, reading: marks.reading(seq, depends_on) });
+            return Ok(Read { key: name.into(), value: None, reading: marks.reading(seq, depends_on), bytes: 0 });
         };
         let unusable = |error: CertificateError| RecallError::Unreadable(error.to_string().into());
-        let value = self.prepare(&certificate).map_err(unusable)?;
+        let (value, bytes) = self.prepare(&certificate).map_err(unusable)?;
         tracing::info!(name, id = certificate.id.as_str(), until = %certificate.not_after, "certificate loaded");
         // Under the name that was asked for, not under all that it covers: for those another one may be newer.
         let is_own = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
@@ -132,13 +134,16 @@ impl<V: Clone> Certificates<V> {
             Some(parent) if !is_own => (parent, [depends_on[1]; 2]),
             _ => (name, depends_on),
         };
-        Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on) })
+        Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on), bytes })
     }
 
-    fn prepare(&self, certificate: &Certificate) -> Result<V, CertificateError> {
+    /// What is presented, and the bytes that it takes.
+    fn prepare(&self, certificate: &Certificate) -> Result<(V, u64), CertificateError> {
         let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(&certificate.open_key(&self.store.master_key)?)?;
-        Ok((self.prepare)(CertifiedKey::from_der(chain, key, &self.store.provider)?)?)
+        let stored = chain.iter().map(|part| part.len()).sum::<usize>() + key.secret_der().len();
+        let value = (self.prepare)(CertifiedKey::from_der(chain, key, &self.store.provider)?)?;
+        Ok((value, limits::CERTIFICATE_BYTES + stored as u64))
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     Marks, RecallError,
     recall::{Bounds, Read, Recall},
 };
-use crate::limits;
+use crate::limits::{self, Shares};
 
 /// A key that works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +44,12 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// An empty memory before the database, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: Plans) -> Self {
+    /// An empty memory, with room as in `shares`, before the database, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, near: PgPool, primary: PgPool, plans: Plans, shares: &Shares) -> Self {
         let bounds = Bounds {
-            present: limits::REMEMBERED_KEYS,
-            absent: limits::REMEMBERED_NO_KEYS,
+            present: shares.keys,
+            usual: limits::KEY_BYTES,
+            absent: shares.absences(),
             present_life: None,
             absent_life: None,
             can_lapse: true,
@@ -83,6 +84,6 @@ impl Keys {
             Some(key) => [key.token.as_str(), key.account.as_str()],
             None => [Marks::ANY_TOKEN; 2],
         };
-        Ok(Read { key: hash, reading: self.marks.reading(seq, names), value })
+        Ok(Read { key: hash, reading: self.marks.reading(seq, names), value, bytes: limits::KEY_BYTES })
     }
 }

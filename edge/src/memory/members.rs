@@ -11,7 +11,7 @@ use super::{
     Marks, Postgres, RecallError, Source,
     recall::{Bounds, Read, Recall},
 };
-use crate::limits;
+use crate::limits::{self, Shares};
 
 /// A person's place in an organization, as far as gates care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +37,12 @@ pub struct OrgMembers<S = Postgres> {
 }
 
 impl<S: Source> OrgMembers<S> {
-    /// An empty memory before `source`, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, source: S) -> Self {
+    /// An empty memory, with room as in `shares`, before `source`, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, source: S, shares: &Shares) -> Self {
         let bounds = Bounds {
-            present: limits::REMEMBERED_MEMBERSHIPS,
-            absent: limits::REMEMBERED_STRANGERS,
+            present: shares.members,
+            usual: limits::MEMBERSHIP_BYTES,
+            absent: shares.absences(),
             present_life: None,
             absent_life: None,
             can_lapse: true,
@@ -65,7 +66,8 @@ impl<S: Source> Members for OrgMembers<S> {
         let read = |is_retry| async move {
             let read = self.source.membership(org, user, is_retry).await?;
             let reading = self.marks.reading(read.seq, [org.as_str(), user.as_str()]);
-            Ok(Read { key: (org.clone(), user.clone()), value: read.value, reading })
+            let key = (org.clone(), user.clone());
+            Ok(Read { key, value: read.value, reading, bytes: limits::MEMBERSHIP_BYTES })
         };
         self.recall.find(&key, asker, read).await
     }

@@ -16,19 +16,21 @@ use std::{
 };
 
 use fairness::{Client, Turns};
-use quick_cache::{Equivalent, UnitWeighter, sync::DefaultLifecycle};
+use quick_cache::{Equivalent, UnitWeighter, Weighter, sync::DefaultLifecycle};
 use tokio::time::{Instant, timeout};
 
 use super::marks::{Marks, Reading};
 
 /// The hasher is keyed: strangers choose host names and tokens.
-type Cache<K, V> = quick_cache::sync::Cache<K, V, UnitWeighter, RandomState>;
+type Cache<K, V, W = UnitWeighter> = quick_cache::sync::Cache<K, V, W, RandomState>;
 
 /// The bounds of one memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Keys remembered with their value.
-    pub present: usize,
+    /// Bytes of the keys that are remembered with their value, by what their reads say.
+    pub present: u64,
+    /// Bytes of one of them, usually.
+    pub usual: u64,
     /// Keys remembered to have no value.
     pub absent: usize,
     /// Age at which a remembered value is read anew although nothing changed.
@@ -88,13 +90,15 @@ pub(super) struct Read<K, V> {
     pub(super) value: Option<V>,
     /// As of when, and what overtakes it.
     pub(super) reading: Reading,
+    /// Bytes that are taken while key and value are remembered.
+    pub(super) bytes: u64,
 }
 
 /// A read-through memory of `K` → `V`.
 pub struct Recall<K, V> {
     marks: Arc<Marks>,
     bounds: Bounds,
-    present: Cache<K, Remembered<V>>,
+    present: Cache<K, Remembered<V>, ByBytes>,
     absent: Cache<K, Remembered<()>>,
     failures: Cache<K, Instant>,
     /// The turn of each key that is being read. An entry is there for as long as somebody waits for it.
@@ -109,11 +113,22 @@ struct Remembered<V> {
     value: V,
     reading: Reading,
     expires_at: Option<Instant>,
+    bytes: u64,
 }
 
 impl<V> Remembered<V> {
-    fn new(value: V, reading: Reading, life: Option<Duration>) -> Self {
-        Self { value, reading, expires_at: life.map(|life| Instant::now() + life) }
+    fn new(value: V, reading: Reading, bytes: u64, life: Option<Duration>) -> Self {
+        Self { value, reading, bytes, expires_at: life.map(|life| Instant::now() + life) }
+    }
+}
+
+/// The weight of an entry: the bytes that it takes.
+#[derive(Clone)]
+struct ByBytes;
+
+impl<K, V> Weighter<K, Remembered<V>> for ByBytes {
+    fn weight(&self, _: &K, known: &Remembered<V>) -> u64 {
+        known.bytes
     }
 }
 
@@ -131,9 +146,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         Self {
             marks,
             bounds,
-            present: cache(bounds.present),
-            absent: cache(bounds.absent),
-            failures: cache(bounds.failures),
+            present: cache(
+                usize::try_from(bounds.present / bounds.usual).unwrap_or(usize::MAX),
+                bounds.present,
+                ByBytes,
+            ),
+            absent: cache(bounds.absent, bounds.absent as u64, UnitWeighter),
+            failures: cache(bounds.failures, bounds.failures as u64, UnitWeighter),
             flights: Mutex::default(),
             askers: Turns::new(fairness::Bounds {
                 // In all they are bounded by the keys that they ask for.
@@ -151,9 +170,9 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         }
     }
 
-    /// Keys that are remembered with their value.
-    pub(super) fn len(&self) -> usize {
-        self.present.len()
+    /// Bytes of the keys that are remembered with their value.
+    pub(super) fn bytes(&self) -> u64 {
+        self.present.weight()
     }
 
     /// Returns what is remembered of `key`. Reads nothing.
@@ -262,8 +281,8 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         R: Future<Output = Result<Read<K, V>, RecallError>>,
     {
         for tried in 0..self.bounds.tries {
-            let Read { key, value, reading } = read(tried > 0).await?;
-            self.remember(key, value.clone(), reading);
+            let Read { key, value, reading, bytes } = read(tried > 0).await?;
+            self.remember(key, value.clone(), reading, bytes);
             // What a change overtook must not be served either.
             if self.marks.is_current(&reading) {
                 return Ok(value);
@@ -272,10 +291,10 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
         Err(RecallError::Unsettled)
     }
 
-    fn remember(&self, key: K, value: Option<V>, reading: Reading) {
+    fn remember(&self, key: K, value: Option<V>, reading: Reading, bytes: u64) {
         match value {
-            Some(value) => self.present.insert(key, Remembered::new(value, reading, self.bounds.present_life)),
-            None => self.absent.insert(key, Remembered::new((), reading, self.bounds.absent_life)),
+            Some(value) => self.present.insert(key, Remembered::new(value, reading, bytes, self.bounds.present_life)),
+            None => self.absent.insert(key, Remembered::new((), reading, bytes, self.bounds.absent_life)),
         }
     }
 
@@ -314,14 +333,12 @@ impl<K: Eq + Hash> Drop for Flight<'_, K> {
     }
 }
 
-fn cache<K: Eq + Hash, V: Clone>(capacity: usize) -> Cache<K, V> {
-    quick_cache::sync::Cache::with(
-        capacity,
-        capacity as u64,
-        UnitWeighter,
-        RandomState::new(),
-        DefaultLifecycle::default(),
-    )
+fn cache<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(
+    entries: usize,
+    weight: u64,
+    weighter: W,
+) -> Cache<K, V, W> {
+    quick_cache::sync::Cache::with(entries, weight, weighter, RandomState::new(), DefaultLifecycle::default())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,7 +13,7 @@ use super::{
     Marks, Postgres, RecallError, Recollection, Source,
     recall::{Bounds, Read, Recall},
 };
-use crate::limits;
+use crate::limits::{self, Shares};
 
 /// Stands for all visitors, where they share what one asker may have.
 const EVERYBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -36,11 +36,12 @@ pub struct Routes<S = Postgres> {
 }
 
 impl<S: Source> Routes<S> {
-    /// An empty memory of so many `hosts` before `source`, emptied by changes that reach `marks`.
-    pub fn new(marks: Arc<Marks>, source: S, hosts: usize, clock: Clock) -> Self {
+    /// An empty memory, with room as in `shares`, before `source`, emptied by changes that reach `marks`.
+    pub fn new(marks: Arc<Marks>, source: S, shares: &Shares, clock: Clock) -> Self {
         let bounds = Bounds {
-            present: hosts,
-            absent: limits::REMEMBERED_ABSENCES,
+            present: shares.routes,
+            usual: limits::SITE_BYTES,
+            absent: shares.absences(),
             present_life: None,
             absent_life: None,
             can_lapse: true,
@@ -54,7 +55,8 @@ impl<S: Source> Routes<S> {
             failures: limits::FAILURES,
         };
         let recents_bounds = Bounds {
-            present: limits::REMEMBERED_RECENTS,
+            present: shares.recents,
+            usual: limits::RECENT_BYTES + limits::USUAL_RECENT_BYTES,
             present_life: Some(limits::RECENTS_LIFE),
             // Nobody can make up projects: all visitors are one asker.
             askers_per_client: limits::FLIGHTS,
@@ -70,9 +72,9 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    /// Hosts that are remembered with their site.
-    pub(crate) fn len(&self) -> usize {
-        self.sites.len()
+    /// Bytes of the hosts that are remembered with their site.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sites.bytes()
     }
 
     /// Returns what memory holds of `host` (lower case, without port). A site that is over is absent.
@@ -100,7 +102,7 @@ impl<S: Source> Routes<S> {
         let label = key.label();
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
         let reading = self.marks.reading(read.seq, [subject, &label]);
-        Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading })
+        Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
     /// The project's recent deployments, newest first, for tabs that are still open; empty when they cannot be read.
@@ -117,7 +119,9 @@ impl<S: Source> Routes<S> {
     async fn read_recent(&self, project: &ProjectId) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
         let read = self.source.recent(project, self.clock.now()).await?;
         let reading = self.marks.reading(read.seq, [project.as_str(); 2]);
-        Ok(Read { key: project.clone(), value: Some(read.value.into()), reading })
+        let value: Arc<[DeploymentId]> = read.value.into();
+        let bytes = limits::RECENT_BYTES + size_of_val(&*value) as u64;
+        Ok(Read { key: project.clone(), value: Some(value), reading, bytes })
     }
 
     /// Expiry is judged at every request, not when the site is read.

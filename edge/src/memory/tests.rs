@@ -98,13 +98,9 @@ impl World {
         let marks = Arc::<Marks>::default();
         let script = Arc::new(Script::default());
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
-        let members = OrgMembers::new(marks.clone(), script.clone());
-        Self {
-            routes: Routes::new(marks.clone(), script.clone(), crate::limits::REMEMBERED_SITES, clock),
-            members,
-            marks,
-            script,
-        }
+        let shares = crate::limits::Shares::of(Some(0));
+        let members = OrgMembers::new(marks.clone(), script.clone(), &shares);
+        Self { routes: Routes::new(marks.clone(), script.clone(), &shares, clock), members, marks, script }
     }
 
     fn answer(&self, seq: i64, value: Option<Site>) {

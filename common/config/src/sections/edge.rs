@@ -23,8 +23,8 @@ pub struct Edge {
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
     pub threads: usize,
-    /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, and bytes that visitors have
-    /// not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the machine's memory, or
+    /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, certificates, keys, members,
+    /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the machine's memory, or
     /// of what the control group of the process may have if that is less. At least 128 MiB, whatever is said here. What a
     /// process needs beside it (its code, connections, requests) is some 50 MB and about 30 KB a connection.
     pub memory: Option<Size>,

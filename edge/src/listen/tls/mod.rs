@@ -24,9 +24,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
 use self::tickets::Tickets;
-use crate::memory::{
-    Marks,
-    certificates::{CertificateStore, Certificates},
+use crate::{
+    limits::Shares,
+    memory::{
+        Marks,
+        certificates::{CertificateStore, Certificates},
+    },
 };
 
 /// The asker for a certificate when no visitor asks for it.
@@ -41,19 +44,21 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// TLS with the certificates that are stored in `db`. The default is that of `site_domain`'s children.
+    /// TLS with the certificates that are stored in `db`, of which memory keeps as many as `shares` has room for. The default is
+    /// that of `site_domain`'s children.
     pub fn new(
         marks: Arc<Marks>,
         db: PgPool,
         master_key: MasterKey,
         clock: Clock,
         site_domain: &str,
+        shares: &Shares,
     ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tickets = Arc::new(Tickets::new(master_key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
         let store = CertificateStore { marks, db, master_key, clock, provider: provider.clone() };
-        let certificates = Certificates::new(store, move |certificate| {
+        let certificates = Certificates::new(store, shares, move |certificate| {
             server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
         });
         Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal })

@@ -4,6 +4,7 @@ use super::*;
 
 const BOUNDS: Bounds = Bounds {
     present: 100,
+    usual: 1,
     absent: 20,
     present_life: None,
     absent_life: None,
@@ -43,7 +44,7 @@ impl World {
         let read = |_| async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            Ok(Read { key, value, reading })
+            Ok(Read { key, value, reading, bytes: 1 })
         };
         self.recall.find(&key, asker(1), read).await
     }
@@ -126,7 +127,7 @@ async fn one_client_leaves_reads_for_the_others() {
     let other = async {
         tokio::task::yield_now().await;
         assert_eq!(world.reads(), 3);
-        let read = |_| async move { Ok(Read { key: 99, value: Some(1), reading }) };
+        let read = |_| async move { Ok(Read { key: 99, value: Some(1), reading, bytes: 1 }) };
         assert_eq!(world.recall.find(&99, asker(2), read).await.unwrap(), Some(1));
     };
     let (greedy, ()) = futures_util::future::join(futures_util::future::join_all(greedy), other).await;
@@ -168,4 +169,20 @@ async fn what_is_remembered_ends_by_age_where_it_has_a_bound() {
     assert_eq!(world.recall.remembered(&1), Recollection::Unknown);
     assert_eq!(world.recall.remembered(&2), Recollection::Unknown);
     assert_eq!(world.recall.last_known(&1), Some(10));
+}
+
+#[tokio::test]
+async fn keys_are_remembered_for_the_bytes_that_they_take() {
+    const BYTES: u64 = 100_000;
+    const LARGE: u64 = 1_000;
+    let marks = Arc::<Marks>::default();
+    let recall = Recall::<u32, u32>::new(marks.clone(), Bounds { present: BYTES, usual: 100, ..BOUNDS });
+    let reading = marks.reading(1, ["a", "b"]);
+    for key in 0..1_000 {
+        let read = |_| async move { Ok(Read { key, value: Some(key), reading, bytes: LARGE }) };
+        assert_eq!(recall.find(&key, asker(1), read).await.unwrap(), Some(key));
+        assert!(recall.bytes() <= BYTES, "{} bytes after {key} keys", recall.bytes());
+    }
+    let remembered = (0..1_000).filter(|key| recall.remembered(key) != Recollection::Unknown).count() as u64;
+    assert!(remembered > 0 && remembered <= BYTES / LARGE, "{remembered} keys");
 }
