@@ -123,7 +123,12 @@ where
     let shared = Arc::new(Shared { front, connection, seat: seat.clone(), had_body, ambiguous });
     match protocol {
         Protocol::Http1 => {
-            let stream = h1::watched(stream, shared.had_body.clone(), shared.ambiguous.clone());
+            let stream = h1::watched(
+                stream,
+                shared.connection.is_own_over_tls(),
+                shared.had_body.clone(),
+                shared.ambiguous.clone(),
+            );
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
                 async move {

@@ -1,8 +1,8 @@
-//! Watches the heads of HTTP/1.1 requests go by, for the one thing that hyper keeps to itself: whether a request said
-//! its length in two ways. hyper believes `Transfer-Encoding` and drops `Content-Length`; whoever stands before us may
+//! Watches the heads of HTTP/1.1 requests go by, for two things that hyper keeps to itself: whether a request said
+//! its length in two ways, and whether cookies are most of a head. hyper believes `Transfer-Encoding` and drops `Content-Length`; whoever stands before us may
 //! believe the other one, and the two would not agree where the next request begins (RFC 9112, section 6.3).
 //!
-//! The watch parses nothing that is answered: it can only have a request refused. After a request in chunks it watches no
+//! The watch parses nothing that is answered: it can only have a request refused, and say more of why a head was. After a request in chunks it watches no
 //! longer, so such a request must be its connection's last.
 
 use std::sync::{
@@ -14,14 +14,30 @@ use memchr::memchr;
 use tokio::io::AsyncRead;
 use tokio_util::io::InspectReader;
 
-use crate::limits::HEAD_LINE_BYTES;
+use crate::limits::{HEAD_BYTES, HEAD_LINE_BYTES};
 
-/// The stream to give to hyper. Sets `ambiguous` once a request in chunks has said a length as well, or may have.
-pub(super) fn watched<S: AsyncRead>(stream: S, ambiguous: Arc<AtomicBool>) -> InspectReader<S, impl FnMut(&[u8])> {
+/// The beginning of a line of cookies.
+const COOKIE: &[u8] = b"cookie:";
+
+/// What the watch has seen.
+#[derive(Default)]
+pub(super) struct Heads {
+    /// Whether a request in chunks has said a length as well, or may have.
+    pub(super) ambiguous: Arc<AtomicBool>,
+    /// Whether cookies are more of the head that is being read than half of what a head may have.
+    pub(super) cookies: AtomicBool,
+}
+
+/// The stream to give to hyper. Keeps `heads` up to what was read.
+pub(super) fn watched<S: AsyncRead>(stream: S, heads: Arc<Heads>) -> InspectReader<S, impl FnMut(&[u8])> {
     let mut watch = Watch::default();
     InspectReader::new(stream, move |bytes| {
+        let before = watch.has_many_cookies();
         if watch.is_ambiguous_after(bytes) {
-            ambiguous.store(true, Ordering::Relaxed);
+            heads.ambiguous.store(true, Ordering::Relaxed);
+        }
+        if watch.has_many_cookies() != before {
+            heads.cookies.store(!before, Ordering::Relaxed);
         }
     })
 }
@@ -33,6 +49,8 @@ struct Watch {
     line: Vec<u8>,
     length: Option<Length>,
     in_chunks: bool,
+    /// Bytes of the lines of cookies in the head that is being read.
+    cookies: usize,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -76,6 +94,9 @@ impl Watch {
                         let (line, rest) = bytes.split_at(end);
                         bytes = rest.get(1..).unwrap_or_default();
                         if self.line.is_empty() {
+                            if matches!(self.at, At::Head) && is_cookie(line) {
+                                self.cookies += line.len();
+                            }
                             self.read(line);
                         } else {
                             self.keep(line);
@@ -93,9 +114,16 @@ impl Watch {
         }
     }
 
+    fn has_many_cookies(&self) -> bool {
+        self.cookies > HEAD_BYTES / 2
+    }
+
     fn keep(&mut self, part: &[u8]) {
         let room = HEAD_LINE_BYTES - self.line.len();
         self.line.extend_from_slice(&part[..part.len().min(room)]);
+        if matches!(self.at, At::Head) && is_cookie(&self.line) {
+            self.cookies += part.len();
+        }
     }
 
     fn read(&mut self, line: &[u8]) {
@@ -109,6 +137,7 @@ impl Watch {
     }
 
     fn end_head(&mut self) {
+        self.cookies = 0;
         if self.in_chunks {
             self.at = At::Lost;
             return;
@@ -139,6 +168,10 @@ impl Watch {
             self.length = Some(length.map_or(Length::Unreadable, Length::Bytes));
         }
     }
+}
+
+fn is_cookie(line: &[u8]) -> bool {
+    line.get(..COOKIE.len()).is_some_and(|name| name.eq_ignore_ascii_case(COOKIE))
 }
 
 #[cfg(test)]

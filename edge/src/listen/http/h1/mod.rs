@@ -5,6 +5,7 @@
 mod charged;
 mod heads;
 mod linger;
+mod oversized;
 mod patience;
 
 use std::sync::{Arc, atomic::AtomicBool};
@@ -13,20 +14,23 @@ use hyper::server::conn::http1;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(super) use self::charged::Charged;
-use self::{linger::Linger, patience::HeadTimer};
+use self::{heads::Heads, linger::Linger, oversized::Oversized, patience::HeadTimer};
 use crate::limits;
 
 /// The stream to give to hyper. At its end it lingers if `had_body` is set; it sets `ambiguous` once a request has said its
-/// length in two ways.
+/// length in two ways. `is_own` says whether it leads to a host whose cookies are ours to clear.
 pub(super) fn watched<S>(
     stream: S,
+    is_own: bool,
     had_body: Arc<AtomicBool>,
     ambiguous: Arc<AtomicBool>,
 ) -> impl AsyncRead + AsyncWrite + Unpin
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    heads::watched(Linger::new(stream, had_body), ambiguous)
+    let heads = Arc::new(Heads { ambiguous, ..Heads::default() });
+    let stream = Linger::new(stream, had_body.clone());
+    heads::watched(Oversized::new(stream, is_own.then(|| heads.clone()), had_body), heads)
 }
 
 /// hyper's HTTP/1.1 with its limits.

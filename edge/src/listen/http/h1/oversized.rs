@@ -1,0 +1,185 @@
+//! Puts a page in the place of hyper's answer to a head that cookies have made too large.
+//!
+//! hyper refuses such a head with a 431 that has no body, and asks nobody. A browser would be kept out until its person finds
+//! where cookies are deleted: see `h2::oversized`, which does for HTTP/2 what is done here. Nothing of the head is kept: hyper says
+//! that it was too large, and [`Heads`] that it was cookies.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::heads::Heads;
+use crate::http::pages;
+
+/// The beginning of hyper's answer to a head that is too large. Nothing else answers with this status over HTTP/1.1.
+const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
+
+/// The stream to give to hyper.
+pub(super) struct Oversized<S> {
+    inner: S,
+    /// None where cookies are not ours to clear.
+    heads: Option<Arc<Heads>>,
+    /// Set with the page, so that the connection's end does not eat it.
+    had_body: Arc<AtomicBool>,
+    page: Option<Box<Page>>,
+}
+
+/// The page that is being written.
+struct Page {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl<S> Oversized<S> {
+    /// Around a stream whose `heads` are watched, where cookies are ours to clear. Sets `had_body` if a page was sent.
+    pub(super) fn new(inner: S, heads: Option<Arc<Heads>>, had_body: Arc<AtomicBool>) -> Self {
+        Self { inner, heads, had_body, page: None }
+    }
+
+    /// Whether hyper is about to refuse a head of cookies with `bytes`.
+    fn is_replaced(&self, bytes: &[u8]) -> bool {
+        let is_of_cookies = || self.heads.as_ref().is_some_and(|heads| heads.cookies.load(Ordering::Relaxed));
+        self.page.is_some() || (bytes.starts_with(REFUSAL) && is_of_cookies())
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Oversized<S> {
+    /// Writes the page, and then says that so many bytes of hyper's were written.
+    fn poll_page(&mut self, cx: &mut Context<'_>, instead_of: usize) -> Poll<io::Result<usize>> {
+        let page = self.page.get_or_insert_with(|| Box::new(Page { bytes: answer(), written: 0 }));
+        self.had_body.store(true, Ordering::Relaxed);
+        while page.written < page.bytes.len() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &page.bytes[page.written..]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            page.written += written;
+        }
+        self.page = None;
+        // It is said once.
+        self.heads = None;
+        Poll::Ready(Ok(instead_of))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Oversized<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.is_replaced(buf) {
+            return self.poll_page(cx, buf.len());
+        }
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = bufs.iter().find(|buf| !buf.is_empty());
+        if let Some(first) = first.filter(|first| self.is_replaced(first)) {
+            return self.poll_page(cx, first.len());
+        }
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// The head and the body of the page, after which the connection closes.
+fn answer() -> Vec<u8> {
+    let (headers, html) = pages::cookies_too_large();
+    let mut bytes = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n".to_vec();
+    for (name, value) in headers.iter().filter(|(name, _)| *name != http::header::CONTENT_LENGTH) {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend(format!("content-length: {}\r\n\r\n", html.len()).bytes());
+    bytes.extend(html);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Empty;
+    use hyper::{body::Incoming, service::service_fn};
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::listen::http::h1::{builder, watched};
+
+    /// What is answered to a request with these lines in its head, which is sent after one that is well.
+    async fn answered(is_own: bool, lines: &str) -> String {
+        let (mut near, far) = tokio::io::duplex(64 * 1024);
+        let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+        let stream = watched(far, is_own, Arc::default(), Arc::default());
+        let served = tokio::spawn(builder().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        near.write_all(b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n").await.unwrap();
+        let mut first = [0; 17];
+        near.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200 OK\r\n");
+        let request = format!("GET / HTTP/1.1\r\nhost: a.de\r\n{lines}connection: close\r\n\r\n");
+        // It may be refused before all of it was sent.
+        let _ = near.write_all(request.as_bytes()).await;
+        let mut answer = String::new();
+        near.read_to_string(&mut answer).await.unwrap();
+        drop(near);
+        let _ = served.await.unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    fn cookies(lines: usize, bytes: usize) -> String {
+        (0..lines).map(|n| format!("Cookie: c{n}={}\r\n", "a".repeat(bytes))).collect::<Vec<_>>().concat()
+    }
+
+    #[tokio::test]
+    async fn a_head_of_cookies_is_answered_with_a_page_that_clears_them() {
+        // hyper reads on to the end of its buffer, and takes what is there in full.
+        for (lines, bytes) in [(1, 70_000), (1, 700_000), (17, 4_000), (90, 700)] {
+            let answer = answered(true, &cookies(lines, bytes)).await;
+            let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 431 "), "{lines} of {bytes}: {head}");
+            assert!(head.contains("clear-site-data: \"cookies\"") && head.contains("connection: close"), "{head}");
+            assert!(head.contains(&format!("content-length: {}", page.len())), "{head}");
+            assert!(page.contains("Too many cookies"), "{page}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_heads_clear_nothing() {
+        let long = format!("x-long: {}\r\n", "a".repeat(70_000));
+        let mixed = format!("{}{long}", cookies(1, 4_000));
+        for (is_own, lines) in [(true, long), (true, mixed), (false, cookies(1, 70_000))] {
+            let answer = answered(is_own, &lines).await;
+            assert!(answer.starts_with("HTTP/1.1 431 ") && !answer.contains("clear-site-data"), "{answer}");
+        }
+        assert!(answered(true, &cookies(7, 4_000)).await.starts_with("HTTP/1.1 200 "), "it is not too large");
+    }
+}
