@@ -113,7 +113,7 @@ fn listeners(
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
     let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
-    let bounds = ConnectionBounds::of(&config.edge);
+    let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let platform = Platform::new(&config.edge.admin_upstreams, threads, bounds.platform_requests, talkers.clone())
         .context("edge.admin_upstreams")?;

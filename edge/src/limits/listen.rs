@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fairness::budget::Patience;
 
-/// Memory that an idle connection over TLS takes, about: `edge.connections` follows from it unless it is configured.
-pub(crate) const CONNECTION_BYTES: u64 = 24 * 1024;
+/// Memory that an idle connection over TLS and HTTP/1.1 takes, as measured (bench/README.md): `edge.connections` follows from it
+/// unless it is configured.
+pub(crate) const CONNECTION_BYTES: u64 = 39 * 1000;
 /// Open files that neither connections nor requests for the platform may take: for the database, the store, the gateway's
 /// upstreams, the connections to admins that idle, the logs.
 pub(crate) const SPARE_FILES: usize = 384;
@@ -15,14 +16,15 @@ pub(crate) const HTTPS_RESERVE_PERCENT: usize = 25;
 pub(crate) const CONNECTIONS_PER_CLIENT: usize = 512;
 /// Longest time for the first byte of a connection to arrive, and, over TLS, for the first byte of its first request.
 pub(crate) const FIRST_BYTE: Duration = Duration::from_secs(5);
-/// The part of the machine's memory that idle connections may take: one in so many.
-pub(crate) const CONNECTIONS_MEMORY_SHARE: u64 = 4;
 /// The files that a process may open where the system does not say it.
 pub(crate) const USUAL_OPEN_FILES: usize = 1_024;
 /// Interval at which it is looked whether files or memory run short.
 pub(crate) const SHED_EVERY: Duration = Duration::from_secs(1);
-/// Hundredths of files or memory above which connections are shed.
+/// Hundredths of the files, or of the machine's memory, above which connections are shed.
 pub(crate) const SHED_ABOVE_PERCENT: u64 = 80;
+/// Hundredths of `edge.memory` that the process may take before connections are shed: what it remembers and sends, its code, and
+/// connections. These may be as many as fit into `edge.memory` alone, so a process that has both is the one that sheds.
+pub(crate) const SHED_MEMORY_PERCENT: u64 = 125;
 /// Hundredths of the connections that there may be above which some are shed.
 pub(crate) const SHED_CONNECTIONS_PERCENT: u64 = 90;
 /// Connections that are shed in one step.

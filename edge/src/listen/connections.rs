@@ -1,7 +1,10 @@
-//! How many connections there may be: what is configured, or else what the machine allows.
+//! How many connections there may be: what is configured, or else what `edge.memory` and the machine allow.
 
-use super::tcp::{SeatBounds, connections_allowed, memory_bytes, open_files};
-use crate::{limits, platform::Platform};
+use super::tcp::{SeatBounds, connections_allowed, memory_bytes, open_files, shed_above};
+use crate::{
+    limits::{self, Shares},
+    platform::Platform,
+};
 
 /// The bounds of this edge's connections, and of what they take.
 #[derive(Debug, Clone, Copy)]
@@ -15,19 +18,18 @@ pub struct ConnectionBounds {
     /// Files that the process may open.
     pub(super) files: usize,
     /// Bytes of memory beyond which connections are shed.
-    pub(super) memory: Option<u64>,
+    pub(super) memory: u64,
 }
 
 impl ConnectionBounds {
-    /// The configured bounds, each worked out from the machine where it is 0. Never more than the files that the process may
-    /// open.
-    pub fn of(config: &config::Edge) -> Self {
+    /// The configured bounds, each worked out from `edge.memory` and the machine where it is 0. Never more than the files that
+    /// the process may open.
+    pub fn of(config: &config::Edge, shares: &Shares) -> Self {
         let files = open_files().unwrap_or(limits::USUAL_OPEN_FILES);
         let platform_requests = Platform::requests_allowed(files);
-        let memory = memory_bytes();
         let most = connections_allowed(files, platform_requests, None);
         let connections = match config.connections {
-            0 => connections_allowed(files, platform_requests, memory),
+            0 => connections_allowed(files, platform_requests, Some(shares.memory)),
             configured if configured > most => {
                 tracing::warn!(configured, most, files, "edge.connections is more than the open files allow");
                 most
@@ -38,7 +40,9 @@ impl ConnectionBounds {
             0 => limits::CONNECTIONS_PER_CLIENT,
             configured => configured,
         };
-        Self { connections, per_client: per_client.min(connections), platform_requests, files, memory }
+        let per_client = per_client.min(connections);
+        let memory = shed_above(shares.memory, memory_bytes());
+        Self { connections, per_client, platform_requests, files, memory }
     }
 
     pub(super) fn seats(&self) -> SeatBounds {

@@ -26,10 +26,11 @@ pub struct Edge {
     /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, certificates, keys, members,
     /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the machine's memory, or
     /// of what the control group of the process may have if that is less. At least 128 MiB, whatever is said here. What a
-    /// process needs beside it (its code, connections, requests) is some 50 MB and about 30 KB a connection.
+    /// process needs beside it (its code, connections, requests) is some 50 MB and about 40 KB a connection.
     pub memory: Option<Size>,
-    /// Concurrent connections. When 0: as many as the files that the process may open and the machine's memory allow. HTTPS
-    /// keeps a quarter of them; beyond nine tenths those that idle are closed.
+    /// Concurrent connections. When 0: as many as the files that the process may open allow, and as fit into `memory` while
+    /// they idle. HTTPS keeps a quarter of them; beyond nine tenths, and while the process has more than five quarters of `memory`,
+    /// those that idle are closed.
     pub connections: usize,
     /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
     /// proxies have no such bound.

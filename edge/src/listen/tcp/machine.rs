@@ -46,12 +46,17 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
 }
 
-/// As many connections as fit into `files` beside `platform_requests`, and into a share of `memory`.
+/// Bytes of the process above which it sheds connections, where `edge.memory` is `memory` and the machine has `machine`.
+pub(in crate::listen) fn shed_above(memory: u64, machine: Option<u64>) -> u64 {
+    let own = memory / 100 * limits::SHED_MEMORY_PERCENT;
+    machine.map_or(own, |machine| own.min(machine / 100 * limits::SHED_ABOVE_PERCENT))
+}
+
+/// As many connections as fit into `files` beside `platform_requests`, and, while they idle, into `memory`.
 pub(in crate::listen) fn connections_allowed(files: usize, platform_requests: usize, memory: Option<u64>) -> usize {
     let by_files = files.saturating_sub(limits::SPARE_FILES + platform_requests).max(1);
-    let by_memory = memory.map_or(usize::MAX, |bytes| {
-        usize::try_from(bytes / limits::CONNECTIONS_MEMORY_SHARE / limits::CONNECTION_BYTES).unwrap_or(usize::MAX)
-    });
+    let by_memory =
+        memory.map_or(usize::MAX, |bytes| usize::try_from(bytes / limits::CONNECTION_BYTES).unwrap_or(usize::MAX));
     by_files.min(by_memory.max(1))
 }
 
@@ -68,10 +73,17 @@ mod tests {
     }
 
     #[test]
+    fn connections_are_shed_by_edge_memory_and_before_the_machine_is_full() {
+        assert_eq!(shed_above(1_000, None), 1_250);
+        assert_eq!(shed_above(1_000, Some(100_000)), 1_250);
+        assert_eq!(shed_above(1_000, Some(1_000)), 800);
+    }
+
+    #[test]
     fn connections_leave_files_and_memory() {
         assert_eq!(connections_allowed(20_000, 1_024, None), 20_000 - 1_024 - limits::SPARE_FILES);
         assert_eq!(connections_allowed(10, 1, None), 1);
-        let memory = 1_000 * limits::CONNECTION_BYTES * limits::CONNECTIONS_MEMORY_SHARE;
+        let memory = 1_000 * limits::CONNECTION_BYTES;
         assert_eq!(connections_allowed(20_000, 1_024, Some(memory)), 1_000);
     }
 }

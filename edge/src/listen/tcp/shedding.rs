@@ -41,10 +41,9 @@ pub(in crate::listen) async fn shed(seats: Arc<Seats>, bounds: ConnectionBounds)
 fn is_pressed(seats: &Seats, bounds: &ConnectionBounds) -> bool {
     let above = |percent: u64, taken: u64, all: u64| taken.saturating_mul(100) > all.saturating_mul(percent);
     let files = machine::files_open().unwrap_or_else(|| seats.taken());
-    let memory = bounds.memory.zip(machine::resident_bytes());
     above(limits::SHED_CONNECTIONS_PERCENT, seats.taken() as u64, seats.total() as u64)
         || above(limits::SHED_ABOVE_PERCENT, files as u64, bounds.files as u64)
-        || memory.is_some_and(|(all, taken)| above(limits::SHED_ABOVE_PERCENT, taken, all))
+        || machine::resident_bytes().is_some_and(|taken| taken > bounds.memory)
 }
 
 /// Notes what the connections have brought so far, so that the next step knows which of them idle.
