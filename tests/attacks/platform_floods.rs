@@ -1,7 +1,7 @@
 //! Requests for the platform: each takes an open file of the edge and one of admin, so of one client, and on one
 //! connection, there are only so many.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use rustls::version::TLS13;
@@ -12,12 +12,15 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{PATIENCE, attacker};
-use crate::world::{
-    Site, World,
-    frames::{self, END_HEADERS, HEADERS, frame},
-    request,
-    socket::{connect_tls_from, tls},
+use super::{PATIENCE, attacker, slow_http2_readers::Attacker};
+use crate::{
+    metrics::Page,
+    world::{
+        Site, World, eventually,
+        frames::{self, END_HEADERS, HEADERS, frame},
+        ports, request,
+        socket::{connect_tls_from, tls},
+    },
 };
 
 const API: &str = "api.svc.localhost";
@@ -42,23 +45,30 @@ fn post(length: &str) -> Vec<u8> {
 }
 
 /// A connection with as many requests as there may be on one, of which the bodies never come.
-async fn hold(world: &World, length: &str) -> TlsStream<TcpStream> {
+pub(super) async fn hold(world: &World, source: Ipv4Addr, length: &str) -> std::io::Result<TlsStream<TcpStream>> {
     let config = Arc::new(tls(world.ca(), &[&TLS13], &["h2"]));
-    let mut stream = connect_tls_from(attacker(1), world.public_port(), API, config).await.unwrap();
+    let mut stream = connect_tls_from(source, world.public_port(), API, config).await?;
     let block = post(length);
     let mut bytes = frames::start();
     bytes.extend((0..STREAMS).flat_map(|n| frame(HEADERS, END_HEADERS, 2 * n + 1, &block)));
-    stream.write_all(&bytes).await.unwrap();
-    stream.flush().await.unwrap();
-    stream
+    stream.write_all(&bytes).await?;
+    stream.flush().await?;
+    Ok(stream)
 }
 
-fn open_files(pid: u32) -> usize {
+/// [`CONNECTIONS`] of an attacker.
+async fn hold_all(world: &World, length: &str) -> Vec<TlsStream<TcpStream>> {
+    let held = join_all((0..CONNECTIONS).map(|_| hold(world, attacker(1), length))).await;
+    held.into_iter().map(Result::unwrap).collect()
+}
+
+/// Files that a process has open.
+pub(super) fn open_files(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
 /// A visitor's client at one of the attackers' addresses.
-fn client(world: &World, number: u8) -> reqwest::Client {
+pub(super) fn client(world: &World, number: u8) -> reqwest::Client {
     let ca = reqwest::Certificate::from_pem(&std::fs::read(world.ca()).unwrap()).unwrap();
     request::client().tls_certs_only([ca]).local_address(Some(attacker(number).into())).build().unwrap()
 }
@@ -70,7 +80,7 @@ async fn slow_bodies_of_one_client_exhaust_no_files() {
     let pids = [world.edge().process.pid(), world.admin.pid()];
     let before = pids.map(open_files);
     for length in ["10", "100000", ""] {
-        let held = join_all((0..CONNECTIONS).map(|_| hold(&world, length))).await;
+        let held = hold_all(&world, length).await;
         // The edge has read all of it when it answers what was sent after it.
         for _ in 0..20 {
             world.edge().get(&world.site_url("engine")).await.assert_body(200, "home");
@@ -88,7 +98,7 @@ async fn slow_bodies_of_one_client_exhaust_no_files() {
 #[tokio::test]
 async fn a_client_with_too_many_requests_is_told_to_come_again() {
     let world = World::start().await;
-    let _held = join_all((0..CONNECTIONS).map(|_| hold(&world, "10"))).await;
+    let _held = hold_all(&world, "10").await;
     let greedy = client(&world, 1);
     let url = world.edge().address("https://api.svc.localhost/auth/device");
     let busy = async || {
@@ -96,7 +106,7 @@ async fn a_client_with_too_many_requests_is_told_to_come_again() {
         let response = timeout(PATIENCE, sent).await.expect("nobody waits for long").unwrap();
         crate::world::answer::Answer::read("POST /auth/device".to_owned(), response).await
     };
-    crate::world::eventually(PATIENCE, "the client's share is used up", async || busy().await.status == 503).await;
+    eventually(PATIENCE, "the client's share is used up", async || busy().await.status == 503).await;
     let answer = busy().await;
     assert_eq!(answer.header("retry-after"), "2");
     answer.assert_error(503, "busy");
@@ -104,10 +114,38 @@ async fn a_client_with_too_many_requests_is_told_to_come_again() {
     assert!(other.await.status.is_success(), "another client is not the one");
 }
 
+/// Bytes in flight that the edge says it has.
+async fn bytes_in_flight(metrics_port: u16) -> f64 {
+    let page = Page::of(metrics_port).await.text;
+    let line = page.lines().find(|line| line.starts_with("svc_edge_memory_bytes") && line.contains("in_flight"));
+    line.and_then(|line| line.rsplit_once(' ')).map_or(0.0, |(_, bytes)| bytes.parse().unwrap())
+}
+
+#[tokio::test]
+async fn answers_of_admin_that_are_not_taken_are_charged() {
+    /// Connections that have all requests for the platform which one client may have.
+    const FULL: usize = 4;
+    const REQUESTS: f64 = 64.0;
+    /// What a request holds at least: the pipe to pingora-proxy, and what that reads ahead on either side.
+    const BYTES: f64 = 48_000.0;
+    let metrics_port = ports::free();
+    let world = World::builder().set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics_port}")).start().await;
+    let mut held = Vec::new();
+    for _ in 0..FULL {
+        held.push(Attacker::begin(&world, attacker(1), API, "/openapi.json").await.unwrap());
+    }
+    let charged = async || bytes_in_flight(metrics_port).await;
+    eventually(PATIENCE, "all of them are charged", async || charged().await >= REQUESTS * BYTES).await;
+    let other = world.edge().get("https://api.svc.localhost/health");
+    other.await.assert_status(200);
+    drop(held);
+    eventually(PATIENCE, "it is given back", async || charged().await < BYTES).await;
+}
+
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
     let world = World::start().await;
-    let mut stream = hold(&world, "10").await;
+    let mut stream = hold(&world, attacker(1), "10").await.unwrap();
     let mut answer = Vec::new();
     // Its places are held for 30 s; the others have been refused long before.
     let read = async {

@@ -3,13 +3,21 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
 
-use super::{PATIENCE, attacker};
-use crate::world::{Site, World, socket::connect_from};
+use super::{PATIENCE, attacker, platform_floods::open_files};
+use crate::world::{Site, World, eventually, socket::connect_from};
 
 const CONNECTIONS: usize = 120;
 const PER_CLIENT: usize = 20;
+/// What plain HTTP may have of them.
+const PLAIN: usize = 90;
+/// Visitors over HTTPS, fewer than there is room for.
+const VISITORS: usize = 10;
 /// Longer than a silent connection may stay, and shorter than it may take over a handshake or a request's head.
 const SILENCE: Duration = Duration::from_secs(8);
 
@@ -24,7 +32,7 @@ async fn world_with_site() -> World {
 }
 
 /// Whether the other side has closed the connection.
-fn is_closed(stream: &TcpStream) -> bool {
+pub(super) fn is_closed(stream: &TcpStream) -> bool {
     let mut byte = [0];
     !matches!(stream.try_read(&mut byte), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
@@ -33,8 +41,7 @@ fn is_closed(stream: &TcpStream) -> bool {
 async fn kept(streams: &[TcpStream]) -> usize {
     let refused = streams.len().saturating_sub(PER_CLIENT);
     let closed = async || streams.iter().filter(|stream| is_closed(stream)).count();
-    crate::world::eventually(PATIENCE, "who is beyond the share is turned away", async || closed().await >= refused)
-        .await;
+    eventually(PATIENCE, "who is beyond the share is turned away", async || closed().await >= refused).await;
     streams.len() - closed().await
 }
 
@@ -63,10 +70,22 @@ async fn one_client_has_its_share_of_connections() {
 #[tokio::test]
 async fn plain_http_leaves_room_for_https() {
     let world = world_with_site().await;
+    let (port, pid) = (world.edge().http_port, world.edge().process.pid());
+    let before = open_files(pid);
+    let opened = || open_files(pid).saturating_sub(before);
     let plain = (1..=12).flat_map(|number| (0..PER_CLIENT).map(move |_| attacker(number)));
-    let port = world.edge().http_port;
-    let _silent = join_all(plain.map(|source| connect_from(source, port))).await;
-    let browser = world.edge().another_browser(false);
-    let visit = timeout(SILENCE / 4, browser.get(world.site_url("engine")).send()).await;
-    assert_eq!(visit.expect("HTTPS has room").unwrap().status(), 200);
+    let begun = plain.map(|source| async move {
+        let mut stream = connect_from(source, port).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        stream
+    });
+    let _begun = join_all(begun).await;
+    eventually(PATIENCE, "plain HTTP has all it may have", async || opened() >= PLAIN - VISITORS).await;
+    for _ in 0..VISITORS {
+        let browser = world.edge().another_browser(false);
+        let visit = timeout(PATIENCE, browser.get(world.site_url("engine")).send()).await;
+        assert_eq!(visit.expect("HTTPS has room").unwrap().status(), 200);
+        // Had it everything, visitors over HTTPS would wait until some of it is shed.
+        assert!(opened() <= PLAIN + VISITORS, "{} connections", opened());
+    }
 }

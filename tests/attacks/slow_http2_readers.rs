@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    net::Ipv4Addr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,7 +24,7 @@ use crate::{
         Site, World,
         frames::*,
         site::noise,
-        socket::{connect_tls, tls},
+        socket::{connect_tls_from, tls},
     },
 };
 
@@ -43,7 +44,7 @@ struct Seen {
     taken: AtomicUsize,
 }
 
-struct Attacker {
+pub(super) struct Attacker {
     reader: ReadHalf<TlsStream<TcpStream>>,
     writer: Writer,
 }
@@ -68,9 +69,9 @@ async fn read_frame(reader: &mut (impl AsyncRead + Unpin)) -> std::io::Result<(u
 }
 
 impl Attacker {
-    async fn begin(world: &World, host: &str, path: &str) -> Self {
+    pub(super) async fn begin(world: &World, source: Ipv4Addr, host: &str, path: &str) -> std::io::Result<Self> {
         let config = Arc::new(tls(world.ca(), &[&TLS13], &["h2"]));
-        let stream = connect_tls(world.public_port(), host, config).await.unwrap();
+        let stream = connect_tls_from(source, world.public_port(), host, config).await?;
         let (reader, mut writer) = tokio::io::split(stream);
         // SETTINGS_INITIAL_WINDOW_SIZE = 1; the connection's window is as large as it can be.
         let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1])].concat();
@@ -78,9 +79,9 @@ impl Attacker {
         for number in 0..STREAMS {
             bytes.extend(get_path(2 * number + 1, host, path));
         }
-        writer.write_all(&bytes).await.unwrap();
-        writer.flush().await.unwrap();
-        Self { reader, writer }
+        writer.write_all(&bytes).await?;
+        writer.flush().await?;
+        Ok(Self { reader, writer })
     }
 
     /// Answers pings until every stream was reset, then takes one more file whole.
@@ -140,7 +141,7 @@ async fn stalled_streams_take_no_memory_and_are_reset() {
     let before = world.edge().process.memory("VmRSS");
     let mut attackers = Vec::new();
     for number in 0..CONNECTIONS {
-        attackers.push(Attacker::begin(&world, host, paths(number)).await);
+        attackers.push(Attacker::begin(&world, Ipv4Addr::LOCALHOST, host, paths(number)).await.unwrap());
     }
     let (start, seen) = (Instant::now(), Seen::default());
     let resets = futures_util::future::join_all(attackers.into_iter().enumerate().map(|(number, attacker)| {
