@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program of the command line speaks there")]
 
 mod activation;
+mod attacks;
 mod cpu;
 mod deploys;
 mod figures;
@@ -54,6 +55,7 @@ enum Part {
     Activation,
     Routing,
     Gateway,
+    Attacks,
 }
 
 /// The durations and the number of rounds.
@@ -92,6 +94,7 @@ fn main() -> anyhow::Result<()> {
             Part::Activation => ("activation", activation::measure),
             Part::Routing => ("routing", routing::measure),
             Part::Gateway => ("gateway", gateway::measure),
+            Part::Attacks => ("attacks", attacks::measure),
         };
         eprintln!("{name}");
         let section = measure(&world, effort)?;

@@ -1,6 +1,6 @@
 //! Floods of HTTP/2 frames that ask for nothing: the client is told to calm down, and its connection ends.
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use rustls::version::TLS13;
 use tokio::{
@@ -17,7 +17,7 @@ use crate::world::{
 
 const HOST: &str = "engine.svc.localhost";
 /// Frames of a flood: far more than anybody may send, few enough to be sent at once.
-const FLOOD: usize = 5_000;
+pub(super) const FLOOD: usize = 5_000;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 /// The frames in `bytes`: kind and payload.
@@ -33,9 +33,9 @@ fn parse(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
 }
 
 /// Everything that the edge says after `bytes`, until it closes.
-async fn said_to(world: &World, bytes: &[u8]) -> Vec<u8> {
+pub(super) async fn said_to(world: &World, source: Ipv4Addr, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let config = Arc::new(tls(world.ca(), &[&TLS13], &["h2"]));
-    let stream = connect_tls_from(attacker(1), world.public_port(), HOST, config).await.unwrap();
+    let stream = connect_tls_from(source, world.public_port(), HOST, config).await?;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let write = async {
         let _ = writer.write_all(&frames::start()).await;
@@ -57,7 +57,7 @@ async fn said_to(world: &World, bytes: &[u8]) -> Vec<u8> {
             said = read => said,
         }
     };
-    timeout(PATIENCE, both).await.expect("the connection of a client that floods is ended")
+    Ok(timeout(PATIENCE, both).await.expect("the connection of a client that floods is ended"))
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_client_that_floods_is_told_to_calm_down() {
         ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
         ("an unknown type", frame(0xee, 0, 0, &[])),
     ] {
-        let said = said_to(&world, &one.repeat(FLOOD)).await;
+        let said = said_to(&world, attacker(1), &one.repeat(FLOOD)).await.unwrap();
         let goodbye = parse(&said).into_iter().rfind(|(kind, _)| *kind == GOAWAY);
         let (_, payload) = goodbye.unwrap_or_else(|| panic!("{what}: no goodbye"));
         assert_eq!(payload[4..8], ENHANCE_YOUR_CALM.to_be_bytes(), "{what}");

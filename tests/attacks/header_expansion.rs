@@ -18,12 +18,12 @@ const GROWTH: u64 = 100 * 1024 * 1024;
 const PROCESSOR: Duration = Duration::from_millis(1_500);
 
 /// A value that stands for 900 times what its placeholder does.
-fn multiplier() -> String {
+pub(super) fn multiplier() -> String {
     ":x".repeat(900)
 }
 
 /// The path of a request that the rules make the most of.
-fn long_path() -> String {
+pub(super) fn long_path() -> String {
     format!("/{}/y", "a".repeat(7_000))
 }
 

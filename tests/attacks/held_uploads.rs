@@ -17,7 +17,7 @@ use crate::world::{Actor, Site, World, eventually, site::noise};
 /// What another account's deploy of a megabyte takes at most.
 const DEPLOY_WITHIN: Duration = Duration::from_secs(3);
 /// Uploads that are held: more than the server received at a time when all accounts shared one number.
-const HELD: usize = 80;
+pub(super) const HELD: usize = 80;
 /// The pause between two bytes of a held upload, within which the server's patience does not end.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Uploads that are sent at once.
@@ -26,7 +26,7 @@ const FLOOD: usize = 12;
 const FLOOD_BYTES: usize = 24 * 1024 * 1024;
 
 /// Begins an upload that sends a byte now and then, and counts in `begun` once its body is asked for.
-async fn hold(actor: Actor, path: &'static str, begun: Arc<AtomicUsize>) {
+pub(super) async fn hold(actor: Actor, path: &'static str, begun: Arc<AtomicUsize>) {
     let first = stream::once(async move {
         begun.fetch_add(1, Ordering::Relaxed);
         Bytes::from_static(&[0x1f, 0x8b])
@@ -38,6 +38,12 @@ async fn hold(actor: Actor, path: &'static str, begun: Arc<AtomicUsize>) {
     let body = reqwest::Body::wrap_stream(first.chain(rest).map(Ok::<_, std::io::Error>));
     // It ends with the test, or is refused.
     let _ = actor.post(path).upload(body).attempt().await;
+}
+
+/// The uploads that are sent at once.
+pub(super) fn uploads() -> Vec<Bytes> {
+    let page = "<p>Much of the same.</p>".repeat(FLOOD_BYTES / 24);
+    vec![Bytes::from(Site::page(&page).tarball()); FLOOD]
 }
 
 async fn assert_deploys(actor: &Actor, project: &str) {
@@ -72,12 +78,10 @@ async fn a_flood_of_uploads_is_not_worked_off_before_another_accounts_deploy() {
     let world = World::start().await;
     let (ada, mallory) = (world.user("ada").await, world.user("mallory").await);
     ada.create_project("engine").await;
-    let page = "<p>Much of the same.</p>".repeat(FLOOD_BYTES / 24);
-    let tarball = Site::page(&page).tarball();
     let done = Arc::new(AtomicUsize::new(0));
     let mut flood = JoinSet::new();
-    for _ in 0..FLOOD {
-        let (mallory, tarball, done) = (mallory.clone(), tarball.clone(), done.clone());
+    for tarball in uploads() {
+        let (mallory, done) = (mallory.clone(), done.clone());
         flood.spawn(async move {
             let answer = mallory.post("/shares").upload(tarball).await;
             done.fetch_add(1, Ordering::Relaxed);

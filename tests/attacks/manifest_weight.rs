@@ -15,7 +15,7 @@ const DEPLOYMENTS: usize = 250;
 const GROWTH: u64 = (MEMORY_MIB / 4 + 28) * 1024 * 1024;
 
 /// As many rules and fields as a site may have.
-fn rules() -> String {
+pub(super) fn rules() -> String {
     let mut text = String::new();
     for rule in 0..100 {
         writeln!(text, "/{rule}/*").unwrap();

@@ -20,7 +20,7 @@ const HOST: &str = "engine.svc.localhost";
 const CONNECTIONS: usize = 100;
 
 /// A connection on which one request was answered.
-async fn idle(world: &World, number: u8) -> TlsStream<TcpStream> {
+pub(super) async fn idle(world: &World, number: u8) -> TlsStream<TcpStream> {
     let config = Arc::new(tls(world.ca(), &[&TLS13], &["http/1.1"]));
     let mut stream = connect_tls_from(attacker(number), world.public_port(), HOST, config).await.unwrap();
     let request = format!("GET / HTTP/1.1\r\nhost: {HOST}\r\n\r\n");

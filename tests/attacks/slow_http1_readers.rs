@@ -1,6 +1,6 @@
 //! Visitors over HTTP/1.1 who take a large file at a trickle: never so little that nothing moves at all.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,16 +20,17 @@ const GROWTH: u64 = 48 * 1024 * 1024;
 const CUT_WITHIN: Duration = Duration::from_secs(75);
 
 /// A reader whose kernel holds little, and who has asked for the file.
-async fn reader(port: u16) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4 * 1024).unwrap();
-    let mut stream = socket.connect(([127, 0, 0, 1], port).into()).await.unwrap();
-    stream.write_all(b"GET /large.jpg HTTP/1.1\r\nhost: album.svc.localhost\r\n\r\n").await.unwrap();
-    stream
+pub(super) async fn reader(source: Ipv4Addr, port: u16, host: &str) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4 * 1024)?;
+    socket.bind((source, 0).into())?;
+    let mut stream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
+    stream.write_all(format!("GET /large.jpg HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await?;
+    Ok(stream)
 }
 
 /// Takes some bytes a second until the connection is over. Returns when that was.
-async fn trickle(mut stream: TcpStream) -> Option<Duration> {
+pub(super) async fn trickle(mut stream: TcpStream) -> Option<Duration> {
     let start = Instant::now();
     let mut sip = [0; 200];
     while start.elapsed() < CUT_WITHIN {
@@ -63,13 +64,15 @@ async fn a_trickle_is_cut_and_a_modest_pace_is_not() {
 
     let pid = world.edge().process.pid();
     let (before, sockets_before) = (world.edge().process.memory("VmRSS"), sockets(pid));
+    let port = world.edge().http_port;
+    let slow_reader = || async move { reader(Ipv4Addr::LOCALHOST, port, "album.svc.localhost").await.unwrap() };
     let mut readers = Vec::new();
     for _ in 0..READERS {
-        readers.push(tokio::spawn(trickle(reader(world.edge().http_port).await)));
+        readers.push(tokio::spawn(trickle(slow_reader().await)));
     }
     // One who takes 20 KB a second, which is little, and enough.
     let modest = tokio::spawn({
-        let mut stream = reader(world.edge().http_port).await;
+        let mut stream = slow_reader().await;
         async move {
             let (mut taken, mut part, start) = (0, vec![0; 2_000], Instant::now());
             while start.elapsed() < CUT_WITHIN {

@@ -84,6 +84,17 @@ impl Attacker {
         Ok(Self { reader, writer })
     }
 
+    /// Answers pings until the connection is over.
+    pub(super) async fn stall(mut self) -> std::io::Result<()> {
+        loop {
+            let (kind, flags, _, payload) = read_frame(&mut self.reader).await?;
+            if kind == PING && flags & ACK == 0 {
+                self.writer.write_all(&frame(PING, ACK, 0, &payload)).await?;
+                self.writer.flush().await?;
+            }
+        }
+    }
+
     /// Answers pings until every stream was reset, then takes one more file whole.
     async fn await_resets(mut self, seen: &Seen, host: &str, path: &str, len: usize) {
         let asked: BTreeSet<u32> = (0..STREAMS).map(|number| 2 * number + 1).collect();

@@ -51,6 +51,11 @@ impl Edge {
         builder.build().unwrap()
     }
 
+    /// A new client that keeps no connection.
+    pub fn fresh_browser(&self) -> Client {
+        client().tls_certs_only([self.ca.clone()]).pool_max_idle_per_host(0).build().unwrap()
+    }
+
     /// A GET over HTTP/1.1.
     pub fn get_http1(&self, url: &str) -> Request {
         Request::new(&self.old_browser, Method::GET, self.address(url).as_str())

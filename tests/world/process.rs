@@ -76,10 +76,11 @@ impl Drop for Process {
     }
 }
 
-/// The path of a program under test. Cargo puts them beside this test's own executable.
+/// The path of a program under test: in the folder that `SVC_TEST_PROGRAMS` names, or else where Cargo puts them, beside this
+/// test's own executable.
 pub fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join(name);
+    let beside = || std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().to_owned();
+    let program = std::env::var_os("SVC_TEST_PROGRAMS").map_or_else(beside, PathBuf::from).join(name);
     assert!(program.exists(), "{} is missing: build it with `cargo build --workspace --bins`", program.display());
     program
 }
