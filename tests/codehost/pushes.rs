@@ -12,7 +12,7 @@ use crate::{
         repos::elsewhere,
         webhook::{NOTHING, Webhook},
     },
-    world::{Actor, eventually},
+    world::{Actor, Site, eventually},
 };
 
 /// A scene in which `site` is linked to `acme/site`.
@@ -77,26 +77,31 @@ async fn only_the_directory_is_published() {
     scene.shows("site", "built").await;
 }
 
-/// Many cases of the corpus, each as the archive of a commit: wrapped in a folder where it is an honest tarball.
+/// Many cases of the corpus, each as the archive of a commit: wrapped in a folder where it is an honest tarball. Each has a
+/// branch and a project of its own, so that several are worked on at a time.
 #[tokio::test]
 async fn bad_archives_fail_visibly_and_change_nothing() {
-    let (scene, mona) = linked().await;
-    scene.push(&[("index.html", "good")]).await;
-    scene.shows("site", "good").await;
-    let bad = corpus::cases().into_iter().filter(|case| case.expect == Expect::Invalid);
-    // Every eighth: each takes a second or so.
-    for case in bad.step_by(8) {
-        let sha = scene.push_archive(case.bytes).await;
-        let failed = scene.newest_failed(&mona, "site").await;
-        assert_eq!(failed["git_sha"], sha, "{}", case.name);
-        assert!(!failed["failure"].as_str().unwrap().is_empty(), "{}", case.name);
-        assert_eq!(failed["created_by"], "mona");
-    }
+    let (scene, mona) = Scene::with_repo().await;
+    let bad = corpus::cases().into_iter().filter(|case| case.expect == Expect::Invalid).step_by(8);
     let climbing = corpus::Tarball::new().file("acme-site-abc/../../etc/x", b"x").end();
-    scene.push_archive(climbing).await;
-    scene.newest_failed(&mona, "site").await;
-    scene.shows("site", "good").await;
-    assert_eq!(scene.world.stored_files().len(), 2, "failed deployments leave no files: one pack is two objects");
+    let cases = bad.map(|case| (case.name, case.bytes)).chain([("climbing".to_owned(), climbing)]);
+    let cases: Vec<_> = cases.enumerate().map(|(number, case)| (format!("site-{number}"), case)).collect();
+    let mut shas = Vec::new();
+    for (site, (_, archive)) in &cases {
+        mona.publish(site, &Site::page("good")).await;
+        let body = json!({ "installation_id": 7, "repo": "acme/site", "branch": site });
+        mona.post(&format!("/projects/{site}/repo")).json(&body).await.ok();
+        shas.push(scene.push_archive(site, archive.clone()).await);
+    }
+    for ((site, (name, _)), sha) in cases.iter().zip(shas) {
+        let failed = scene.newest_failed(&mona, site).await;
+        assert_eq!(failed["git_sha"], sha, "{name}");
+        assert!(!failed["failure"].as_str().unwrap().is_empty(), "{name}");
+        assert_eq!(failed["created_by"], "mona");
+        scene.shows(site, "good").await;
+    }
+    let files = scene.world.stored_files().len();
+    assert_eq!(files, 2 * cases.len(), "failed deployments leave no files: one pack is two objects");
 }
 
 #[tokio::test]

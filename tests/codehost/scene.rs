@@ -119,12 +119,13 @@ impl Scene {
 
     /// Commits the files to `main` of `acme/site` and delivers the push. The commit.
     pub(super) async fn push(&self, files: &[(&str, &str)]) -> String {
-        self.push_archive(repo_archive("acme-site-abc", files)).await
+        self.push_archive("main", repo_archive("acme-site-abc", files)).await
     }
 
-    pub(super) async fn push_archive(&self, archive: Vec<u8>) -> String {
-        let sha = self.host.commit(70, "main", archive);
-        let push = Webhook::push((70, "acme/site"), "refs/heads/main", NOTHING, &sha, 7);
+    /// Commits the archive to a branch of `acme/site` that one project is linked to, and delivers the push. The commit.
+    pub(super) async fn push_archive(&self, branch: &str, archive: Vec<u8>) -> String {
+        let sha = self.host.commit(70, branch, archive);
+        let push = Webhook::push((70, "acme/site"), &format!("refs/heads/{branch}"), NOTHING, &sha, 7);
         assert_eq!(self.deliver(&push).await.ok(), json!({ "ok": true, "deploys": 1 }));
         sha
     }
