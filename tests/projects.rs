@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::world::{
     Site, World,
-    answer::{assert_keys, parse_id, parse_timestamp},
+    answer::{assert_keys, assert_one_took_the_name, parse_id, parse_timestamp},
 };
 
 fn assert_project(project: &Value) {
@@ -104,15 +104,7 @@ async fn fifty_racing_creations_of_a_name_make_one_project() {
     }
     let requests =
         clients.iter().map(|client| async { client.post("/projects").json(&json!({ "name": "engine" })).await });
-    let mut created = 0;
-    for answer in join_all(requests).await {
-        if answer.status == 201 {
-            created += 1;
-        } else {
-            answer.assert_error(409, "name_taken");
-        }
-    }
-    assert_eq!(created, 1);
+    assert_one_took_the_name(join_all(requests).await);
     assert_eq!(world.sql_number("SELECT count(*) FROM audit_log WHERE action = 'project.create'").await, 1);
 }
 

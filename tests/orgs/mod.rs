@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{
     World,
-    answer::{assert_keys, parse_timestamp},
+    answer::{assert_keys, assert_one_took_the_name, parse_timestamp},
 };
 
 #[tokio::test]
@@ -80,15 +80,7 @@ async fn fifty_racing_creations_of_a_name_make_one_org() {
         let actor = if number % 2 == 0 { &ada } else { &eve };
         async { actor.post("/orgs").json(&json!({ "name": "acme" })).await }
     });
-    let mut created = 0;
-    for answer in join_all(requests).await {
-        if answer.status == 201 {
-            created += 1;
-        } else {
-            answer.assert_error(409, "name_taken");
-        }
-    }
-    assert_eq!(created, 1);
+    assert_one_took_the_name(join_all(requests).await);
     assert_eq!(world.sql_number("SELECT count(*) FROM orgs").await, 1);
     assert_eq!(world.sql_number("SELECT count(*) FROM org_members WHERE role = 'owner'").await, 1);
 }

@@ -102,6 +102,16 @@ impl Answer {
     }
 }
 
+/// Asserts that of the answers to racing creations one is 201, and that the others say that the name is taken.
+#[track_caller]
+pub fn assert_one_took_the_name(answers: Vec<Answer>) {
+    let (created, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!(created.len(), 1);
+    for answer in refused {
+        answer.assert_error(409, "name_taken");
+    }
+}
+
 /// Asserts that `value` is an object with exactly these keys, which are separated by spaces.
 #[track_caller]
 pub fn assert_keys(value: &Value, wanted: &str) {
