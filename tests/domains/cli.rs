@@ -20,7 +20,11 @@ async fn domains_are_attached_listed_and_detached() {
     // The record to create is the result; the rest is commentary.
     let added = shell.run(&["domains", "add", "https://WWW.Example.com/about"]).await;
     assert_eq!((added.code, added.out.trim()), (0, "www.example.com.  CNAME  edge.svc.localhost."), "{}", added.err);
-    assert!(added.err.contains("www.example.com leads to engine") && added.err.contains("pending"), "{}", added.err);
+    assert!(
+        added.err.contains("Attached www.example.com to engine") && added.err.contains("certificate"),
+        "{}",
+        added.err
+    );
     let domain = json!({ "domain": "www.example.com", "tls_ready": false, "dns_target": "edge.svc.localhost" });
     assert_eq!(shell.json(&["domains", "add", "www.example.com"]).await["domain"], domain);
     assert_eq!(shell.json(&["domains"]).await, json!({ "domains": [domain] }));

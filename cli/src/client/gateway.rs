@@ -179,6 +179,8 @@ fn refused(status: u16, refusal: Refused, retry_after: Option<u64>) -> Failure {
     let code = refusal.code.unwrap_or_else(|| "refused".to_owned());
     let failure = Failure::answered(status, code, refusal.message);
     match (status, retry_after) {
+        // Waiting would not help: the message says what does.
+        (503, _) if failure.code == "model_unavailable" => failure.with_hint("`svc ai models` lists the models."),
         (401, _) => failure.with_hint("Make a key with `svc ai key create`, and set SVC_AI_KEY to it."),
         (429 | 503, Some(seconds)) => failure.with_hint(format!("Try again in {seconds} seconds.")),
         _ => failure,

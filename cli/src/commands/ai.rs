@@ -181,7 +181,7 @@ fn drawn(usage: &AiUsage) -> String {
             String::new(),
         ]);
     }
-    table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used in this month.")
+    table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used that month.")
 }
 
 /// Draws a bar, at least a sliver wide, so that a small amount is visible.
@@ -316,6 +316,6 @@ mod tests {
         assert!(lines[2].ends_with('▏'), "{text}");
         assert!(lines[3].starts_with("all") && lines[3].contains("3,010"), "{text}");
         let nothing = AiUsage { usage: Vec::new(), totals: UsageTotals::default() };
-        assert_eq!(drawn(&nothing), "Nothing was used in this month.");
+        assert_eq!(drawn(&nothing), "Nothing was used that month.");
     }
 }

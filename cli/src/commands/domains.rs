@@ -76,14 +76,14 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
     let answer = client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await;
     let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
     let attached = answer.body;
-    output.success(&format!("{} leads to {name}.", attached.domain));
+    output.success(&format!("Attached {} to {name}.", attached.domain));
     super::propagation::report(output, "Known", answer.propagation);
     output.note("Create this record where the domain's DNS is kept, unless it is there:");
     output.result(&json!({"domain": attached, "propagation": answer.propagation}), || record(&attached))?;
     if attached.tls_ready {
         output.note("Its certificate is ready.");
     } else {
-        output.note("Its certificate is pending; `svc domains` shows when it is ready.");
+        output.note("Browsers are refused until the operator has imported a certificate for it; `svc domains` shows when it is ready.");
     }
     Ok(())
 }

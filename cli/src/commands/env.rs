@@ -59,8 +59,7 @@ enum Action {
     /// Set a variable
     ///
     /// Without VALUE it is read from stdin (less one line break at its end), or asked for, so that secrets need not
-    /// stand in
-    /// the shell's history.
+    /// stand in the shell's history.
     Set {
         /// Letters, digits and underscores, not beginning with a digit
         key: EnvKey,
@@ -155,11 +154,11 @@ async fn set(name: &ProjectName, key: &EnvKey, body: SetEnv, client: &Client, ou
     let answer = client.put::<EnvChanged>(&format!("/projects/{name}/env/{key}"), &body).await;
     let changed = answer.map_err(|failure| projects::unknown(name, failure))?.body;
     let seen = match changed.scope {
-        EnvScope::Runtime => "what runs",
-        EnvScope::Build => "what builds",
-        EnvScope::Both => "what builds and runs",
+        EnvScope::Runtime => "at runtime",
+        EnvScope::Build => "during builds",
+        EnvScope::Both => "at runtime and during builds",
     };
-    output.success(&format!("Set {key} of {name}, for {seen}."));
+    output.success(&format!("Set {key} of {name}, visible {seen}."));
     output.result(&changed, String::new)
 }
 

@@ -124,11 +124,7 @@ async fn create(
     output: Output,
 ) -> anyhow::Result<()> {
     let body = CreateOrg { name: name.clone(), display_name };
-    let answer = client.post::<Org>("/orgs", &body).await.map_err(|failure| match &*failure.code {
-        "name_taken" => failure.with_hint(format!("There is an organization {name} already; choose another name.")),
-        _ => failure,
-    });
-    let org = answer?.body;
+    let org = client.post::<Org>("/orgs", &body).await?.body;
     output.success(&format!("Created organization {name}. You are its owner."));
     output.note(&format!("Invite others: svc invites create EMAIL --org {name}"));
     output.note(&format!("Publish a folder there: svc deploy DIR --project NAME --org {name}"));

@@ -95,7 +95,7 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
     let body = CreateProject { name: name.clone(), org: org.map(ToString::to_string) };
     let answer = client.post("/projects", &body).await.map_err(|failure| match &*failure.code {
         "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
-        "name_taken" => failure.with_hint(format!("{name} belongs to somebody; choose another name with --project.")),
+        "name_taken" => failure.with_hint(format!("{name} belongs to somebody; choose another name.")),
         _ => failure,
     });
     Ok(answer?.body)
@@ -113,16 +113,16 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
     let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
-    output.list(
-        "projects",
-        &projects,
-        &["NAME", "STATE", "CREATED", "ADDRESS"],
-        "No projects yet. Publish a folder: svc deploy DIR --project NAME",
-        |project| {
-            let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
-            vec![project.name.to_string(), state.to_owned(), output.relative(project.created_at), project.url.clone()]
-        },
-    )
+    let none = match org {
+        Some(org) => format!("No projects yet. Publish a folder: svc deploy DIR --project NAME --org {org}"),
+        None => "No projects of your own yet. Publish a folder: svc deploy DIR --project NAME\n\
+                 An organization's: svc projects list --org ORG"
+            .to_owned(),
+    };
+    output.list("projects", &projects, &["NAME", "STATE", "CREATED", "ADDRESS"], &none, |project| {
+        let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
+        vec![project.name.to_string(), state.to_owned(), output.relative(project.created_at), project.url.clone()]
+    })
 }
 
 async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {

@@ -9,7 +9,8 @@ use crate::{
 pub(super) fn report(output: Output, what: &str, propagation: Option<Propagation>) {
     let Some(Propagation { acknowledged, edges, milliseconds }) = propagation else { return };
     if edges > 0 {
-        output.success(&format!("{what} on {acknowledged} of {edges} edges in {milliseconds} ms."));
+        let noun = if edges == 1 { "edge" } else { "edges" };
+        output.success(&format!("{what} on {acknowledged} of {edges} {noun} in {milliseconds} ms."));
     }
     if acknowledged < edges {
         output::warning("The others have not answered; they take the change over when they are back.");

@@ -104,6 +104,9 @@ pub(super) async fn upload(
     for warning in &uploaded.warnings {
         output::warning(warning);
     }
+    if !uploaded.warnings.is_empty() {
+        output.note("Such lines have no effect; everything else is published.");
+    }
     super::propagation::report(output, "Live", propagation);
     Ok(Published {
         uploaded,

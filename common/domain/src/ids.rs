@@ -14,7 +14,7 @@ const TIME_LEN: usize = 9;
 
 /// The text is not an id of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an id of this kind")]
+#[error("an id is a prefix that names its kind, such as tok_, then 20 characters of a-z and 0-9")]
 pub struct IdError;
 
 /// Whether `body` has the form of an id without its prefix.
