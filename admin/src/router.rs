@@ -227,7 +227,10 @@ mod tests {
             "get /projects",
             "post /projects",
             "get /projects/{name}",
+            "delete /projects/{name}",
+            "get /projects/{name}/deployments",
             "post /projects/{name}/deployments",
+            "get /projects/{name}/deployments/{id}",
             "post /projects/{name}/deployments/{id}/activate",
             "delete /projects/{name}/deployments/{id}",
             "post /projects/{name}/domains",
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_stands_where_it_is_answered_and_nowhere_else() {
+    fn every_code_is_listed_by_an_operation_and_under_its_own_status() {
         let document = described();
         let mut listed = HashSet::new();
         for (path, method, said) in operations(&document) {
