@@ -104,7 +104,7 @@ pub async fn answer(
     let body = read_body(body).await?;
     let filled: Form = match serde_urlencoded::from_bytes(&body) {
         Ok(filled) => filled,
-        Err(_) => return Ok(form(StatusCode::BAD_REQUEST, "", "", Some("The form did not arrive whole."))),
+        Err(_) => return Ok(form(StatusCode::BAD_REQUEST, "", "", Some("The form is incomplete; send it again."))),
     };
     Ok(match decide(&app, client, &filled).await? {
         Decision::Approved(login) => answered("You are signed in", Some(&login)),

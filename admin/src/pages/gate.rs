@@ -113,8 +113,9 @@ fn site_key(app: &App, host: &str) -> Option<HostKey> {
 }
 
 fn no_such_site() -> Response {
-    let sentence = "The link that led here names no site with a door for members. Please open the site itself again.";
-    html::message(StatusCode::NOT_FOUND, "No such door", sentence)
+    let sentence =
+        "No site that is open to an organization's members has the address that led here. Open the site itself again.";
+    html::message(StatusCode::NOT_FOUND, "No such site", sentence)
 }
 
 fn members_only(person: &WebUser, query: &GateQuery) -> Response {

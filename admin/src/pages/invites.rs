@@ -95,6 +95,7 @@ pub(super) async fn accept(
 }
 
 fn invite_ended() -> Response {
-    let sentence = "It was accepted or withdrawn, or its 14 days are over. Ask whoever sent it for a new one.";
+    let sentence =
+        "It was accepted or revoked, has expired, or its link is not whole. Ask whoever sent it for a new one.";
     html::message(StatusCode::NOT_FOUND, "This invite is over", sentence)
 }

@@ -45,7 +45,11 @@ pub fn router(app: &App) -> Router<App> {
         .route(&format!("{}/{{token}}", paths::INVITES), get(invites::show).post(invites::accept))
         .fallback(async || html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address."))
         .method_not_allowed_fallback(async || {
-            html::message(StatusCode::METHOD_NOT_ALLOWED, "Not like this", "This page cannot be used that way.")
+            html::message(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "Not like this",
+                "This page cannot be opened this way; go back and load the page anew.",
+            )
         })
         .layer(from_fn_with_state(app.clone(), require_https))
 }

@@ -288,7 +288,7 @@ pub(crate) fn exhausted() -> Response<Body> {
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
-    tracing::warn!(host = %place.host, %error, "the route is not known");
+    tracing::warn!(host = %place.host, %error, "the route could not be read");
     pages::unavailable()
 }
 

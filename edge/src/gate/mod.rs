@@ -236,7 +236,7 @@ fn challenging(page: Response<SiteBody>) -> Response<SiteBody> {
 }
 
 fn too_many(seconds: u64) -> Response<SiteBody> {
-    let text = "That were too many passwords in a short time. Wait a minute, then try again.";
+    let text = "Too many wrong passwords were tried in a short time. Wait a minute, then try again.";
     let page = pages::page(StatusCode::TOO_MANY_REQUESTS, "Too many tries", text);
     pages::with(page, RETRY_AFTER, seconds.into())
 }

@@ -92,7 +92,7 @@ impl OrgGate {
             Err(error) => Err(error),
         };
         Err(Box::new(answer.unwrap_or_else(|error| {
-            tracing::warn!(host = %visit.host, %error, "who is a member is not known");
+            tracing::warn!(host = %visit.host, %error, "the members could not be read");
             pages::unavailable()
         })))
     }

@@ -89,8 +89,11 @@ static COOKIES_TOO_LARGE: FixedNotice = FixedNotice::new(
     "A site of this domain has left more cookies in your browser than can be read. They were cleared, and you may have to sign in \
      again. Load this page once more.",
 );
-static SHARE_ENDED: FixedNotice =
-    FixedNotice::new(StatusCode::NOT_FOUND, "This share has ended", "It has expired, or its owner has deleted it.");
+static SHARE_ENDED: FixedNotice = FixedNotice::new(
+    StatusCode::NOT_FOUND,
+    "No share here",
+    "It has expired or was deleted, or its address is misspelled.",
+);
 
 /// A page of ours that says one thing. Parts of `text` between backticks are code.
 pub(crate) fn page(status: StatusCode, title: &str, text: &str) -> Response<SiteBody> {
@@ -171,7 +174,7 @@ pub fn nothing_deployed() -> Response<SiteBody> {
     NOTHING_DEPLOYED.response()
 }
 
-/// 404: the share has expired or was deleted.
+/// 404: the share has expired or was deleted, or never was.
 pub fn gone() -> Response<SiteBody> {
     SHARE_ENDED.response()
 }

@@ -61,7 +61,11 @@ pub async fn upload(
     let mut db = app.db.acquire().await?;
     deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await?;
     drop(db);
-    let record = UploadRecord::new(&app, id, Ending::Fail("The client left before it had sent all."));
+    let record = UploadRecord::new(
+        &app,
+        id,
+        Ending::Fail("The client disconnected before the upload was complete; deploy again."),
+    );
     let received = match slot.receive(body, &app.spool_folder()).await {
         Ok(received) => received,
         Err(error) => return Err(record.fail(error).await),

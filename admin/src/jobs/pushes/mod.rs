@@ -81,7 +81,7 @@ async fn work(app: &App, claim: &Claim) {
     };
     // The lease ends by itself.
     if let Err(error) = noted {
-        tracing::warn!(%error, %project, "what became of a push is not noted; it is tried again");
+        tracing::warn!(%error, %project, "the outcome of a push could not be recorded; it is tried again");
     }
 }
 

@@ -66,7 +66,7 @@ pub(in crate::pages) async fn submit(
     let body = read_body(body).await?;
     let home = OwnPath::home();
     let Ok(filled) = serde_urlencoded::from_bytes::<Form>(&body) else {
-        return Ok(form(&app, StatusCode::BAD_REQUEST, &home, "", Some("The form did not arrive whole.")));
+        return Ok(form(&app, StatusCode::BAD_REQUEST, &home, "", Some("The form is incomplete; send it again.")));
     };
     let back = OwnPath::parse(&filled.return_to);
     let refused = |status, reason: &str| Ok(form(&app, status, &back, &filled.login, Some(reason)));
