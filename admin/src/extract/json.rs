@@ -23,6 +23,7 @@ pub const BODY_ERRORS: &[PossibleError] = &[
         "the body breaks a rule, or did not arrive whole; the message names the field",
     ),
     PossibleError::new(Code::PayloadTooLarge, "the body is larger than the limit"),
+    PossibleError::new(Code::RequestTimeout, "the body did not arrive in time"),
 ];
 
 /// A JSON body, in a request or an answer. Fields that `T` does not have are ignored.
@@ -44,6 +45,11 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+/// The answer to a body that did not arrive in time, the same as the edge gives.
+pub fn late_body() -> ApiError {
+    ApiError::new(Code::RequestTimeout, "The body did not arrive in time; send the request again.")
+}
+
 /// Reads a body of at most [`JSON_BODY_BYTES`].
 pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
     read_body_up_to(body, JSON_BODY_BYTES).await
@@ -52,9 +58,7 @@ pub async fn read_body(body: Body) -> Result<Bytes, ApiError> {
 /// Reads a body of at most `most` bytes.
 pub async fn read_body_up_to(body: Body, most: usize) -> Result<Bytes, ApiError> {
     let limited = Limited::new(body, most);
-    let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
-        .await
-        .map_err(|_| ApiError::invalid("The body did not arrive in time."))?;
+    let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await.map_err(|_| late_body())?;
     collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.downcast_ref::<LengthLimitError>().is_some() {
             let kib = most / 1024;
@@ -124,6 +128,12 @@ mod tests {
     };
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stands_still_is_late_and_not_wrong() {
+        let still = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        assert_eq!(read_body(still).await.unwrap_err().code(), Code::RequestTimeout);
+    }
 
     fn refusal<T: DeserializeOwned>(body: &str) -> String {
         parse::<T>(body.as_bytes()).err().unwrap()

@@ -13,6 +13,7 @@ use crate::{
     app::App,
     bounds::WebhookTurn,
     error::{ApiError, Code},
+    extract::late_body,
     rates::{self, Bucket},
 };
 
@@ -50,9 +51,7 @@ pub(super) async fn receive(app: &App, client: IpAddr, headers: &HeaderMap, body
     // Before the body, so that nothing is read of a client without a signature.
     let signature = signature(headers).ok_or_else(unsigned)?;
     let mut turn = app.bounds.webhook(client.into())?;
-    let body = tokio::time::timeout(BODY_TIMEOUT, read(&mut turn, body))
-        .await
-        .map_err(|_| ApiError::invalid("The body did not arrive in time."))??;
+    let body = tokio::time::timeout(BODY_TIMEOUT, read(&mut turn, body)).await.map_err(|_| late_body())??;
     if !is_genuine(secret, &body, &signature) {
         return Err(unsigned());
     }
@@ -96,7 +95,7 @@ fn is_genuine(secret: &[u8], body: &[u8], signature: &[u8; 32]) -> bool {
 fn name(headers: &HeaderMap, header: &HeaderName) -> Result<String, ApiError> {
     let text = headers.get(header).and_then(|value| value.to_str().ok());
     let good = text.filter(|text| (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()));
-    good.map(str::to_owned).ok_or_else(|| ApiError::invalid(format!("The header {header} is missing or odd.")))
+    good.map(str::to_owned).ok_or_else(|| ApiError::invalid(format!("The header {header} is missing or malformed.")))
 }
 
 fn unsigned() -> ApiError {
