@@ -150,6 +150,14 @@ impl Account {
         }
     }
 
+    /// Draws `bytes` if half of everything is left then: for what is of use and can be done without.
+    pub fn try_take_spare(&self, bytes: u64) -> Result<Grant, Exhausted> {
+        if self.0.upwards().any(|level| !level.has_spare(bytes)) {
+            return Err(Exhausted);
+        }
+        self.try_take(bytes)
+    }
+
     /// Draws `bytes`, and waits for them within `patience`.
     pub async fn take(&self, bytes: u64, patience: Patience) -> Result<Grant, Exhausted> {
         let bytes = self.0.at_most(bytes);
@@ -235,6 +243,11 @@ impl Level {
 
     fn has_room(&self, bytes: u64) -> bool {
         self.used.load(Ordering::SeqCst).saturating_add(bytes) <= self.limit
+    }
+
+    /// Whether half of the limit is left once `bytes` more are drawn.
+    fn has_spare(&self, bytes: u64) -> bool {
+        self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.limit / 2
     }
 
     fn give_back(&self, bytes: u64) {

@@ -30,6 +30,22 @@ fn every_level_bounds_what_is_drawn_and_gets_it_back() {
 }
 
 #[test]
+fn what_can_be_done_without_leaves_half_of_every_level() {
+    let budget = Budget::new(LIMITS);
+    let (first, second) = (of(&budget, "2001:db8::1"), of(&budget, "2001:db8::2"));
+    assert!(first.try_take_spare(21).is_err(), "more than half of the connection's");
+    let held = first.try_take_spare(20).unwrap();
+    assert!(first.try_take_spare(1).is_err(), "the connection has half of its all");
+    assert!(second.try_take_spare(11).is_err(), "more than half of the client's");
+    let more = second.try_take_spare(10).unwrap();
+    let others = of(&budget, "192.0.2.1").try_take_spare(20).unwrap();
+    assert!(of(&budget, "192.0.2.2").try_take_spare(1).is_err(), "half of everything is drawn");
+    assert!(first.try_take(20).is_ok(), "what is needed is there");
+    drop((held, more, others));
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
 fn the_last_holder_gives_the_bytes_back() {
     let budget = Budget::new(LIMITS);
     let grant = Arc::new(of(&budget, "192.0.2.1").try_take(30).unwrap());
