@@ -135,6 +135,11 @@ impl PackStore {
         }
     }
 
+    /// Whether each read is a request over the network.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.place, Place::Bucket(_))
+    }
+
     /// Removes a pack, or what exists of it. Succeeds when there is nothing.
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         match &self.place {

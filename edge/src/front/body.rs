@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairness::budget::Account;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
@@ -54,6 +55,13 @@ impl Body {
                     }
                 }
             }
+        }
+    }
+
+    /// Lets bytes of a body that is read while it is sent be read ahead, charged to `account`.
+    pub(crate) fn read_ahead(&mut self, account: &Account) {
+        if let Self::Site(body) = self {
+            body.read_ahead(account);
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairness::budget::Account;
 use http_body::{Body, Frame, SizeHint};
 use packs::Span;
 
@@ -46,6 +47,8 @@ pub(crate) trait Source: Send {
     fn left(&self) -> u64;
     /// Lets go of bytes that can be read again.
     fn park(&mut self);
+    /// Lets bytes be read ahead of those that are asked for, charged to `account` for as long as anybody holds them.
+    fn read_ahead(&mut self, _account: &Account) {}
 }
 
 /// A place of which parts can be read again.
@@ -109,6 +112,13 @@ impl SiteBody {
             self.0 = Content::Empty;
         }
         Poll::Ready(Some(Ok(part)))
+    }
+
+    /// Lets bytes of a body that is read while it is sent be read ahead, charged to `account`.
+    pub(crate) fn read_ahead(&mut self, account: &Account) {
+        if let Content::Streamed(source) = &mut self.0 {
+            source.read_ahead(account);
+        }
     }
 
     /// Lets go of bytes that can be had again: for when nobody takes them for now.

@@ -12,11 +12,16 @@ pub(crate) const SITE_FIELDS_BYTES: usize = 15 * 1024;
 pub(crate) const FIELD_OVERHEAD_BYTES: usize = 32;
 /// Bytes of the largest body that is kept in memory. Larger ones are read while they are sent.
 pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of a block: of a kept body, which an answer holds one block of at a time, and of one read from a body that is read while
-/// it is sent. With the head of its answer it is no more than four TLS records, which is what rustls takes in one call.
+/// Bytes of a block: of a kept body, of which an answer holds a few at a time, and of one read from a body that is read while
+/// it is sent. With the head of its answer it is no more than what rustls takes in one call.
 pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
 /// Bytes that are read of a body when a visitor takes hardly anything of it.
 pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
+/// Blocks of one read from a bucket of a body that is read while it is sent, for a visitor who takes them. With the block on
+/// its way they are less than half of what a connection holds.
+pub(crate) const READ_AHEAD_BLOCKS: u64 = 7;
+/// Longest time for a visitor to take what was read, if more of it is to be read next time.
+pub(crate) const READ_AHEAD_PACE: Duration = Duration::from_secs(1);
 /// Bytes of one read that brings a body into memory: whole blocks.
 pub(crate) const LOAD_BYTES: u64 = 16 * BLOCK_BYTES as u64;
 /// Shards of the memory for bodies, and the most that the memory for manifests has. Few, so that the largest entry is small

@@ -16,6 +16,8 @@ pub trait Packs: Send + Sync + 'static {
     async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError>;
     /// Exactly `len` bytes of a pack's data from `offset` on.
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError>;
+    /// Whether each read is a request over the network, of which few large ones are better than many small ones.
+    fn is_remote(&self) -> bool;
 }
 
 /// Why a pack could not be read.
@@ -44,6 +46,10 @@ impl Packs for PackStore {
 
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError> {
         Ok(self.read(id, offset, len).await?)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote()
     }
 }
 

@@ -7,8 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairness::budget::{Account, Grant};
 use futures_util::future::BoxFuture;
 use packs::Span;
+use tokio::time::Instant;
 
 use super::{
     cache::Bodies,
@@ -17,7 +19,7 @@ use super::{
 };
 use crate::{
     http::{BodyError, Origin, Source, own},
-    limits::{BLOCK_BYTES, CACHED_BODY_BYTES, SMALL_READ_BYTES},
+    limits::{BLOCK_BYTES, CACHED_BODY_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE, SMALL_READ_BYTES},
 };
 
 /// A part of a body that is not sent from memory whole.
@@ -28,7 +30,8 @@ pub(crate) enum Piece {
     Span { part: Span, whole: Span },
 }
 
-/// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace.
+/// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace. Who takes what
+/// was read without delay has more read the next time, as far as there is spare memory for it.
 pub(crate) struct Pieces {
     pack: Arc<Pack>,
     queue: VecDeque<Piece>,
@@ -40,6 +43,24 @@ pub(crate) struct Pieces {
     /// Where in the pack the rest of `block` is, and the form that it is of; none where it is not from the pack.
     place: Option<(u64, Span)>,
     reading: Option<BoxFuture<'static, Result<Bytes, PackError>>>,
+    /// The account of what is read beyond the block that is asked for; none where nothing is.
+    account: Option<Account>,
+    /// Blocks of the next read from the store.
+    step: u64,
+    /// When the last read from the store had ended.
+    read_at: Option<Instant>,
+}
+
+/// Bytes that were read ahead, as long as anybody holds a part of them.
+struct Ahead {
+    bytes: Bytes,
+    _grant: Grant,
+}
+
+impl AsRef<[u8]> for Ahead {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Piece {
@@ -53,10 +74,13 @@ impl Piece {
 }
 
 impl Pieces {
-    /// A body of the pieces in `queue`, those of `pack` read in steps of [`BLOCK_BYTES`] at most.
+    /// A body of the pieces in `queue`, those of `pack` read in steps of [`BLOCK_BYTES`], or more once it may read
+    /// ahead.
     pub(crate) fn new(pack: Arc<Pack>, queue: VecDeque<Piece>) -> Self {
         let left = queue.iter().map(Piece::len).sum();
-        Self { pack, queue, left, block: Bytes::new(), is_part: false, place: None, reading: None }
+        let (account, read_at) = Default::default();
+        let (block, is_part, place, reading) = (Bytes::new(), false, None, None);
+        Self { pack, queue, left, block, is_part, place, reading, account, step: 1, read_at }
     }
 
     /// Begins to read the next piece, or has it in memory; false when there is none.
@@ -70,18 +94,48 @@ impl Pieces {
             }
             Some(Piece::Span { part: Span { len: 0, .. }, .. }) => {}
             Some(Piece::Span { part, whole }) if whole.len <= CACHED_BODY_BYTES => self.advance_in_kept(part, whole),
-            Some(Piece::Span { part, whole }) => {
-                let step = if most < SMALL_READ_BYTES { SMALL_READ_BYTES } else { BLOCK_BYTES };
-                let len = part.len.min(step as u64);
-                self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
-                self.place = Some((part.offset, whole));
-                self.is_part = false;
-                let pack = self.pack.clone();
-                self.reading =
-                    Some(Box::pin(async move { in_time(pack.bodies.packs.read(&pack.id, part.offset, len)).await }));
-            }
+            Some(Piece::Span { part, whole }) => self.advance_in_store(part, whole, most),
         }
         true
+    }
+
+    /// The next read of a body that is not kept.
+    fn advance_in_store(&mut self, part: Span, whole: Span, most: usize) {
+        let (len, grant) = self.next_step(part.len, most);
+        self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
+        self.place = Some((part.offset, whole));
+        self.is_part = false;
+        let pack = self.pack.clone();
+        self.reading = Some(Box::pin(async move {
+            let bytes = in_time(pack.bodies.packs.read(&pack.id, part.offset, len)).await?;
+            Ok(match grant {
+                Some(grant) => Bytes::from_owner(Ahead { bytes, _grant: grant }),
+                None => bytes,
+            })
+        }));
+    }
+
+    /// How much of `left` bytes is read next, and the grant for it where that is more than was asked for.
+    fn next_step(&mut self, left: u64, most: usize) -> (u64, Option<Grant>) {
+        let took = self.read_at.take().map(|read_at| read_at.elapsed());
+        self.step = match took {
+            Some(took) if took <= READ_AHEAD_PACE => (2 * self.step).min(READ_AHEAD_BLOCKS),
+            _ => 1,
+        };
+        if most < SMALL_READ_BYTES {
+            return (left.min(SMALL_READ_BYTES as u64), None);
+        }
+        let block = BLOCK_BYTES as u64;
+        if let Some(account) = &self.account {
+            let len = left.min(self.step * block);
+            if len > block
+                && let Ok(grant) = account.try_take_spare(len)
+            {
+                return (len, Some(grant));
+            }
+        }
+        self.step = 1;
+        (left.min(block), None)
     }
 
     /// The next block of a body that is kept in memory, or will be.
@@ -137,7 +191,10 @@ impl Source for Pieces {
                 let read = ready!(reading.as_mut().poll(cx));
                 self.reading = None;
                 match read {
-                    Ok(bytes) => self.block = bytes,
+                    Ok(bytes) => {
+                        self.block = bytes;
+                        self.read_at = Some(Instant::now());
+                    }
                     Err(error) => {
                         // Nothing more comes: the answer is cut, so that the visitor does not take the part for the whole.
                         self.queue.clear();
@@ -154,7 +211,14 @@ impl Source for Pieces {
         self.left
     }
 
+    fn read_ahead(&mut self, account: &Account) {
+        if self.pack.bodies.packs.is_remote() {
+            self.account = Some(account.clone());
+        }
+    }
+
     fn park(&mut self) {
+        self.read_at = None;
         if let Some((offset, whole)) = self.place
             && !self.block.is_empty()
         {

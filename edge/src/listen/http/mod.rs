@@ -61,7 +61,7 @@ impl Shared {
     {
         self.seat.requests.fetch_add(1, Ordering::Relaxed);
         self.seat.tally.asked();
-        let response = if protocol == Protocol::Http1 && !request.body().is_end_stream() {
+        let mut response = if protocol == Protocol::Http1 && !request.body().is_end_stream() {
             Box::pin(self.answer_with_body(request)).await
         } else {
             self.front.answer(request, &self.connection).await
@@ -70,6 +70,7 @@ impl Shared {
         if first == 0 {
             return (response, None);
         }
+        response.body_mut().read_ahead(&self.connection.account);
         let bytes = charge(usize::try_from(first).unwrap_or(limits::BLOCK_BYTES));
         if let Ok(grant) = self.connection.account.try_take(bytes) {
             return (response, Some(grant));

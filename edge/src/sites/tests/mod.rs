@@ -82,6 +82,10 @@ impl Packs for Shelf {
         let (_, data) = packs.get(id).ok_or(PackError::Missing)?;
         Ok(Bytes::copy_from_slice(&data[offset..offset + len]))
     }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
 }
 
 #[async_trait]

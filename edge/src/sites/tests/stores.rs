@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
+use fairness::budget::{Account, Limits};
 use http::Request;
 
 use super::*;
-use crate::limits::{BLOCK_BYTES, CACHED_BODY_BYTES, LOAD_BYTES};
+use crate::limits::{BLOCK_BYTES, CACHED_BODY_BYTES, LOAD_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE};
 
 fn large() -> String {
     "0123456789abcdef".repeat(usize::try_from(CACHED_BODY_BYTES / 16).unwrap() + 10)
@@ -52,6 +53,58 @@ async fn large_files_are_read_in_steps_while_they_are_sent() {
     assert_eq!(world.shelf.reads.load(SeqCst), reads, "nothing is read ahead of the visitor");
     world.shelf.away.store(true, SeqCst);
     assert!(read(body).await.is_err(), "a cut file must not look whole");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_within_the_budget() {
+    let content = "0123456789abcdef".repeat(5_000_000 / 16);
+    let (block, most) = (BLOCK_BYTES as u64, READ_AHEAD_BLOCKS * BLOCK_BYTES as u64);
+    let world = World::new(Folder::default().with("x", &content));
+    let begin = async |account: &Account| {
+        let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
+        let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+        body.read_ahead(account);
+        body
+    };
+    let reads = || world.shelf.reads.load(SeqCst);
+    let limits = Limits { total: 10 * most, client: 5 * most, connection: 2 * most };
+
+    let budget = Budget::new(limits);
+    let account = budget.account(None);
+    let mut body = begin(&account).await;
+    let (before, mut taken) = (reads(), Vec::new());
+    while let Some(bytes) = std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await {
+        taken.extend(bytes.unwrap());
+        assert!(account.used() <= most);
+    }
+    assert!(taken == content.as_bytes());
+    // Of 81 blocks and a half: 1, 2, 4, and then 7 each.
+    assert_eq!((reads() - before, budget.used()), (3 + 11, 0));
+
+    // One who waits between two blocks has them read one by one, and who stands still holds nothing.
+    let mut body = begin(&account).await;
+    let before = reads();
+    for _ in 0..10 {
+        std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await.unwrap().unwrap();
+        tokio::time::advance(2 * READ_AHEAD_PACE).await;
+        assert_eq!(account.used(), 0);
+    }
+    assert_eq!(reads() - before, 10);
+    for _ in 0..10 {
+        std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await.unwrap().unwrap();
+    }
+    assert!(account.used() > block, "{account:?}");
+    body.park();
+    assert_eq!(account.used(), 0);
+
+    // Others need the memory.
+    let _held = account.try_take(most).unwrap();
+    let mut body = begin(&account).await;
+    let before = reads();
+    for _ in 0..10 {
+        std::future::poll_fn(|cx| body.poll_next(cx, BLOCK_BYTES)).await.unwrap().unwrap();
+    }
+    assert_eq!((reads() - before, account.used()), (10, most));
 }
 
 #[tokio::test]
