@@ -17,6 +17,8 @@ pub(crate) const CACHED_BODY_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const BLOCK_BYTES: usize = 60 * 1024;
 /// Bytes that are read of a body when a visitor takes hardly anything of it.
 pub(crate) const SMALL_READ_BYTES: usize = 4 * 1024;
+/// Blocks of an answer over HTTP/1.1 that are handed on together.
+pub(crate) const RUN_BLOCKS: usize = 4;
 /// Blocks of one read from a bucket of a body that is read while it is sent, for a visitor who takes them. With the block on
 /// its way they are less than half of what a connection holds.
 pub(crate) const READ_AHEAD_BLOCKS: u64 = 7;

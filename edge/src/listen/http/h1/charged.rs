@@ -1,12 +1,16 @@
 //! The body of an answer over HTTP/1.1: what is handed to the connection is charged until the socket has taken it.
+//!
+//! hyper writes one frame after the other. So a frame is several blocks, as long as there is memory to spare.
 
 use std::{
+    collections::VecDeque,
+    io::IoSlice,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use fairness::budget::{Exhausted, Grant};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
@@ -14,11 +18,19 @@ use super::super::Shared;
 use crate::{
     front::Body,
     http::{BodyError, Chunk, charge},
-    limits::{self, BLOCK_BYTES},
+    limits::{self, BLOCK_BYTES, RUN_BLOCKS},
     metrics,
 };
 
 type Asking = Pin<Box<dyn Future<Output = Result<Grant, Exhausted>> + Send>>;
+
+/// Chunks of a body that are written together.
+#[derive(Default)]
+pub(in crate::listen::http) struct Run {
+    first: Chunk,
+    /// Nothing to allocate for most bodies, which are one chunk.
+    rest: VecDeque<Chunk>,
+}
 
 /// A body that takes nothing before there is a grant for it.
 pub(in crate::listen::http) struct Charged {
@@ -30,12 +42,52 @@ pub(in crate::listen::http) struct Charged {
     asking: Option<Asking>,
     /// Bytes that the body gave of itself, and that wait for theirs.
     given: Option<Bytes>,
+    /// Why the body ended early, to be said after what it gave before.
+    failed: Option<BodyError>,
+}
+
+impl Run {
+    fn of(first: Chunk) -> Self {
+        Self { first, rest: VecDeque::new() }
+    }
+}
+
+impl Buf for Run {
+    fn remaining(&self) -> usize {
+        self.first.remaining() + self.rest.iter().map(Chunk::remaining).sum::<usize>()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.first.chunk()
+    }
+
+    fn chunks_vectored<'r>(&'r self, slices: &mut [IoSlice<'r>]) -> usize {
+        let chunks = std::iter::once(&self.first).chain(&self.rest).filter(|chunk| chunk.has_remaining());
+        let filled = slices.iter_mut().zip(chunks).map(|(slice, chunk)| *slice = IoSlice::new(chunk.chunk()));
+        filled.count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        loop {
+            let step = count.min(self.first.remaining());
+            self.first.advance(step);
+            count -= step;
+            if !self.first.has_remaining()
+                && let Some(next) = self.rest.pop_front()
+            {
+                self.first = next;
+            } else {
+                assert_eq!(count, 0, "a run is advanced beyond its end");
+                return;
+            }
+        }
+    }
 }
 
 impl Charged {
     /// A body that is charged to the connection; `grant` is for its first bytes.
     pub(in crate::listen::http) fn new(body: Body, shared: Arc<Shared>, grant: Option<Grant>) -> Self {
-        Self { body, shared, grant, asking: None, given: None }
+        Self { body, shared, grant, asking: None, given: None, failed: None }
     }
 
     fn poll_grant(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<(), BodyError>> {
@@ -95,21 +147,87 @@ impl Charged {
         };
         Poll::Ready(Some(Ok(Chunk::new(bytes, self.grant.take(), None))))
     }
+
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Run, BodyError>>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let Some(first) = ready!(self.poll_chunk(cx)) else { return Poll::Ready(None) };
+        let mut run = Run::of(first?);
+        while run.rest.len() + 1 < RUN_BLOCKS && self.has_spare() {
+            match self.poll_chunk(cx) {
+                Poll::Ready(Some(Ok(chunk))) => run.rest.push_back(chunk),
+                Poll::Ready(Some(Err(error))) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        Poll::Ready(Some(Ok(run)))
+    }
+
+    /// Whether more of a body that is pulled can be had, and there is memory to spare for its next block.
+    fn has_spare(&mut self) -> bool {
+        let next = usize::try_from(self.body.left()).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+        if next == 0 {
+            return false;
+        }
+        if self.grant.is_none() {
+            self.grant = self.shared.connection.account.try_take_spare(charge(next)).ok();
+        }
+        self.grant.is_some()
+    }
 }
 
 impl HttpBody for Charged {
-    type Data = Chunk;
+    type Data = Run;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, BodyError>>> {
-        self.poll_chunk(cx).map(|next| next.map(|chunk| chunk.map(Frame::data)))
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Run>, BodyError>>> {
+        self.poll_run(cx).map(|next| next.map(|run| run.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.given.is_none() && self.body.is_end_stream()
+        self.given.is_none() && self.failed.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairness::budget::{Budget, Limits};
+
+    use super::*;
+
+    #[test]
+    fn a_run_gives_every_byte_once_and_each_grant_as_soon_as_its_bytes_are_taken() {
+        let text = b"abcdefghi";
+        for steps in [vec![9], vec![3, 3, 3], vec![1, 4, 4], vec![2, 0, 7]] {
+            let budget = Budget::new(Limits { total: 100, client: 100, connection: 100 });
+            let account = budget.account(None);
+            let chunk = |from: usize| {
+                let grant = account.try_take(3).unwrap();
+                Chunk::new(Bytes::copy_from_slice(&text[from..from + 3]), Some(grant), None)
+            };
+            let mut run = Run::of(chunk(0));
+            run.rest.extend([chunk(3), chunk(6)]);
+            let (mut taken, mut at) = (Vec::new(), 0);
+            for step in steps {
+                let mut slices = [IoSlice::new(&[]); 4];
+                let filled = run.chunks_vectored(&mut slices);
+                let written: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect();
+                assert_eq!(written, text[at..]);
+                assert_eq!(run.chunk(), &*slices[0]);
+                taken.extend_from_slice(&written[..step]);
+                run.advance(step);
+                at += step;
+                assert_eq!((run.remaining(), budget.used()), (9 - at, (9 - at).div_ceil(3) as u64 * 3));
+            }
+            assert_eq!(taken, text);
+        }
     }
 }
