@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{
     BACKGROUND,
+    metrics::Page,
     world::{
-        Site, World, eventually,
+        Site, World, eventually, ports,
         site::{gzip, noise},
     },
 };
@@ -79,6 +84,60 @@ async fn a_site_is_served_from_a_bucket_whole_and_in_parts() {
         assert!(parts.body.windows(part.len()).any(|window| window == part));
     }
     edge.get(&film).header("range", format!("bytes={LARGE}-")).await.assert_status(416);
+}
+
+#[tokio::test]
+async fn a_large_file_is_read_in_few_requests_and_no_longer_than_anybody_takes_it() {
+    const BLOCK: usize = 60 * 1024;
+    let metrics = ports::free();
+    let world = World::builder()
+        .bucket()
+        .set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics}"))
+        .set("EDGE__HTTP_MODE", "serve")
+        .start()
+        .await;
+    let ada = world.user("ada").await;
+    let (song, film) = (noise(5_000_000), noise(LARGE));
+    ada.publish("engine", &Site::page("home").file("song.bin", &song).file("film.bin", &film)).await;
+    let (edge, url) = (world.edge(), format!("{}/song.bin", world.site_url("engine")));
+    world.bucket().take_reads();
+
+    // 14 when the visitor is never behind. One who is has less read at a time, so that a busy machine takes a few more.
+    let blocks = song.len().div_ceil(BLOCK);
+    edge.get(&url).await.assert_body(200, &song);
+    let reads = world.bucket().take_reads();
+    assert_eq!(reads.iter().sum::<usize>(), song.len(), "{reads:?}");
+    assert!(reads.len() <= blocks / 2, "{} of {blocks}: {reads:?}", reads.len());
+    // Over HTTP/1.1 several blocks are on their way together, which leaves less to spare for reading ahead.
+    edge.get_http1(&url).await.assert_body(200, &song);
+    let reads = world.bucket().take_reads();
+    assert_eq!(reads.iter().sum::<usize>(), song.len(), "{reads:?}");
+    assert!(reads.len() < blocks, "{} of {blocks}: {reads:?}", reads.len());
+
+    for (from, to) in [(100_000, 3_100_000), (4_999_000, 5_000_000), (BLOCK - 1, BLOCK + 1), (0, 4_000_000)] {
+        let answer = edge.get(&url).header("range", format!("bytes={from}-{}", to - 1)).await;
+        answer.assert_body(206, &song[from..to]);
+        let reads = world.bucket().take_reads();
+        assert_eq!(reads.iter().sum::<usize>(), to - from, "{reads:?}");
+        assert!(reads.len() <= (to - from).div_ceil(2 * BLOCK).max(2), "{from} to {to}: {reads:?}");
+    }
+
+    // One who takes the beginning of a film, and leaves. The bucket was asked for what the kernel holds and a little more.
+    let in_flight = async || {
+        let page = Page::of(metrics).await;
+        let line = page.text.lines().find(|line| line.starts_with(r#"svc_edge_memory_bytes{kind="in_flight"}"#));
+        line.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+    };
+    let mut visitor = TcpStream::connect(("127.0.0.1", edge.http_port)).await.unwrap();
+    visitor.write_all(b"GET /film.bin HTTP/1.1\r\nhost: engine.svc.localhost\r\n\r\n").await.unwrap();
+    visitor.read_exact(&mut [0; 1_000]).await.unwrap();
+    eventually(BACKGROUND, "the film is on its way", async || in_flight().await > Some(0.0)).await;
+    drop(visitor);
+    eventually(BACKGROUND, "nothing is on its way", async || in_flight().await == Some(0.0)).await;
+    let reads = world.bucket().take_reads();
+    assert!(reads.iter().sum::<usize>() < film.len(), "{reads:?}");
+    edge.get(&world.site_url("engine")).await.assert_body(200, "home");
+    assert_eq!(world.bucket().take_reads(), ["home".len()], "nothing of the film is read any longer");
 }
 
 #[tokio::test]

@@ -26,8 +26,28 @@ type Refusal = fn(method: &str, path: &str) -> bool;
 pub struct Bucket {
     port: u16,
     folder: PathBuf,
-    refusal: Arc<Mutex<Option<Refusal>>>,
+    requests: Arc<Requests>,
     server: Option<Runtime>,
+}
+
+/// The requests of a bucket: which are refused, and the lengths of the ranges of packs' data that were read.
+#[derive(Default)]
+struct Requests {
+    refusal: Mutex<Option<Refusal>>,
+    reads: Mutex<Vec<usize>>,
+}
+
+impl Requests {
+    /// Notes a request. Returns whether it is refused.
+    fn note(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        if method == "GET" && path.ends_with("/data") {
+            let range = request.headers()["range"].to_str().unwrap();
+            let (from, to) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+            self.reads.lock().unwrap().push(to.parse::<usize>().unwrap() + 1 - from.parse::<usize>().unwrap());
+        }
+        self.refusal.lock().unwrap().is_some_and(|refuses| refuses(method, path))
+    }
 }
 
 impl Bucket {
@@ -35,7 +55,7 @@ impl Bucket {
     pub fn start(folder: &Path) -> Self {
         fs::create_dir_all(folder.join(NAME)).unwrap();
         let mut bucket =
-            Self { port: super::ports::free(), folder: folder.to_owned(), refusal: Arc::default(), server: None };
+            Self { port: super::ports::free(), folder: folder.to_owned(), requests: Arc::default(), server: None };
         bucket.restart();
         bucket
     }
@@ -65,18 +85,23 @@ impl Bucket {
         service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         let listener = std::net::TcpListener::bind(("127.0.0.1", self.port)).unwrap();
         listener.set_nonblocking(true).unwrap();
-        runtime.spawn(serve(listener, service.build(), Arc::clone(&self.refusal)));
+        runtime.spawn(serve(listener, service.build(), Arc::clone(&self.requests)));
         self.server = Some(runtime);
     }
 
     /// Answers with 500 all further requests for which `refusal` returns true.
     pub fn refuse(&self, refusal: Refusal) {
-        *self.refusal.lock().unwrap() = Some(refusal);
+        *self.requests.refusal.lock().unwrap() = Some(refusal);
     }
 
     /// Ends [`Self::refuse`].
     pub fn refuse_nothing(&self) {
-        *self.refusal.lock().unwrap() = None;
+        *self.requests.refusal.lock().unwrap() = None;
+    }
+
+    /// The lengths of the ranges of packs' data that were read since the last call.
+    pub fn take_reads(&self) -> Vec<usize> {
+        std::mem::take(&mut self.requests.reads.lock().unwrap())
     }
 
     /// The keys of every object, and the parts of uploads that are not yet objects, sorted.
@@ -110,14 +135,14 @@ impl Drop for Bucket {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, service: S3Service, refusal: Arc<Mutex<Option<Refusal>>>) {
+async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Arc<Requests>) {
     let listener = TcpListener::from_std(listener).unwrap();
     while let Ok((stream, _)) = listener.accept().await {
-        let (service, refusal) = (service.clone(), Arc::clone(&refusal));
+        let (service, requests) = (service.clone(), Arc::clone(&requests));
         let answer = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-            let (service, refusal) = (service.clone(), *refusal.lock().unwrap());
+            let (service, is_refused) = (service.clone(), requests.note(&request));
             async move {
-                if refusal.is_some_and(|refuses| refuses(request.method().as_str(), request.uri().path())) {
+                if is_refused {
                     return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());
                 }
                 hyper::service::Service::call(&service, request).await
