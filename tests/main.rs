@@ -42,6 +42,7 @@ mod open_tabs;
 mod openapi;
 mod org_gate;
 mod orgs;
+mod postgres;
 mod projects;
 mod redis_cluster;
 mod schemathesis;

@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod certificates;
 pub mod code_host;
+mod connections;
 pub mod edges;
 pub mod gateway;
 pub mod orgs;
@@ -16,21 +17,17 @@ pub mod quotas;
 pub mod sign_in;
 pub mod upkeep;
 
-use std::time::Duration;
+use sqlx::PgPool;
 
-use sqlx::{PgPool, postgres::PgPoolOptions};
-
-/// Longest wait for a connection from the pool; beyond it the caller reports that Postgres is away.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
-pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
-    PgPoolOptions::new().max_connections(postgres.max_connections).acquire_timeout(ACQUIRE_TIMEOUT).connect_lazy(url)
-}
+pub use self::connections::connect;
 
 /// Applies the migrations that the database lacks. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
-    sqlx::migrate!("../../migrations").run(pool).await
+    let mut conn = pool.acquire().await?;
+    // Its settings are its own from now on.
+    conn.close_on_drop();
+    connections::take_any_time(&mut conn).await?;
+    sqlx::migrate!("../../migrations").run(&mut *conn).await
 }
 
 /// Fails unless Postgres answers.

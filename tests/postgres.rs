@@ -1,0 +1,42 @@
+//! The programs' connections to Postgres, used directly for faults that no client can bring about.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use crate::{
+    BACKGROUND,
+    world::{World, eventually},
+};
+
+/// A pool as the programs have it, of one connection.
+fn pool(world: &World) -> PgPool {
+    let settings = config::Postgres { max_connections: 1, ..config::Postgres::default() };
+    db::connect(&settings, world.database.as_str()).unwrap()
+}
+
+async fn answers(pool: &PgPool) -> bool {
+    sqlx::query("SELECT 1").execute(pool).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_connection_whose_caller_gave_up_is_not_used_again() {
+    let world = World::start().await;
+    let pool = pool(&world);
+    assert!(answers(&pool).await);
+    let slow = sqlx::query("SELECT pg_sleep(600)").execute(&pool);
+    assert!(tokio::time::timeout(Duration::from_millis(100), slow).await.is_err());
+    eventually(BACKGROUND, "there is another connection", async || answers(&pool).await).await;
+}
+
+#[tokio::test]
+async fn a_session_that_sits_in_a_transaction_is_ended_and_its_locks_with_it() {
+    let world = World::start().await;
+    world.user("ada").await;
+    let (sleeper, other) = (pool(&world), pool(&world));
+    let mut transaction = sleeper.begin().await.unwrap();
+    sqlx::query("SELECT FROM users FOR UPDATE").execute(&mut *transaction).await.unwrap();
+    let lock = async || sqlx::query("SELECT FROM users FOR UPDATE").execute(&other).await.is_ok();
+    eventually(BACKGROUND, "the lock is free", lock).await;
+    assert!(sqlx::query("SELECT 1").execute(&mut *transaction).await.is_err());
+}
