@@ -12,14 +12,18 @@ use redis::{
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
     cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, Slot, SlotAddr},
-    io::tcp::TcpSettings,
 };
 use tokio::{sync::OnceCell, time::timeout};
 
-use super::connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT};
+use super::{
+    connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT},
+    silence::{Replaceable, Watched, tcp_settings},
+};
 
 /// Longest wait for everything: a command may have to be sent to another node than the first.
 const OVERALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for the connections to be made: one of the nodes may be silent, and is waited for in vain.
+const MAKING_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a command is sent again, to a node that moved or came back, and the pauses in milliseconds.
 const RETRIES: u32 = 3;
 const RETRY_WAIT: std::ops::Range<u64> = 10..200;
@@ -30,7 +34,7 @@ static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
 /// The connections to the nodes of a cluster.
 pub struct Cluster {
     client: ClusterClient,
-    made: OnceCell<ClusterConnection>,
+    made: Replaceable<OnceCell<ClusterConnection>>,
 }
 
 impl Cluster {
@@ -42,18 +46,33 @@ impl Cluster {
             .retries(RETRIES)
             .min_retry_wait(RETRY_WAIT.start)
             .max_retry_wait(RETRY_WAIT.end)
-            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .tcp_settings(tcp_settings())
             .build()?;
-        Ok(Self { client, made: OnceCell::new() })
+        Ok(Self { client, made: Replaceable::new(OnceCell::new()) })
     }
 
-    /// Made when first needed. It follows the cluster from then on, through every change and fault of it.
-    pub(super) async fn connection(&self) -> Result<ClusterConnection, RedisError> {
-        if let Some(made) = self.made.get() {
+    /// Runs `command` over the present connection, which follows the cluster through its changes, and gives that up when it
+    /// has fallen silent.
+    pub(super) async fn run<T>(
+        &self,
+        command: impl AsyncFnOnce(ClusterConnection) -> Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
+        let used = self.made.present();
+        let answer = command(self.connection(&used).await?).await;
+        // An answer of one node says nothing of another.
+        if answer.as_ref().is_err_and(RedisError::is_timeout) {
+            self.made.record_late(&used, || Ok(OnceCell::new()));
+        }
+        answer
+    }
+
+    /// Made when first needed.
+    async fn connection(&self, used: &Watched<OnceCell<ClusterConnection>>) -> Result<ClusterConnection, RedisError> {
+        if let Some(made) = used.connection.get() {
             return Ok(made.clone());
         }
-        let making = self.made.get_or_try_init(|| self.client.get_async_connection());
-        timeout(CONNECTION_TIMEOUT, making)
+        let making = used.connection.get_or_try_init(|| self.client.get_async_connection());
+        timeout(MAKING_TIMEOUT, making)
             .await
             .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
             .cloned()
@@ -64,7 +83,7 @@ impl Cluster {
         let mut question = redis::cmd("CLUSTER");
         question.arg("NODES");
         let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
-        let answer = self.connection().await?.route_command(question, routing).await?;
+        let answer = self.run(async |mut connection| connection.route_command(question, routing).await).await?;
         let slots = first_slots(&String::from_utf8_lossy(&Vec::<u8>::from_redis_value(answer)?));
         if slots.is_empty() {
             return Err((ErrorKind::ClusterConnectionNotFound, "no node of the cluster has keys").into());
@@ -76,7 +95,8 @@ impl Cluster {
     pub(super) async fn ask<T: FromRedisValue>(&self, slot: u16, question: Cmd) -> Result<T, RedisError> {
         let slot = Slot::new(slot).ok_or((ErrorKind::Client, "there is no such slot"))?;
         let node = SingleNodeRoutingInfo::SpecificNode(Route::with_slot(slot, SlotAddr::Master));
-        let answer = self.connection().await?.route_command(question, RoutingInfo::SingleNode(node)).await?;
+        let routing = RoutingInfo::SingleNode(node);
+        let answer = self.run(async |mut connection| connection.route_command(question, routing).await).await?;
         Ok(T::from_redis_value(answer)?)
     }
 }

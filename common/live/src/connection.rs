@@ -12,13 +12,13 @@ use redis::{
     Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError, RedisFuture,
     ServerErrorKind, Value,
     aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub},
-    io::tcp::TcpSettings,
 };
 use telemetry::metrics::redis_failed;
 
 use super::{
     budgets::Memory,
     cluster::{self, Cluster},
+    silence::{Replaceable, tcp_settings},
 };
 
 /// Longest wait for an answer. A Redis that is slower is treated as absent.
@@ -41,9 +41,46 @@ pub struct Redis {
 #[derive(Clone)]
 pub enum Commands {
     /// To one Redis.
-    Single(ConnectionManager),
+    Single(Arc<Single>),
     /// To the nodes of a cluster, each command to the one that has its keys.
     Cluster(Arc<Cluster>),
+}
+
+/// The connection to one Redis.
+pub struct Single {
+    client: Client,
+    connection: Replaceable<ConnectionManager>,
+}
+
+impl Single {
+    fn new(client: Client) -> Result<Self, RedisError> {
+        let connection = Replaceable::new(manage(&client)?);
+        Ok(Self { client, connection })
+    }
+
+    /// Runs `command` over the present connection, and gives that up when it has fallen silent.
+    async fn run<T>(
+        &self,
+        command: impl AsyncFnOnce(ConnectionManager) -> Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
+        let used = self.connection.present();
+        let answer = command(used.connection.clone()).await;
+        if answer.as_ref().is_err_and(RedisError::is_timeout) {
+            self.connection.record_late(&used, || manage(&self.client));
+        } else {
+            used.record_answer();
+        }
+        answer
+    }
+}
+
+/// Prepares a connection, which is made when first needed.
+fn manage(client: &Client) -> Result<ConnectionManager, RedisError> {
+    let config = ConnectionManagerConfig::new()
+        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+        .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+        .set_number_of_retries(1);
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
 /// A node that has keys.
@@ -63,12 +100,8 @@ impl Redis {
             (clients, Commands::Cluster(Arc::new(Cluster::new(&urls)?)))
         } else {
             let client = open(url)?;
-            let config = ConnectionManagerConfig::new()
-                .set_response_timeout(Some(RESPONSE_TIMEOUT))
-                .set_connection_timeout(Some(CONNECTION_TIMEOUT))
-                .set_number_of_retries(1);
-            let shared = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
-            (vec![client], Commands::Single(shared))
+            let shared = Commands::Single(Arc::new(Single::new(client.clone())?));
+            (vec![client], shared)
         };
         Ok(Self { clients: clients.into(), next: Arc::default(), shared, memory: Memory::default() })
     }
@@ -139,9 +172,7 @@ impl Node {
 }
 
 fn open(url: &str) -> Result<Client, RedisError> {
-    // Without it a command waits until Redis has answered the one before.
-    let settings = TcpSettings::default().set_nodelay(true);
-    Client::open(url.into_connection_info()?.set_tcp_settings(settings))
+    Client::open(url.into_connection_info()?.set_tcp_settings(tcp_settings()))
 }
 
 /// What fails is counted. A script that is not there yet is no failure: it is sent.
@@ -158,9 +189,11 @@ async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Resu
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Self::Single(connection) => Box::pin(counted(connection.req_packed_command(command))),
+            Self::Single(single) => {
+                Box::pin(counted(single.run(async |mut connection| connection.req_packed_command(command).await)))
+            }
             Self::Cluster(cluster) => {
-                Box::pin(counted(async { cluster.connection().await?.req_packed_command(command).await }))
+                Box::pin(counted(cluster.run(async |mut connection| connection.req_packed_command(command).await)))
             }
         }
     }
@@ -172,16 +205,18 @@ impl ConnectionLike for Commands {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
-            Self::Single(connection) => Box::pin(counted(connection.req_packed_commands(pipeline, offset, count))),
-            Self::Cluster(cluster) => Box::pin(counted(async move {
-                cluster.connection().await?.req_packed_commands(pipeline, offset, count).await
-            })),
+            Self::Single(single) => Box::pin(counted(
+                single.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
+            )),
+            Self::Cluster(cluster) => Box::pin(counted(
+                cluster.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
+            )),
         }
     }
 
     fn get_db(&self) -> i64 {
         match self {
-            Self::Single(connection) => connection.get_db(),
+            Self::Single(single) => single.client.get_connection_info().redis_settings().db(),
             Self::Cluster(_) => 0,
         }
     }

@@ -8,6 +8,7 @@ mod cluster;
 pub mod connection;
 pub mod counters;
 pub mod leases;
+mod silence;
 
 pub use ::redis::RedisError;
 pub use connection::Redis;
