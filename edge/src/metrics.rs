@@ -62,6 +62,10 @@ pub fn describe() {
         "svc_gateway_requests_total",
         "Requests to the gateway, by model and status; model is `none` for other requests than completions of a known one."
     );
+    describe_gauge!(
+        "svc_gateway_clock_skew_seconds",
+        "Seconds by which this edge's clock is ahead of Redis's, which decides what day usage is charged to."
+    );
     describe_counter!("svc_gateway_tokens_total", "Tokens metered, by model, kind, and whether they are estimated.");
     describe_counter!("svc_gateway_streams_failed_total", "Streams that ended in an error after they had begun.");
     describe_counter!(

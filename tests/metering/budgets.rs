@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId, UserId,
-    usage::{Base, DaySpent, Microcents, Spent, UsageRow},
+    usage::{Base, Certainty, DaySpent, Microcents, Spent, UsageRow},
 };
 use futures_util::future::join_all;
 use live::{
     Redis,
-    budgets::{Budget, Verdict},
+    budgets::{Budget, Release, Verdict},
 };
 
 use super::*;
@@ -23,7 +23,8 @@ fn spent(version: i64, day_tokens: u64) -> Spent {
 
 /// The totals for a Redis that does not have them.
 fn base(version: i64, day_tokens: u64) -> Base {
-    Base { version, day_tokens, month_cost: Microcents(day_tokens), last_minute: Vec::new() }
+    let day = Clock::system().now().as_datetime().date();
+    Base { day, version, day_tokens, month_cost: Microcents(day_tokens), last_minute: Vec::new() }
 }
 
 struct Budgets {
@@ -54,14 +55,14 @@ impl Budgets {
             provider: "b".into(),
             prompt,
             completion,
-            estimated: true,
+            certainty: Certainty::Reserved,
             cost: Microcents(prompt + completion),
             at,
         }
     }
 
     async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {
-        self.redis.admit(EDGE, row, BUDGET, base).await.unwrap()
+        self.redis.admit(EDGE, row, BUDGET, base).await.unwrap().verdict
     }
 
     async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {
@@ -100,7 +101,7 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     assert_eq!(budgets.tokens().await, 1_000);
 
     // One has used 10 of its 90, and Postgres has it: 110 in all, as of version 4.
-    let used = UsageRow { completion: 10, estimated: false, ..admitted[0].0.clone() };
+    let used = UsageRow { completion: 10, certainty: Certainty::Reported, ..admitted[0].0.clone() };
     budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
     budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
     assert_eq!(budgets.tokens().await, 920);
@@ -138,15 +139,79 @@ async fn lost_totals_are_rebuilt_and_never_from_outdated_reads() {
 #[tokio::test]
 async fn a_new_day_starts_at_zero_and_a_late_end_counts_for_the_day_before() {
     let budgets = Budgets::start().await;
-    let today = budgets.row(budgets.now, 0, 900);
-    budgets.admit(&today, Some(base(1, 50))).await;
-    let tomorrow = budgets.row(budgets.now + Duration::from_hours(24), 0, 600);
-    assert!(matches!(budgets.admit(&tomorrow, None).await, Verdict::Admitted(used) if used.tokens == 600));
-    budgets.confirm(&today, spent(2, 950)).await;
-    let another = budgets.row(budgets.now + Duration::from_hours(24), 0, 300);
-    assert!(matches!(budgets.admit(&another, None).await, Verdict::Admitted(used) if used.tokens == 900));
-    let too_much = budgets.row(budgets.now + Duration::from_hours(24), 0, 101);
-    assert!(matches!(budgets.admit(&too_much, None).await, Verdict::Day(_)));
+    let row = budgets.row(budgets.now, 0, 900);
+    budgets.admit(&row, Some(base(1, 50))).await;
+    // As if that had been yesterday.
+    let row = UsageRow { at: budgets.now - Duration::from_hours(24), ..row };
+    let (spent_key, yesterday) = (format!("svc:ai:{{{}}}:spent", budgets.account), row.day());
+    let month = yesterday.year() * 100 + i32::from(u8::from(yesterday.month()));
+    let (day, month) = ((month * 100 + i32::from(yesterday.day())).to_string(), month.to_string());
+    budgets.world.redis_number("HSET", &[&spent_key, "d", &day, "m", &month]).await.unwrap();
+    budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
+
+    assert!(matches!(budgets.admit_new(600).await.1, Verdict::Admitted(used) if used.tokens == 600));
+    budgets.confirm(&row, spent(2, 950)).await;
+    assert!(matches!(budgets.admit_new(300).await.1, Verdict::Admitted(used) if used.tokens == 900));
+    assert!(matches!(budgets.admit_new(101).await.1, Verdict::Day(_)));
+}
+
+#[tokio::test]
+async fn the_clocks_of_the_edges_decide_neither_day_nor_month() {
+    let budgets = Budgets::start().await;
+    let today = budgets.row(budgets.now, 0, 0).day();
+    // An edge that is a month ahead ends nobody's day, and begins none of its own.
+    let ahead = budgets.row(budgets.now + Duration::from_hours(24 * 31), 0, 1);
+    assert!(matches!(budgets.admit(&ahead, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 101));
+    for (at, tokens, sum) in [(budgets.now, 600, 701), (budgets.now - Duration::from_hours(24 * 31), 200, 901)] {
+        let row = budgets.row(at, 0, tokens);
+        assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(used) if used.tokens == sum));
+    }
+    for at in [budgets.now, ahead.at, budgets.now - Duration::from_hours(24)] {
+        assert!(matches!(budgets.admit(&budgets.row(at, 0, 100), None).await, Verdict::Day(_)));
+    }
+    let open = budgets.redis.open_of(&budgets.account).await.unwrap();
+    assert_eq!(open.iter().map(|open| open.row.day()).collect::<Vec<_>>(), [today; 3], "they are charged to today");
+    // Nor does Postgres's word of another day.
+    budgets.world.redis_command("FLUSHALL").await;
+    let of_tomorrow = Base { day: today.next_day().unwrap(), ..base(2, 0) };
+    assert_eq!(budgets.admit(&ahead, Some(of_tomorrow)).await, Verdict::Unknown);
+}
+
+#[tokio::test]
+async fn a_redis_whose_clock_went_back_reads_its_sums_again() {
+    let budgets = Budgets::start().await;
+    let row = budgets.row(budgets.now, 0, 100);
+    budgets.admit(&row, Some(base(1, 100))).await;
+    let key = |name: &str| format!("svc:ai:{{{}}}:{name}", budgets.account);
+    // As if it had been two days ahead until now.
+    let ahead = (budgets.now + Duration::from_hours(48)).as_datetime();
+    let month = ahead.year() * 100 + i32::from(u8::from(ahead.month()));
+    let (day, month) = ((month * 100 + i32::from(ahead.day())).to_string(), month.to_string());
+    budgets.world.redis_number("HSET", &[&key("spent"), "d", &day, "m", &month]).await.unwrap();
+    let later = (budgets.now + Duration::from_hours(48)).unix_millis().to_string();
+    budgets.world.redis_number("LPUSH", &[&key("minute"), &later]).await.unwrap();
+    let (new, verdict) = budgets.admit_new(1).await;
+    assert_eq!(verdict, Verdict::Unknown);
+    let Verdict::Admitted(used) = budgets.admit(&new, Some(base(1, 100))).await else { panic!() };
+    assert_eq!((used.tokens, used.requests), (201, 2));
+}
+
+#[tokio::test]
+async fn a_claimed_reservation_is_not_released_before_it_is_settled() {
+    let budgets = Budgets::start().await;
+    let (row, other) = (budgets.row(budgets.now, 0, 100), budgets.row(budgets.now, 0, 50));
+    budgets.admit(&row, Some(base(1, 100))).await;
+    budgets.admit(&other, None).await;
+    let release = async |row: &UsageRow| budgets.redis.release(&row.account, &[&row.id]).await.unwrap();
+    let claimed = budgets.redis.claim(&budgets.account, &[&row.id, &CompletionId::new(budgets.now)]).await.unwrap();
+    assert_eq!(claimed.iter().map(|open| &open.row.id).collect::<Vec<_>>(), [&row.id]);
+    assert_eq!(release(&row).await, [Release::Claimed]);
+    assert_eq!(release(&other).await, [Release::Released]);
+    assert_eq!(release(&other).await, [Release::Missing]);
+    assert_eq!(budgets.tokens().await, 200);
+    budgets.confirm(&row, spent(2, 200)).await;
+    assert_eq!(release(&row).await, [Release::Missing]);
+    assert_eq!(budgets.tokens().await, 200);
 }
 
 #[tokio::test]

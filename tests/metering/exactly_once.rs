@@ -130,7 +130,7 @@ async fn an_estimate_is_replaced_by_the_real_usage() {
     metered
         .world
         .sql(
-            "UPDATE ai_usage SET estimated = true, completion_tokens = 200 WHERE prompt_tokens = 2;
+            "UPDATE ai_usage SET estimated = true, certainty = 0, completion_tokens = 200 WHERE prompt_tokens = 2;
              UPDATE ai_usage_days SET completion_tokens = completion_tokens + 193",
         )
         .await;

@@ -10,6 +10,7 @@ use axum::{
     Json, Router,
     body::{Body, Bytes},
     extract,
+    http::StatusCode,
     response::{IntoResponse as _, Response},
     routing::post,
 };
@@ -31,6 +32,8 @@ pub struct Completion {
     pub takes: Duration,
     /// The provider does not end it before [`PromptedProvider::release`].
     pub held: bool,
+    /// The provider answers 503 then.
+    pub fails: bool,
     pub max_tokens: u64,
     pub model: &'static str,
 }
@@ -38,8 +41,8 @@ pub struct Completion {
 impl Completion {
     /// So many tokens, without delay and in one piece.
     pub fn of(prompt: u64, answer: u64) -> Self {
-        let (stream, takes, held, max_tokens) = (false, Duration::ZERO, false, 100);
-        Self { prompt, answer, stream, takes, held, max_tokens, model: "svc/gpt-oss-20b" }
+        let (stream, takes, held, fails, max_tokens) = (false, Duration::ZERO, false, false, 100);
+        Self { prompt, answer, stream, takes, held, fails, max_tokens, model: "svc/gpt-oss-20b" }
     }
 
     pub fn streamed(self) -> Self {
@@ -48,6 +51,10 @@ impl Completion {
 
     pub fn held(self) -> Self {
         Self { held: true, ..self }
+    }
+
+    pub fn failing(self) -> Self {
+        Self { fails: true, ..self }
     }
 
     pub fn at_most(self, max_tokens: u64) -> Self {
@@ -60,7 +67,8 @@ impl Completion {
 
     pub fn request(&self) -> Value {
         let takes = u64::try_from(self.takes.as_millis()).unwrap();
-        let prompt = json!([self.prompt, self.answer, takes, u64::from(self.held)]).to_string();
+        let how = u64::from(self.held) + 2 * u64::from(self.fails);
+        let prompt = json!([self.prompt, self.answer, takes, how]).to_string();
         json!({
             "model": self.model, "messages": [{ "role": "user", "content": prompt }],
             "max_tokens": self.max_tokens, "stream": self.stream,
@@ -112,7 +120,8 @@ impl Drop for PromptedProvider {
 
 async fn complete(extract::State(state): extract::State<State>, Json(request): Json<Value>) -> Response {
     let spec: [u64; 4] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
-    let [prompt, completion, takes, held] = spec;
+    let [prompt, completion, takes, how] = spec;
+    let (held, fails) = (how & 1, how & 2 > 0);
     state.asked.lock().unwrap().push(prompt);
     let takes = Duration::from_millis(takes);
     let mut released = state.released.subscribe();
@@ -121,6 +130,10 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
         "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
     });
     let base = |object: &str, choices: Value, usage: &Value| json!({"id": "c", "object": object, "created": 1, "model": "m", "choices": choices, "usage": usage});
+    if fails {
+        ended.await;
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     if request["stream"] != true {
         latency(takes).await;
         ended.await;

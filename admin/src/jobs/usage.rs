@@ -4,18 +4,18 @@ use std::{collections::HashMap, time::Duration};
 
 use db::gateway::ai_usage;
 use domain::{CompletionId, usage::UsageRow};
-use live::budgets::Open;
 
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Most completions settled in one transaction.
+/// Most completions settled in one statement.
 const BATCH: usize = 500;
 /// Age at which a completion is settled though its edge lives: older than any can be, so its edge has lost track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
 /// Settles open completions of dead edges from their estimates, which are marked as such. Rows that the edge has
-/// written to Postgres stay, and rows that it writes later replace the estimates.
+/// written to Postgres stay, and what it knows better later replaces the estimates: an edge that was only stopped finds its
+/// completions claimed, or gone.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -25,14 +25,16 @@ impl Job for Sweep {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let mut left = Vec::new();
+        // By the clock that the completions' own times are of.
+        let now = app.redis.now().await?;
         let mut gone: HashMap<String, bool> = HashMap::new();
         for account in app.redis.accounts_with_open().await? {
             for open in app.redis.open_of(&account).await? {
                 if !gone.contains_key(&open.edge) {
                     gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
                 }
-                if gone.get(&open.edge) == Some(&true) || app.clock.now().since(open.row.at) > FORGOTTEN_AFTER {
-                    left.push(open);
+                if gone.get(&open.edge) == Some(&true) || now.since(open.row.at) > FORGOTTEN_AFTER {
+                    left.push(open.row);
                 }
             }
             if left.len() >= BATCH {
@@ -45,20 +47,22 @@ impl Job for Sweep {
     }
 }
 
-async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
-    if left.is_empty() {
+async fn settle(app: &App, left: Vec<UsageRow>) -> anyhow::Result<usize> {
+    let mut rows = Vec::new();
+    for left in left.chunk_by(|a, b| a.account == b.account) {
+        let ids: Vec<&CompletionId> = left.iter().map(|row| &row.id).collect();
+        rows.extend(app.redis.claim(&left[0].account, &ids).await?.into_iter().map(|open| open.row));
+    }
+    if rows.is_empty() {
         return Ok(0);
     }
-    let rows: Vec<UsageRow> = left.into_iter().map(|open| open.row).collect();
-    let mut tx = app.db.begin().await?;
-    let totals = ai_usage::record(&mut tx, &rows).await?;
-    tx.commit().await?;
-    for spent in &totals {
+    // What an edge writes at this moment is left to the next run.
+    for spent in &ai_usage::record(&app.db, &rows).await? {
         let of_it = |row: &&UsageRow| row.account == spent.account && row.day() == spent.day;
         let ids: Vec<&CompletionId> = rows.iter().filter(of_it).map(|row| &row.id).collect();
         app.redis.confirm(spent, &ids).await?;
     }
-    let estimated = rows.iter().filter(|row| row.estimated).count();
+    let estimated = rows.iter().filter(|row| row.is_estimated()).count();
     tracing::warn!(completions = rows.len(), estimated, "settled what edges that died left open");
     Ok(rows.len())
 }

@@ -23,6 +23,58 @@ impl Microcents {
     }
 }
 
+/// How much is known of what a completion used. What is known better takes the place of what was assumed, and never the
+/// other way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenCertainty", into = "WrittenCertainty")]
+pub enum Certainty {
+    /// Only what was reserved for it.
+    Reserved,
+    /// The part of its answer that was seen.
+    Seen,
+    /// What the provider has reported.
+    Reported,
+    /// It used nothing: the provider was not asked, or refused. It is as certain as a report, and counts as no request.
+    Unused,
+}
+
+impl Certainty {
+    /// The number that stands for it where usage is recorded.
+    pub fn number(self) -> i16 {
+        match self {
+            Self::Reserved => 0,
+            Self::Seen => 1,
+            Self::Reported => 2,
+            Self::Unused => 3,
+        }
+    }
+}
+
+/// The form in which programs of all versions write it. Those that know only estimates and reports read the first field.
+#[derive(Serialize, Deserialize)]
+struct WrittenCertainty {
+    estimated: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    seen: bool,
+}
+
+impl From<WrittenCertainty> for Certainty {
+    fn from(written: WrittenCertainty) -> Self {
+        match written {
+            WrittenCertainty { estimated: false, .. } => Self::Reported,
+            WrittenCertainty { seen: true, .. } => Self::Seen,
+            WrittenCertainty { .. } => Self::Reserved,
+        }
+    }
+}
+
+impl From<Certainty> for WrittenCertainty {
+    fn from(certainty: Certainty) -> Self {
+        let estimated = matches!(certainty, Certainty::Reserved | Certainty::Seen);
+        Self { estimated, seen: certainty == Certainty::Seen }
+    }
+}
+
 /// The usage of one completion, as it is recorded. Before the completion's end it says what the completion can use at
 /// most, so that it stays true when nothing more is heard of it. It holds no word of the prompt or the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +93,9 @@ pub struct UsageRow {
     pub prompt: u64,
     /// Tokens that the model wrote.
     pub completion: u64,
-    /// Whether the numbers of tokens are an estimate, because the provider did not report them or the edge died before
-    /// the report.
-    pub estimated: bool,
+    /// How much is known of the numbers of tokens.
+    #[serde(flatten)]
+    pub certainty: Certainty,
     /// The price.
     pub cost: Microcents,
     /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.
@@ -54,6 +106,17 @@ impl UsageRow {
     /// Returns the number of tokens that counts against the day's budget.
     pub fn tokens(&self) -> u64 {
         self.prompt.saturating_add(self.completion)
+    }
+
+    /// Whether the numbers of tokens are an estimate, because the provider did not report them or the edge died before
+    /// the report.
+    pub fn is_estimated(&self) -> bool {
+        matches!(self.certainty, Certainty::Reserved | Certainty::Seen)
+    }
+
+    /// Makes it say that the completion used nothing.
+    pub fn set_unused(&mut self) {
+        (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
     }
 
     /// Returns the UTC day that is charged.
@@ -70,6 +133,8 @@ impl UsageRow {
 /// The usage of an account as Postgres holds it, for a Redis that does not know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
+    /// The day.
+    pub day: Date,
     /// Number of the account's writes that this includes.
     pub version: i64,
     /// Tokens of the day.

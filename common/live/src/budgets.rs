@@ -19,7 +19,7 @@ use std::{
 };
 
 use domain::{
-    Account, CompletionId,
+    Account, CompletionId, Timestamp,
     month::Month,
     usage::{Base, DaySpent, UsageRow},
 };
@@ -28,6 +28,8 @@ use time::Date;
 
 use super::{Redis, leases::Epoch};
 
+/// What stands before the time in the text of a row.
+const TIME: &str = "\"at\":\"";
 /// Keys of one `SCAN` step.
 const SCAN_STEP: usize = 1_000;
 
@@ -40,6 +42,16 @@ pub struct Budget {
     pub per_day: u64,
     /// Cost in a UTC month, in microcents.
     pub per_month: u64,
+}
+
+/// The result of an admission, and when Redis came to it, by its own clock. No other decides what day and month a completion
+/// is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// The result.
+    pub verdict: Verdict,
+    /// The time of the admission.
+    pub at: Timestamp,
 }
 
 /// The result of an admission.
@@ -79,6 +91,17 @@ pub struct Open {
     pub row: UsageRow,
 }
 
+/// What became of a reservation that was to be released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It is given back.
+    Released,
+    /// There is none: it was never made, or is released or settled already.
+    Missing,
+    /// Somebody is settling the completion, and will have done so when its reservation is missing.
+    Claimed,
+}
+
 /// The memory of Redis that is known, and the script of admission that goes with it.
 ///
 /// Redis forgets scripts when it ends, whatever it saves; and this one names the memory it is for. So the first admission
@@ -106,30 +129,29 @@ impl Memory {
 impl Redis {
     /// Loads the scripts into Redis, so that none has to be sent while a client waits.
     pub async fn load_budgets(&self) -> Result<(), RedisError> {
-        for script in [&*scripts::REVALUE, &*scripts::CLOSE] {
+        for script in [&*scripts::REVALUE, &*scripts::CLOSE, &*scripts::CLAIM] {
             script.load_async(&mut self.commands()).await?;
         }
         self.admission().await?.load_async(&mut self.commands()).await.map(drop)
     }
 
     /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
-    /// Postgres holds.
+    /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
     pub async fn admit(
         &self,
         edge: &str,
         row: &UsageRow,
         budget: Budget,
         base: Option<Base>,
-    ) -> Result<Verdict, RedisError> {
+    ) -> Result<Judgement, RedisError> {
         let account = row.account.as_str();
         let call = |script: &Script| {
             let mut call = redis::cmd("EVALSHA");
             call.arg(script.get_hash()).arg(3).arg(spent_key(account)).arg(open_key(account)).arg(minute_key(account));
-            call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
-            call.arg(day_number(row.day())).arg(month_number(row.month()));
+            call.arg(row.id.as_str()).arg(text_before_time(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
             if let Some(base) = &base {
-                call.arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
+                call.arg(day_number(base.day)).arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
                 for id in &base.last_minute {
                     call.arg(id.as_str());
                 }
@@ -147,20 +169,21 @@ impl Redis {
             }
             answer => answer,
         };
-        let (status, requests, frees, resets, tokens): (u8, u64, i64, i64, i64) = answer?;
+        let (status, requests, frees, resets, tokens, at): (u8, u64, i64, i64, i64, i64) = answer?;
         let used = Used {
             requests,
             frees_in: millis(frees),
             resets_in: millis(resets),
             tokens: u64::try_from(tokens).unwrap_or(0),
         };
-        Ok(match status {
+        let verdict = match status {
             0 => Verdict::Unknown,
             1 => Verdict::Minute(used),
             2 => Verdict::Day(used),
             3 => Verdict::Month(used),
             _ => Verdict::Admitted(used),
-        })
+        };
+        Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at) })
     }
 
     /// The script of admission for the memory of Redis that is known.
@@ -193,14 +216,31 @@ impl Redis {
             call.arg(month_number(month)).arg(spent.spent.month_cost.0);
         })
         .await
+        .map(drop)
     }
 
-    /// Gives back the reservations of completions that used nothing.
-    pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<(), RedisError> {
-        self.close(account, ids, |call| {
+    /// Gives back the reservations of completions that used nothing. Returns what became of each.
+    pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Release>, RedisError> {
+        let closed = self.close(account, ids, |call| {
             call.arg("").arg("").arg("").arg("").arg("");
-        })
-        .await
+        });
+        let outcome = |closed: &u8| match closed {
+            0 => Release::Missing,
+            1 => Release::Released,
+            _ => Release::Claimed,
+        };
+        Ok(closed.await?.iter().map(outcome).collect())
+    }
+
+    /// Claims open completions of edges that are gone, which are to be settled without them. Returns those that are still
+    /// open. Until they are confirmed, an edge that comes back is told so by [`release`](Self::release).
+    pub async fn claim(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Open>, RedisError> {
+        let mut call = scripts::CLAIM.key(open_key(account.as_str()));
+        for id in ids {
+            call.arg(id.as_str());
+        }
+        let entries: Vec<String> = call.invoke_async(&mut self.commands()).await?;
+        Ok(entries.iter().filter_map(|entry| parse(entry)).collect())
     }
 
     async fn close(
@@ -208,7 +248,7 @@ impl Redis {
         account: &Account,
         ids: &[&CompletionId],
         totals: impl FnOnce(&mut redis::ScriptInvocation<'_>),
-    ) -> Result<(), RedisError> {
+    ) -> Result<Vec<u8>, RedisError> {
         let script = &scripts::CLOSE;
         let mut call = script.prepare_invoke();
         call.key(spent_key(account.as_str())).key(open_key(account.as_str()));
@@ -266,6 +306,14 @@ fn text(edge: &str, row: &UsageRow) -> String {
     format!("{} {} {} {edge} {json}", row.tokens(), row.cost.0, day_number(row.day()))
 }
 
+/// The part of the text that is known before Redis has said what time it is: what stands between the day and the time.
+fn text_before_time(edge: &str, row: &UsageRow) -> String {
+    let json = serde_json::to_string(row).unwrap_or_default();
+    // It is the last field.
+    let known = json.rfind(TIME).map_or("", |start| &json[..start + TIME.len()]);
+    format!("{edge} {known}")
+}
+
 fn parse(text: &str) -> Option<Open> {
     let mut parts = text.splitn(5, ' ');
     let (edge, json) = (parts.nth(3)?, parts.next()?);
@@ -288,7 +336,10 @@ fn millis(number: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Timestamp, TokenId, UserId, usage::Microcents};
+    use domain::{
+        TokenId, UserId,
+        usage::{Certainty, Microcents},
+    };
 
     use super::*;
 
@@ -303,7 +354,7 @@ mod tests {
             provider: "a provider with a long name".into(),
             prompt: 12,
             completion: 4096,
-            estimated: true,
+            certainty: Certainty::Seen,
             cost: Microcents(4711),
             at: now,
         };

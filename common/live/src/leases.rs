@@ -2,6 +2,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
+use domain::Timestamp;
 use redis::{AsyncCommands as _, RedisError, Script};
 use sha2::{Digest as _, Sha256};
 
@@ -31,7 +32,7 @@ static FIND_EPOCH: LazyLock<Script> = LazyLock::new(|| {
            since = string.format('%.0f', now)
            redis.call('SET', KEYS[1], run .. ' ' .. since)
          end
-         return {run .. ' ' .. since, math.max(now - tonumber(since), 0)}",
+         return {run .. ' ' .. since, math.max(now - tonumber(since), 0), now}",
     )
 });
 
@@ -54,6 +55,8 @@ pub struct Epoch {
     pub(super) id: String,
     /// Time since this memory was found to have begun.
     pub age: Duration,
+    /// The time by Redis's clock; by the latest of those of a cluster.
+    pub now: Timestamp,
 }
 
 impl Epoch {
@@ -76,16 +79,22 @@ impl Redis {
     /// Returns the present memory of Redis. That of a cluster is made of all nodes that have keys, and as young as the
     /// youngest.
     pub async fn epoch(&self) -> Result<Epoch, RedisError> {
-        let (mut digest, mut age) = (Sha256::new(), Duration::MAX);
+        let (mut digest, mut age, mut now) = (Sha256::new(), Duration::MAX, Timestamp::from_unix_millis(0));
         for node in self.nodes().await? {
-            let (id, of_node): (String, u64) =
+            let (id, of_node, millis): (String, u64, i64) =
                 FIND_EPOCH.key(node.key(EPOCH)).invoke_async(&mut self.commands()).await?;
             digest.update(id);
             age = age.min(Duration::from_millis(of_node));
+            now = now.max(Timestamp::from_unix_millis(millis));
         }
-        let epoch = Epoch { id: hex::encode(&digest.finalize()[..8]), age };
+        let epoch = Epoch { id: hex::encode(&digest.finalize()[..8]), age, now };
         self.memory.is(&epoch);
         Ok(epoch)
+    }
+
+    /// Returns the time by Redis's clock.
+    pub async fn now(&self) -> Result<Timestamp, RedisError> {
+        Ok(self.epoch().await?.now)
     }
 
     /// Gives up the lease of an edge that stops and has recorded everything.

@@ -4,14 +4,19 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-/// KEYS spent, open, minute. ARGV id, text, tokens, cost, day, month; a minute's, a day's and a month's limit; after
-/// `Unknown`, Postgres's version, tokens of the day, cost of the month, and the ids of the last minute's completions.
+/// KEYS spent, open, minute. ARGV id, text without figures and time, tokens, cost; a minute's, a day's and a month's limit;
+/// after `Unknown`, Postgres's day, its version, tokens of the day, cost of the month, and the ids of the last minute's
+/// completions.
 ///
 /// An id begins with the time of its admission. So the minute is rebuilt from the ids that Postgres has and those that are
 /// open; each counts once, though it be in both. Where Redis remembers more of them, it is believed.
 ///
 /// The minute slides: it holds the time of each admission, so that no minute, wherever it begins, has more of them than
-/// the limit. Redis's own clock is the only one asked for it, because the edges' differ.
+/// the limit.
+///
+/// Redis's own clock is the only one asked for minute, day and month, because the edges' differ: an edge whose clock is a day
+/// ahead would begin a day that for the others is yet to come, and end theirs. Where Redis's clock itself goes back to a day
+/// before, what it has is of no use, and is read again.
 ///
 /// It runs while a client waits, and Redis logs each of its writes: one step for both sums, and the end of `spent`, which
 /// whoever comes later can have read again, is put off once a day.
@@ -22,27 +27,42 @@ pub(super) fn admission(memory: &str) -> Script {
     Script::new(&format!("local memory = '{memory}'\n{ADMIT}"))
 }
 
-const ADMIT: &str = r"
+const ADMIT: &str = r#"
 local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
-local tokens, cost, day, month = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local per_minute, per_day, per_month = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
+local per_minute, per_day, per_month = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local seconds, millis = tonumber(time[1]), math.floor(time[2] / 1000)
+local now = seconds * 1000 + millis
+-- The date, as days since 1 March of the year 0, whose leap days stand at the ends of years.
+local floor = math.floor
+local days = floor(seconds / 86400) + 719468
+local era = floor(days / 146097)
+local of_era = days - era * 146097
+local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
+local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
+local from_march = floor((5 * of_year + 2) / 153)
+local date = of_year - floor((153 * from_march + 2) / 5) + 1
+local number = from_march < 10 and from_march + 3 or from_march - 9
+year = year + era * 400 + (number <= 2 and 1 or 0)
+local month = year * 100 + number
+local day = month * 100 + date
+
 local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory')
 local d, dt, dh, m, mc, mh
-if s[1] and s[8] ~= memory then
+if s[1] and (s[8] ~= memory or tonumber(s[1]) > day) then
   redis.call('DEL', spent)
-  return {0, 0, 0, 0, 0}
+  return {0, 0, 0, 0, 0, now}
 elseif s[1] and s[4] then
   d, dt, dh = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])
   m, mc, mh = tonumber(s[4]), tonumber(s[5]), tonumber(s[6])
-elseif not ARGV[10] or tonumber(s[7] or 0) > tonumber(ARGV[10]) then
-  return {0, 0, 0, 0, 0}
+elseif tonumber(ARGV[8]) ~= day or tonumber(s[7] or 0) > tonumber(ARGV[9]) then
+  return {0, 0, 0, 0, 0, now}
 else
-  d, dt, dh, m, mc, mh = day, tonumber(ARGV[11]), 0, month, tonumber(ARGV[12]), 0
+  d, dt, dh, m, mc, mh = day, tonumber(ARGV[10]), 0, month, tonumber(ARGV[11]), 0
   local ids, times = {}, {}
-  for i = 13, #ARGV do ids[ARGV[i]] = true end
+  for i = 12, #ARGV do ids[ARGV[i]] = true end
   local entries = redis.call('HGETALL', open)
   for i = 1, #entries, 2 do
     local t, c, on = string.match(entries[i + 1], '^(%d+) (%d+) (%d+) ')
@@ -66,7 +86,7 @@ else
     end
     redis.call('PEXPIRE', minute, 60000)
   end
-  redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[10], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[10])
+  redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[9], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[9])
   redis.call('PEXPIRE', spent, 172800000)
 end
 if day > d then
@@ -79,6 +99,12 @@ if month > m then
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
 end
 
+-- Of a clock that went back since.
+local newest = redis.call('LINDEX', minute, 0)
+while newest and tonumber(newest) > now + 60000 do
+  redis.call('LPOP', minute)
+  newest = redis.call('LINDEX', minute, 0)
+end
 local oldest = redis.call('LINDEX', minute, -1)
 while oldest and tonumber(oldest) <= now - 60000 do
   redis.call('RPOP', minute)
@@ -94,22 +120,24 @@ elseif mc + mh + cost > per_month then
   refusal = 3
 end
 if refusal then
-  if requests == 0 then return {refusal, 0, 0, 0, dt + dh} end
+  if requests == 0 then return {refusal, 0, 0, 0, dt + dh, now} end
   local resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
   local first = requests >= per_minute and redis.call('LINDEX', minute, per_minute - 1) or oldest
-  return {refusal, requests, math.min(tonumber(first) + 60000 - now, 60000), resets, dt + dh}
+  return {refusal, requests, math.min(tonumber(first) + 60000 - now, 60000), resets, dt + dh, now}
 end
 
-if redis.call('HSETNX', open, ARGV[1], ARGV[2]) == 1 then
-  if day == d then dh = dh + tokens end
-  if month == m then mh = mh + cost end
+local clock = seconds % 86400
+local at = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, number, date, floor(clock / 3600), floor(clock / 60) % 60, clock % 60, millis)
+local text = table.concat({ARGV[3], ARGV[4], day, ARGV[2] .. at .. '"}'}, ' ')
+if redis.call('HSETNX', open, ARGV[1], text) == 1 then
+  dh, mh = dh + tokens, mh + cost
   redis.call('HSET', spent, 'dh', dh, 'mh', mh)
   redis.call('LPUSH', minute, now)
   redis.call('PEXPIRE', minute, 60000)
   requests = requests + 1
 end
-return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000, 60000, dt + dh}
-";
+return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000, 60000, dt + dh, now}
+"#;
 
 /// KEYS spent, open. ARGV, for each completion: id, text, tokens, cost, day, month.
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {
@@ -134,8 +162,29 @@ if month_cost ~= 0 then redis.call('HINCRBY', KEYS[1], 'mh', month_cost) end
     )
 });
 
+/// KEYS open. ARGV ids. Puts a name in the place of the edge's, which says that the completion is being settled without it.
+/// Returns the entries that are there.
+pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local claimed = {}
+for _, id in ipairs(ARGV) do
+  local entry = redis.call('HGET', KEYS[1], id)
+  local figures, row = string.match(entry or '', '^(%d+ %d+ %d+ )%S+ (.*)$')
+  if row then
+    entry = figures .. 'sweeper ' .. row
+    redis.call('HSET', KEYS[1], id, entry)
+    table.insert(claimed, entry)
+  end
+end
+return claimed
+",
+    )
+});
+
 /// KEYS spent, open. ARGV version, day, tokens of the day, month, cost of the month (all empty when nothing was used),
-/// ids.
+/// ids. Returns, for each id, whether it was closed (1), was not there (0), or was left because it is claimed (2). Only what
+/// was used closes a claimed one: otherwise whoever claimed it may be about to record what it did not use.
 ///
 /// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
 /// `floor` keeps sums so old out.
@@ -144,19 +193,24 @@ pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| {
         r"
 local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv')
 local d, m = tonumber(s[1] or 0), tonumber(s[3] or 0)
-local tokens, cost = 0, 0
+local version = tonumber(ARGV[1])
+local tokens, cost, closed = 0, 0, {}
 for i = 6, #ARGV do
   local entry = redis.call('HGET', KEYS[2], ARGV[i])
-  if entry then
+  local t, c, on, edge = string.match(entry or '', '^(%d+) (%d+) (%d+) (%S+) ')
+  if not entry then
+    table.insert(closed, 0)
+  elseif edge == 'sweeper' and not version then
+    table.insert(closed, 2)
+  else
+    table.insert(closed, 1)
     redis.call('HDEL', KEYS[2], ARGV[i])
-    local t, c, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
     if tonumber(on) == d then tokens = tokens + tonumber(t) end
     if math.floor(tonumber(on) / 100) == m then cost = cost + tonumber(c) end
   end
 end
 if s[1] and tokens > 0 then redis.call('HINCRBY', KEYS[1], 'dh', -tokens) end
 if s[3] and cost > 0 then redis.call('HINCRBY', KEYS[1], 'mh', -cost) end
-local version = tonumber(ARGV[1])
 if version and not s[1] then
   local floor = tonumber(redis.call('HGET', KEYS[1], 'floor') or 0)
   redis.call('HSET', KEYS[1], 'floor', math.max(floor, version))
@@ -168,6 +222,7 @@ end
 if version and s[3] == ARGV[4] and version >= tonumber(s[4]) then
   redis.call('HSET', KEYS[1], 'mc', ARGV[5], 'mv', ARGV[1])
 end
+return closed
 ",
     )
 });

@@ -94,7 +94,7 @@ impl Completions {
 
     /// The number of completions whose usage is only estimated.
     pub(super) fn estimated(&self) -> usize {
-        self.iter().filter(|completion| completion.row.estimated && !completion.is_released).count()
+        self.iter().filter(|completion| completion.row.is_estimated() && !completion.is_released).count()
     }
 
     /// The completions in the order of their ids.

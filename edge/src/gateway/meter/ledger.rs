@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::{CompletionId, usage::UsageRow};
+use domain::{
+    CompletionId,
+    usage::{Certainty, UsageRow},
+};
+use live::budgets::Release;
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -22,7 +26,7 @@ use crate::{limits, spool::SegmentId};
 /// How many times a reservation is released whose admission may still be on its way to Redis: a connection that broke
 /// may yet deliver what was sent over it.
 const UNCERTAIN_RELEASES: u8 = 2;
-/// The pause between these releases.
+/// The pause before a release is tried again.
 const UNCERTAIN_RELEASE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The ledger of an edge.
@@ -119,25 +123,33 @@ impl Ledger {
 
     /// Ends a completion; `update` makes its row say what was used.
     pub(super) fn end(&self, id: &CompletionId, update: impl FnOnce(&mut UsageRow)) {
-        let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return };
+        let exceeds_reservation = self.end_with(id, update, true);
+        if exceeds_reservation {
+            self.is_urgent.notify_one();
+        }
+        self.has_changes.notify_one();
+    }
+
+    /// Ends a completion. Returns whether it used more than was reserved for it.
+    fn end_with(&self, id: &CompletionId, update: impl FnOnce(&mut UsageRow), is_reported: bool) -> bool {
+        let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return false };
         let reserved = (row.tokens(), row.cost);
         update(&mut row);
         let exceeds_reservation = row.tokens() > reserved.0 || row.cost > reserved.1;
         let segment = self.journal.append(&RecordRef::Ended(&row));
         {
             let mut state = self.state();
-            let Some(entry) = state.entries.get_mut(id) else { return };
+            let Some(entry) = state.entries.get_mut(id) else { return false };
             entry.row = row;
             entry.status = Status::Ended;
             entry.segments[1] = segment;
-            state.to_revalue.push_back(id.clone());
+            if is_reported {
+                state.to_revalue.push_back(id.clone());
+            }
             state.to_write.push_back(id.clone());
             state.ended += 1;
         }
-        if exceeds_reservation {
-            self.is_urgent.notify_one();
-        }
-        self.has_changes.notify_one();
+        exceeds_reservation
     }
 
     /// Ends a completion that used nothing.
@@ -189,19 +201,28 @@ impl Ledger {
     }
 
     /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
+    ///
+    /// Its usage is not reported to Redis, which may have forgotten it with good reason: Postgres may have the row since
+    /// long. Where Postgres has not, the reservation is still there.
     pub(super) fn adopt(&self, completion: &AbandonedCompletion) {
         let id = &completion.row.id;
         if self.contains(id) {
             return;
         }
         self.open(completion.row.clone());
-        if completion.is_released { self.release(id) } else { self.end(id, |_| {}) }
+        if completion.is_released {
+            self.release(id);
+        } else {
+            self.end_with(id, |_| {}, false);
+        }
     }
 
     /// Queues every completion that Redis may have lost for a new report.
     pub(super) fn report_all(&self) {
         let mut state = self.state();
-        let is_reportable = |entry: &&Entry| matches!(entry.status, Status::Open | Status::Ended);
+        let is_reportable = |entry: &&Entry| {
+            matches!(entry.status, Status::Open | Status::Ended) && entry.row.certainty != Certainty::Unused
+        };
         state.to_revalue = state.entries.values().filter(is_reportable).map(|entry| entry.row.id.clone()).collect();
         drop(state);
         self.has_changes.notify_one();
@@ -253,17 +274,31 @@ impl Ledger {
         rows
     }
 
-    /// Records that the release of a reservation has succeeded or failed. After its last release the completion leaves
-    /// the ledger.
-    pub(super) fn finish_release(&self, id: &CompletionId, has_succeeded: bool) {
+    /// Records what became of the release of a reservation; `None` if it failed.
+    ///
+    /// A reservation that is missing may have been settled by others, while this edge was not heard of. Then Postgres has a
+    /// row of it, which is to say that nothing was used.
+    pub(super) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
         let mut state = self.state();
-        let Some(Entry { status: Status::Released(left), .. }) = state.entries.get_mut(id) else { return };
-        *left = left.saturating_sub(u8::from(has_succeeded));
-        if *left > 0 {
-            state.to_release.push_back((id.clone(), Instant::now() + UNCERTAIN_RELEASE_PAUSE));
-        } else if let Some(entry) = state.entries.remove(id) {
-            drop(state);
-            self.journal.release(entry.segments.into_iter().flatten());
+        let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };
+        match (outcome, entry.status) {
+            (Some(Release::Released), _) => {
+                if let Some(entry) = state.entries.remove(id) {
+                    drop(state);
+                    self.journal.release(entry.segments.into_iter().flatten());
+                }
+            }
+            (Some(Release::Missing), Status::Released(..=1)) => {
+                entry.row.set_unused();
+                entry.status = Status::Ended;
+                state.to_write.push_back(id.clone());
+            }
+            (outcome, Status::Released(left)) => {
+                let left = left - u8::from(outcome == Some(Release::Missing));
+                entry.status = Status::Released(left);
+                state.to_release.push_back((id.clone(), Instant::now() + UNCERTAIN_RELEASE_PAUSE));
+            }
+            _ => {}
         }
     }
 
@@ -287,12 +322,9 @@ impl Ledger {
         rows
     }
 
-    /// Puts rows that Postgres did not take back to the front of the queue.
+    /// Puts rows that Postgres did not take back into the queue, behind those that it may take.
     pub(super) fn requeue_unwritten(&self, rows: &[UsageRow]) {
-        let mut state = self.state();
-        for row in rows.iter().rev() {
-            state.to_write.push_front(row.id.clone());
-        }
+        self.state().to_write.extend(rows.iter().map(|row| row.id.clone()));
     }
 
     /// Records that Postgres has these rows. They are not reported to Redis any more, except by their confirmation.
@@ -324,3 +356,6 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

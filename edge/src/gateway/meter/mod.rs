@@ -19,6 +19,7 @@
 mod admission;
 mod journal;
 mod ledger;
+mod redis_clock;
 mod reservation;
 mod settlement;
 mod usage;
@@ -27,13 +28,13 @@ use std::{sync::Arc, time::Duration};
 
 use config::{Config, models::Model};
 use domain::{
-    Clock, CompletionId,
+    Clock, CompletionId, Timestamp,
     month::{Month, next_midnight},
-    usage::{Base, Microcents, UsageRow},
+    usage::{Base, Certainty, Microcents, UsageRow},
 };
 use live::{
     Redis, RedisError,
-    budgets::{Budget, Used, Verdict},
+    budgets::{Budget, Judgement, Used, Verdict},
 };
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
@@ -42,13 +43,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use self::ledger::Ledger;
 pub use self::{
     admission::{Admission, AdmissionError, RateLimit, RateLimits},
     reservation::Reservation,
     settlement::MeterTasks,
     usage::{MaxUsage, Usage},
 };
+use self::{ledger::Ledger, redis_clock::RedisClock, reservation::PendingAdmission};
 use crate::{limits, memory::keys::GatewayKey};
 
 /// The meter of an edge. Cheap to clone.
@@ -59,7 +60,7 @@ struct Inner {
     ledger: Arc<Ledger>,
     redis: Redis,
     db: PgPool,
-    clock: Clock,
+    clock: Arc<RedisClock>,
     requests_per_minute: u64,
     tokens_per_day: u64,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
@@ -82,6 +83,7 @@ impl Meter {
     pub fn new(config: &Config, edge: &str, redis: Redis, db: PgPool, clock: Clock) -> (Self, MeterTasks) {
         let folder = config.edge.spool.clone().unwrap_or_else(journal::default_folder);
         let ledger = Arc::new(Ledger::new(journal::open(folder, edge, &config.postgres.url)));
+        let clock = Arc::new(RedisClock::new(clock));
         let tasks = MeterTasks::new(ledger.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone());
         let inner = Inner {
             ledger,
@@ -105,7 +107,7 @@ impl Meter {
         let now = self.0.clock.now();
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
-        let row = UsageRow {
+        let mut row = UsageRow {
             id: CompletionId::new(now),
             account: key.account.clone(),
             token: key.token.clone(),
@@ -113,7 +115,7 @@ impl Meter {
             provider: model.provider.name.clone(),
             prompt,
             completion,
-            estimated: true,
+            certainty: Certainty::Reserved,
             cost: Microcents::of(prompt, model.input_cents, completion, model.output_cents),
             at: now,
         };
@@ -129,28 +131,32 @@ impl Meter {
         }
         let budget =
             Budget { per_minute: self.0.requests_per_minute, per_day: self.0.tokens_per_day, per_month: key.credit.0 };
-        let verdict = match self.check(&row, budget).await {
-            Ok(verdict) => verdict,
+        let pending = PendingAdmission::of(&self.0.ledger, &row);
+        let Judgement { verdict, at } = match self.check(&row, budget).await {
+            Ok(judgement) => {
+                pending.decided();
+                judgement
+            }
             Err(error) => {
                 tracing::debug!(%error, "a completion cannot be counted");
                 if matches!(error, BudgetError::Postgres(_)) {
                     postgres_failed("sums");
                 }
                 count_refusal("unavailable");
-                // The script may have run, or may still run, although its answer did not arrive.
-                if let BudgetError::Redis(error) = error
-                    && !error.is_connection_refusal()
-                {
-                    self.0.ledger.release_uncertain(row);
+                // In any other case the script may have run, or may still run, although its answer did not arrive.
+                if matches!(error, BudgetError::Redis(error) if error.is_connection_refusal()) {
+                    pending.decided();
                 }
                 return Err(unavailable);
             }
         };
-        let until_midnight = next_midnight(now).since(now);
+        self.0.clock.learn(at);
+        let until_midnight = next_midnight(at).since(at);
         let rate_limits = |used| self.rate_limits(used, until_midnight);
         match verdict {
             Verdict::Admitted(used) => {
                 metrics::counter!("svc_gateway_admitted_total").increment(1);
+                row.at = at;
                 let reservation = Reservation::new(self.0.ledger.clone(), row, model.clone());
                 Ok(Admission { reservation, rate_limits: rate_limits(used) })
             }
@@ -164,7 +170,7 @@ impl Meter {
             }
             Verdict::Month(_) => {
                 count_refusal("credit");
-                Err(AdmissionError::Credit { retry_after: Month::of(now).next().start().since(now) })
+                Err(AdmissionError::Credit { retry_after: Month::of(at).next().start().since(at) })
             }
             Verdict::Unknown => {
                 count_refusal("unavailable");
@@ -174,34 +180,34 @@ impl Meter {
     }
 
     /// Runs the admission script, and brings the account's totals to Redis first where it does not have them.
-    async fn check(&self, row: &UsageRow, budget: Budget) -> Result<Verdict, BudgetError> {
+    async fn check(&self, row: &UsageRow, budget: Budget) -> Result<Judgement, BudgetError> {
         let edge = self.0.ledger.edge();
-        let mut verdict = self.0.redis.admit(edge, row, budget, None).await?;
+        let mut judgement = self.0.redis.admit(edge, row, budget, None).await?;
         // More than one round is needed only if Postgres was written to between the read and its arrival in Redis.
         for _ in 0..limits::SPENT_READ_TRIES {
-            if verdict != Verdict::Unknown {
+            if judgement.verdict != Verdict::Unknown {
                 break;
             }
-            let totals = timeout(limits::SPENT_WAIT, self.read_totals(row)).await;
+            let totals = timeout(limits::SPENT_WAIT, self.read_totals(row, judgement.at)).await;
             let totals = totals.map_err(|_| BudgetError::Totals("the read takes too long"))??;
-            verdict = self.0.redis.admit(edge, row, budget, Some(totals)).await?;
+            judgement = self.0.redis.admit(edge, row, budget, Some(totals)).await?;
         }
         // Redis may not have been told yet what a completion that has just ended left unused.
-        if matches!(verdict, Verdict::Day(_) | Verdict::Month(_)) && self.0.ledger.wait_until_reported().await {
-            verdict = self.0.redis.admit(edge, row, budget, None).await?;
+        if matches!(judgement.verdict, Verdict::Day(_) | Verdict::Month(_)) && self.0.ledger.wait_until_reported().await
+        {
+            judgement = self.0.redis.admit(edge, row, budget, None).await?;
         }
-        Ok(verdict)
+        Ok(judgement)
     }
 
-    /// Reads the account's totals from Postgres, for a Redis that does not have them.
-    async fn read_totals(&self, row: &UsageRow) -> Result<Base, BudgetError> {
+    /// Reads the account's totals from Postgres, for a Redis that does not have them, and whose clock said `at`.
+    async fn read_totals(&self, row: &UsageRow, at: Timestamp) -> Result<Base, BudgetError> {
         let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
         let epoch = self.0.redis.epoch().await?;
         if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
             sleep(pause).await;
         }
-        let now = self.0.clock.now();
-        Ok(db::gateway::ai_usage::base(&self.0.db, &row.account, row.day(), now, self.0.requests_per_minute).await?)
+        Ok(db::gateway::ai_usage::base(&self.0.db, &row.account, at, self.0.requests_per_minute).await?)
     }
 
     fn rate_limits(&self, used: Used, until_midnight: Duration) -> RateLimits {

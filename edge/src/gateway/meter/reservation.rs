@@ -5,11 +5,41 @@ use std::{fmt, sync::Arc};
 use config::models::Model;
 use domain::{
     CompletionId,
-    usage::{Microcents, UsageRow},
+    usage::{Certainty, Microcents, UsageRow},
 };
 
 use super::{ledger::Ledger, usage::Usage};
 use crate::limits;
+
+/// An admission that Redis is being asked for, and of whose outcome nothing is known yet.
+///
+/// Dropped in that state (the client has left, or Redis did not answer), it sees to it that no reservation is left behind:
+/// the script may have run, or may still run.
+pub(super) struct PendingAdmission<'a> {
+    ledger: &'a Ledger,
+    row: &'a UsageRow,
+    is_decided: bool,
+}
+
+impl<'a> PendingAdmission<'a> {
+    /// To be made before Redis is asked.
+    pub(super) fn of(ledger: &'a Ledger, row: &'a UsageRow) -> Self {
+        Self { ledger, row, is_decided: false }
+    }
+
+    /// It is known whether there is a reservation.
+    pub(super) fn decided(mut self) {
+        self.is_decided = true;
+    }
+}
+
+impl Drop for PendingAdmission<'_> {
+    fn drop(&mut self) {
+        if !self.is_decided {
+            self.ledger.release_uncertain(self.row.clone());
+        }
+    }
+}
 
 /// The reservation of an admitted completion.
 ///
@@ -43,7 +73,8 @@ impl Reservation {
         let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
         crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
         self.ledger.end(&self.id, |row| {
-            (row.prompt, row.completion, row.estimated, row.cost) = (prompt, completion, usage.is_estimated, cost);
+            let certainty = if usage.is_estimated { Certainty::Seen } else { Certainty::Reported };
+            (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, cost);
         });
     }
 

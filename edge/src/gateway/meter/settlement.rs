@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use db::gateway::ai_usage;
 use domain::{
-    Account, Clock, CompletionId, Timestamp,
+    Account, CompletionId, Timestamp,
     usage::{DaySpent, UsageRow},
 };
 use futures_util::future::join_all;
@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{journal::Completions, ledger::Ledger};
+use super::{journal::Completions, ledger::Ledger, redis_clock::RedisClock};
 use crate::limits;
 
 /// The pause after a failed command to Redis.
@@ -34,7 +34,7 @@ pub struct MeterTasks {
     edge: String,
     redis: Redis,
     db: PgPool,
-    clock: Clock,
+    clock: Arc<RedisClock>,
     /// The time when Redis was last found to have lost its memory.
     last_redis_loss: watch::Sender<Option<Timestamp>>,
 }
@@ -50,7 +50,7 @@ struct Unconfirmed {
 struct WriteError;
 
 impl MeterTasks {
-    pub(super) fn new(ledger: Arc<Ledger>, edge: String, redis: Redis, db: PgPool, clock: Clock) -> Self {
+    pub(super) fn new(ledger: Arc<Ledger>, edge: String, redis: Redis, db: PgPool, clock: Arc<RedisClock>) -> Self {
         Self { ledger, edge, redis, db, clock, last_redis_loss: watch::Sender::new(None) }
     }
 
@@ -95,8 +95,9 @@ impl MeterTasks {
             }));
             let released = join_all(unused.iter().map(async |row| {
                 let released = self.redis.release(&row.account, &[&row.id]).await;
-                self.ledger.finish_release(&row.id, released.is_ok());
-                released
+                let outcome = released.as_ref().ok().and_then(|outcomes| outcomes.first().copied());
+                self.ledger.finish_release(&row.id, outcome);
+                released.map(drop)
             }));
             let (revalued, released) = tokio::join!(revalued, released);
             if let Some(error) = revalued.into_iter().chain(released).find_map(Result::err) {
@@ -122,6 +123,8 @@ impl MeterTasks {
             crate::metrics::level("svc_gateway_redis_up", usize::from(renewed.is_ok()));
             match renewed {
                 Ok(epoch) => {
+                    let skew = self.clock.learn(epoch.now);
+                    metrics::gauge!("svc_gateway_clock_skew_seconds").set(skew);
                     let is_new = known_epoch.as_ref().is_none_or(|known| !known.is_same(&epoch));
                     if is_new && let Err(error) = self.redis.load_budgets().await {
                         tracing::debug!(%error, "the scripts cannot be loaded");
@@ -222,42 +225,81 @@ impl MeterTasks {
         self.finish(&mut unconfirmed).await;
     }
 
-    /// Writes every ended completion to Postgres. Fails, without the rest, at the first batch that Postgres refuses.
+    /// Writes every ended completion to Postgres, except those that Postgres refuses and those of accounts that another
+    /// writer holds. Fails, without the rest, when Postgres does not answer.
     async fn write_all(&self, unconfirmed: &mut Vec<Unconfirmed>, was_failing: bool) -> Result<(), WriteError> {
-        loop {
+        let mut left = Vec::new();
+        let outcome = loop {
             let rows = self.ledger.take_to_write(limits::USAGE_BATCH);
             if rows.is_empty() {
-                return Ok(());
+                break Ok(());
             }
-            let written = timeout(limits::USAGE_WAIT, self.record(&rows)).await;
-            match written.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-                Ok(totals) => {
-                    if was_failing {
-                        tracing::info!(rows = rows.len(), "Postgres takes usage again");
+            if let Err(error) = self.write_divided(rows, unconfirmed, &mut left).await {
+                postgres_failed("usage");
+                if !was_failing {
+                    tracing::warn!(%error, "Postgres does not take usage; it is kept in the journal and tried again");
+                }
+                break Err(WriteError);
+            }
+            if was_failing && left.is_empty() {
+                tracing::info!("Postgres takes usage again");
+            }
+        };
+        self.ledger.requeue_unwritten(&left);
+        if outcome.is_err() {
+            let ledger = self.ledger.clone();
+            let _ = tokio::task::spawn_blocking(move || ledger.journal.sync()).await;
+        }
+        outcome
+    }
+
+    /// Writes a batch. One that Postgres refuses is halved until what it refuses stands alone, so that it holds up nothing
+    /// else. What is not written is added to `left`.
+    async fn write_divided(
+        &self,
+        rows: Vec<UsageRow>,
+        unconfirmed: &mut Vec<Unconfirmed>,
+        left: &mut Vec<UsageRow>,
+    ) -> Result<(), sqlx::Error> {
+        let mut batches = vec![rows];
+        while let Some(mut rows) = batches.pop() {
+            let recorded = timeout(limits::USAGE_WAIT, ai_usage::record(&self.db, &rows)).await;
+            match recorded.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+                Ok(totals) => self.mark_written(totals, rows, unconfirmed, left),
+                Err(error) if ai_usage::is_refusal(&error) => {
+                    tracing::debug!(%error, rows = rows.len(), "Postgres refuses usage");
+                    if rows.len() > 1 {
+                        batches.push(rows.split_off(rows.len() / 2));
+                        batches.push(rows);
+                    } else {
+                        postgres_failed("usage");
+                        left.append(&mut rows);
                     }
-                    metrics::counter!("svc_gateway_settled_total").increment(rows.len() as u64);
-                    self.ledger.mark_written(&rows);
-                    unconfirmed.extend(group_by_totals(totals, &rows));
                 }
                 Err(error) => {
-                    postgres_failed("usage");
-                    self.ledger.requeue_unwritten(&rows);
-                    if !was_failing {
-                        tracing::warn!(%error, "Postgres does not take usage; it is kept in the journal and tried again");
-                    }
-                    let ledger = self.ledger.clone();
-                    let _ = tokio::task::spawn_blocking(move || ledger.journal.sync()).await;
-                    return Err(WriteError);
+                    left.append(&mut rows);
+                    left.extend(batches.into_iter().rev().flatten());
+                    return Err(error);
                 }
             }
         }
+        Ok(())
     }
 
-    async fn record(&self, rows: &[UsageRow]) -> Result<Vec<DaySpent>, sqlx::Error> {
-        let mut tx = self.db.begin().await?;
-        let totals = ai_usage::record(&mut tx, rows).await?;
-        tx.commit().await?;
-        Ok(totals)
+    /// Passes on which of `rows` Postgres has, which are those of the accounts and days of `totals`.
+    fn mark_written(
+        &self,
+        totals: Vec<DaySpent>,
+        rows: Vec<UsageRow>,
+        unconfirmed: &mut Vec<Unconfirmed>,
+        left: &mut Vec<UsageRow>,
+    ) {
+        let has = |row: &UsageRow| totals.iter().any(|of| of.account == row.account && of.day == row.day());
+        let (written, held): (Vec<_>, Vec<_>) = rows.into_iter().partition(has);
+        metrics::counter!("svc_gateway_settled_total").increment(written.len() as u64);
+        self.ledger.mark_written(&written);
+        unconfirmed.extend(group_by_totals(totals, &written));
+        left.extend(held);
     }
 
     /// Confirms written completions to Redis; those that cannot be confirmed now stay in `unconfirmed`.

@@ -1,6 +1,9 @@
 use std::fs;
 
-use domain::{Timestamp, TokenId, UserId, usage::Microcents};
+use domain::{
+    Timestamp, TokenId, UserId,
+    usage::{Certainty, Microcents},
+};
 
 use super::*;
 
@@ -16,7 +19,7 @@ fn row(completion: u64) -> UsageRow {
         provider: "a".into(),
         prompt: 1,
         completion,
-        estimated: true,
+        certainty: Certainty::Reserved,
         cost: Microcents(1),
         at: now,
     }
@@ -38,7 +41,7 @@ fn the_last_record_of_a_completion_counts() {
     for row in [&open, &ended, &released] {
         dead.append(&RecordRef::Open(row)).unwrap();
     }
-    let ended = UsageRow { completion: 2, estimated: false, ..ended };
+    let ended = UsageRow { completion: 2, certainty: Certainty::Reported, ..ended };
     dead.append(&RecordRef::Ended(&ended)).unwrap();
     dead.append(&RecordRef::Released(&released.id)).unwrap();
     drop(dead);
@@ -73,7 +76,8 @@ fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     assert_eq!((completion.row.prompt, completion.row.completion, completion.is_released), (3, 4, false));
 
     let journal = super::open(folder.path().join("new"), "a", DATABASE);
-    let open = UsageRow { prompt: 1, completion: 10, estimated: true, cost: Microcents(1), ..completion.row.clone() };
+    let certainty = Certainty::Reserved;
+    let open = UsageRow { prompt: 1, completion: 10, certainty, cost: Microcents(1), ..completion.row.clone() };
     journal.append(&RecordRef::Open(&open)).unwrap();
     journal.append(&RecordRef::Ended(&completion.row)).unwrap();
     let lines: Vec<_> = OLD_JOURNAL.split_inclusive('\n').take(3).collect();

@@ -1,0 +1,112 @@
+use domain::{Timestamp, TokenId, UserId, usage::Microcents};
+use tempfile::TempDir;
+
+use super::{
+    super::{journal, reservation::PendingAdmission},
+    *,
+};
+
+const DATABASE: &str = "postgres://db.example/svc";
+
+fn ledger() -> (Ledger, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Ledger::new(journal::open(folder.path().to_owned(), "edge", DATABASE)), folder)
+}
+
+fn row() -> UsageRow {
+    let now = Timestamp::from_unix_millis(1_790_000_000_000);
+    UsageRow {
+        id: CompletionId::new(now),
+        account: UserId::new(now).into(),
+        token: TokenId::new(now),
+        model: "svc/small".into(),
+        provider: "a".into(),
+        prompt: 1,
+        completion: 300,
+        certainty: Certainty::Reserved,
+        cost: Microcents(1),
+        at: now,
+    }
+}
+
+fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
+    rows.iter().map(|row| &row.id).collect()
+}
+
+#[test]
+fn an_admission_that_is_dropped_undecided_is_released() {
+    let (ledger, _folder) = ledger();
+    let (dropped, decided) = (row(), row());
+    drop(PendingAdmission::of(&ledger, &dropped));
+    PendingAdmission::of(&ledger, &decided).decided();
+    assert_eq!(ids(&ledger.take_to_release(10)), [&dropped.id]);
+    assert_eq!(ledger.len(), 1);
+    ledger.finish_release(&dropped.id, Some(Release::Released));
+    assert_eq!(ledger.len(), 0);
+}
+
+#[test]
+fn what_others_settled_is_withdrawn_in_postgres() {
+    let (ledger, _folder) = ledger();
+    let row = row();
+    ledger.open(row.clone());
+    ledger.release(&row.id);
+    // Somebody is about to settle it.
+    assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
+    ledger.finish_release(&row.id, Some(Release::Claimed));
+    assert!(ledger.take_to_write(10).is_empty());
+    // Then it is gone.
+    ledger.finish_release(&row.id, Some(Release::Missing));
+    let unused = ledger.take_to_write(10);
+    assert_eq!(ids(&unused), [&row.id]);
+    assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), Certainty::Unused));
+    // A Redis that has lost its memory is told nothing of it.
+    ledger.report_all();
+    assert!(ledger.take_to_revalue(10).is_empty());
+    ledger.mark_written(&unused);
+    ledger.remove(&[row.id]);
+    assert_eq!(ledger.len(), 0);
+}
+
+#[test]
+fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
+    let (ledger, _folder) = ledger();
+    let row = row();
+    ledger.open(row.clone());
+    ledger.release(&row.id);
+    assert_eq!(ledger.take_to_release(10).len(), 1);
+    ledger.finish_release(&row.id, None);
+    assert!(ledger.take_to_write(10).is_empty());
+    ledger.finish_release(&row.id, Some(Release::Released));
+    assert_eq!(ledger.len(), 0);
+}
+
+#[test]
+fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
+    let (ledger, _folder) = ledger();
+    let completion = AbandonedCompletion { row: row(), is_released: false };
+    ledger.adopt(&completion);
+    ledger.adopt(&completion);
+    assert!(ledger.take_to_revalue(10).is_empty());
+    assert_eq!(ids(&ledger.take_to_write(10)), [&completion.row.id]);
+}
+
+#[test]
+fn what_postgres_refused_waits_behind_what_it_may_take() {
+    let (ledger, _folder) = ledger();
+    let (refused, new) = (row(), row());
+    for row in [&refused, &new] {
+        ledger.open(row.clone());
+    }
+    ledger.end(&refused.id, |_| {});
+    let rows = ledger.take_to_write(10);
+    for row in ledger.take_to_revalue(10) {
+        ledger.finish_revalue(&row, true);
+    }
+    ledger.end(&new.id, |_| {});
+    for row in ledger.take_to_revalue(10) {
+        ledger.finish_revalue(&row, true);
+    }
+    ledger.requeue_unwritten(&rows);
+    assert_eq!(ids(&ledger.take_to_write(10)), [&new.id, &refused.id]);
+}

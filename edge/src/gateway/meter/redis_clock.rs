@@ -1,0 +1,55 @@
+//! The time by Redis's clock, which is the only one that decides what day, month and minute a completion belongs to.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use domain::{Clock, Timestamp};
+
+/// Redis's clock as this edge knows it: its own, corrected by what Redis last said.
+pub(super) struct RedisClock {
+    own: Clock,
+    /// Milliseconds by which Redis's clock is ahead of ours.
+    ahead: AtomicI64,
+}
+
+impl RedisClock {
+    /// A clock that has heard nothing of Redis yet.
+    pub(super) fn new(own: Clock) -> Self {
+        Self { own, ahead: AtomicI64::new(0) }
+    }
+
+    /// The time by Redis's clock, within the time that its answers take.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::from_unix_millis(millis(self.own.now()).saturating_add(self.ahead.load(Ordering::Relaxed)))
+    }
+
+    /// Records that Redis has just said that it is `now`. Returns the seconds by which our clock is ahead of that.
+    pub(super) fn learn(&self, now: Timestamp) -> f64 {
+        let own = self.own.now();
+        self.ahead.store(millis(now).saturating_sub(millis(own)), Ordering::Relaxed);
+        own.since(now).as_secs_f64() - now.since(own).as_secs_f64()
+    }
+}
+
+fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.unix_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_wrong_by_a_day_is_corrected() {
+        let real = Clock::system();
+        for (own, ahead) in
+            [(real.now() + Duration::from_hours(24), 86_400.0), (real.now() - Duration::from_hours(24), -86_400.0)]
+        {
+            let clock = RedisClock::new(Clock::from_fn(move || own));
+            let now = real.now();
+            assert!((clock.learn(now) - ahead).abs() < 60.0);
+            assert_eq!(clock.now().unix_millis(), now.unix_millis());
+        }
+    }
+}
