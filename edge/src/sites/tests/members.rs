@@ -112,7 +112,7 @@ async fn a_ticket_lets_its_member_in_once() {
     // Again, by the same browser without its badge: refused, and not sent round and round.
     let replayed = world.send(enter(&secret, "/x?a=1", &visitor)).await;
     assert_eq!((replayed.brief(), replayed.header("set-cookie")), ((403, "our page"), ""));
-    assert!(replayed.body.contains("<a href=\"/x?a=1\">"), "{}", replayed.body);
+    assert!(replayed.body.contains(" href=\"/x?a=1\">"), "{}", replayed.body);
     // With its badge, as after the browser's "back": on to the page.
     let back = world.send(enter(&secret, "/x?a=1", &format!("{visitor}; {badge}"))).await;
     assert_eq!(back.brief(), (303, "/x?a=1"));
@@ -157,7 +157,7 @@ async fn the_way_back_is_on_the_site() {
         let (secret, _) = issue(&world, &user, &visitor);
         assert_eq!(world.send(enter(&secret, bad, &visitor)).await.brief(), (303, "/"), "{bad:?}");
         let refused = world.send(enter(&secret, bad, &visitor)).await;
-        assert!(refused.body.contains("<a href=\"/\">"), "{bad:?}: {}", refused.body);
+        assert!(refused.body.contains(" href=\"/\">"), "{bad:?}: {}", refused.body);
     }
 }
 
