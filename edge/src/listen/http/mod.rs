@@ -132,10 +132,11 @@ where
             );
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
-                async move {
+                // hyper keeps room for it as long as the connection lives: for an address, not for 4 KB.
+                Box::pin(async move {
                     let (response, grant) = shared.answer(protocol, request).await;
                     Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
-                }
+                })
             });
             let connection = Box::pin(h1::builder().serve_connection(TokioIo::new(stream), service));
             Box::pin(run(connection, http1::Connection::graceful_shutdown, ended(seat, stop), pending()))
