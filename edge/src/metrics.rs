@@ -3,7 +3,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use http::StatusCode;
-use metrics::{Counter, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::limits::{self, Shares};
 
@@ -83,6 +83,11 @@ pub fn describe() {
     describe_gauge!("svc_gateway_journal_backlog", "Completions that have ended and that Postgres does not have yet.");
     describe_counter!("svc_gateway_journal_errors_total", "Lines that the journal of usage did not take.");
     describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
+    describe_counter!(
+        "svc_gateway_drains_refused_total",
+        "Answers not read to their end for want of a place: of a completion whose client has gone, which is settled by \
+         estimate (kind `answer`), or of one that is not needed (`connection`)."
+    );
     describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
@@ -135,6 +140,16 @@ pub(crate) fn connections_shed(which: &'static str, count: usize) {
 /// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
 pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
+}
+
+/// The number of the gateway's answers that are read to their end without a client.
+pub(crate) fn drains() -> Gauge {
+    gauge!("svc_gateway_drains")
+}
+
+/// The gateway had no place to read an answer to its end.
+pub(crate) fn drain_refused(kind: &'static str) {
+    counter!("svc_gateway_drains_refused_total", "kind" => kind).increment(1);
 }
 
 /// The gateway answered. `model` is one of the configuration's, or [`NO_MODEL`].

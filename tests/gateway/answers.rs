@@ -8,6 +8,7 @@ use super::{Gateway, frames_of, words};
 use crate::{
     BACKGROUND,
     stubs::provider::{Act, Script, choice, completion, event, usual_events, zipped},
+    world::eventually,
 };
 
 const RATE_HEADERS: [&str; 6] = [
@@ -53,6 +54,40 @@ async fn a_completion_without_usage_gets_a_marked_estimate() {
     let count = |name: &str| usage[name].as_u64().unwrap();
     assert!(count("prompt_tokens") > 0 && count("completion_tokens") > 0);
     assert_eq!(count("total_tokens"), count("prompt_tokens") + count("completion_tokens"));
+}
+
+#[tokio::test]
+async fn a_whole_answer_to_a_request_for_a_stream_becomes_one() {
+    let gateway = Gateway::start().await;
+    let mut called = completion("Hello!");
+    called["choices"][0]["message"]["tool_calls"] =
+        json!([{ "id": "c", "type": "function", "function": { "name": "f", "arguments": "{}" } }]);
+    for media_type in ["application/json", "Application/JSON; charset=utf-8"] {
+        let body = serde_json::to_vec_pretty(&called).unwrap();
+        gateway.provider.next(Script::answer(200, &[("content-type", media_type)], &body));
+        let frames = gateway.stream().await.frames();
+        assert_eq!(frames.len(), 2);
+        assert!(frames.iter().all(|frame| frame["model"] == "svc/gpt-oss-20b" && frame["id"] == "cmpl-0001"));
+        assert_eq!(words(&frames), "Hello!");
+        assert_eq!(frames[0]["object"], "chat.completion.chunk");
+        assert_eq!(frames[0]["choices"][0]["finish_reason"], "stop");
+        assert_eq!(frames[0]["choices"][0]["delta"]["tool_calls"][0]["index"], 0);
+        assert_eq!((&frames[1]["choices"], &frames[1]["usage"]["total_tokens"]), (&json!([]), &json!(21)));
+    }
+    // It is metered as what it is.
+    let exact = "SELECT count(*) FROM ai_usage WHERE prompt_tokens = 9 AND completion_tokens = 12 AND NOT estimated";
+    eventually(BACKGROUND, "both are metered", async || gateway.world.sql_number(exact).await == 2).await;
+}
+
+#[tokio::test]
+async fn the_media_type_of_a_stream_has_no_case() {
+    let gateway = Gateway::start().await;
+    let body: String = usual_events(2).iter().flat_map(|event| [event, "\n\n"]).collect();
+    let body = format!("\u{feff}{}", body.replace("[DONE]", "[DONE] "));
+    for media_type in ["Text/Event-Stream", "TEXT/EVENT-STREAM;charset=UTF-8", "text/event-stream ; charset=utf-8"] {
+        gateway.provider.next(Script::answer(200, &[("content-type", media_type)], body.as_bytes()));
+        assert_eq!(gateway.stream().await.frames().last().unwrap()["usage"]["completion_tokens"], 2);
+    }
 }
 
 #[tokio::test]

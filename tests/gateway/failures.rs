@@ -29,7 +29,7 @@ async fn a_providers_status_becomes_an_error_of_the_gateway() {
         (418, 502, "upstream_error"),
         (302, 502, "upstream_error"),
         (201, 502, "upstream_error"),
-        (429, 429, "rate_limit_exceeded"),
+        (429, 503, "upstream_overloaded"),
         (500, 502, "upstream_error"),
         (503, 502, "upstream_error"),
         (529, 502, "upstream_error"),
@@ -51,12 +51,16 @@ async fn a_providers_status_becomes_an_error_of_the_gateway() {
 #[tokio::test]
 async fn a_providers_retry_after_is_passed_on_within_bounds() {
     let gateway = Gateway::start().await;
-    for (status, ours, code) in [(429, 429, "rate_limit_exceeded"), (503, 502, "upstream_error")] {
-        for (said, passed) in [("7", Some("7")), ("86400", Some("120")), ("0", Some("1")), ("soon", None)] {
-            gateway.provider.next(Script::answer(status, &[("retry-after", said)], SECRET.as_bytes()));
-            let answer = gateway.complete(&json!({})).await;
-            assert_eq!(answer.find_header("retry-after"), passed, "{said}");
-            answer.assert_openai_error(ours, code);
+    // A limit is the operator's to bear: the gateway says when to come back, even where the provider does not.
+    for (status, ours, code, own) in [(429, 503, "upstream_overloaded", Some("5")), (503, 502, "upstream_error", None)]
+    {
+        for (said, passed) in [("7", Some("7")), ("86400", Some("60")), ("0", Some("1")), ("soon", own)] {
+            for stream in [false, true] {
+                gateway.provider.next(Script::answer(status, &[("retry-after", said)], SECRET.as_bytes()));
+                let answer = gateway.complete(&json!({ "stream": stream })).await;
+                assert_eq!(answer.find_header("retry-after"), passed, "{said}");
+                answer.assert_openai_error(ours, code);
+            }
         }
     }
 }
@@ -94,9 +98,15 @@ async fn an_invalid_answer_is_an_upstream_error() {
         assert_eq!(answer.status.as_u16(), 502, "{script:?}");
         answer.assert_openai_error(502, "upstream_error");
     }
-    // Nor is a whole answer a stream.
-    gateway.provider.next(Script::completion());
-    gateway.stream().await.assert_openai_error(502, "upstream_error");
+    // Nor does anything but a completion become a stream.
+    for script in [
+        Script::json(&json!({ "error": { "message": SECRET } })),
+        Script::json(&no_choices),
+        Script::answer(200, &[("content-type", "text/html")], format!("<html>{SECRET}").as_bytes()),
+    ] {
+        gateway.provider.next(script);
+        gateway.stream().await.assert_openai_error(502, "upstream_error");
+    }
     // The gateway still works.
     gateway.complete(&json!({})).await.ok();
 }
@@ -144,10 +154,16 @@ async fn a_failed_stream_ends_with_an_error_frame_and_an_aborted_connection() {
     };
     let with = |count: usize, more: &str| [pieces(count), vec![more.as_bytes().to_vec()]].concat();
     let said = format!("data: {{\"error\":{{\"message\":\"{SECRET}\",\"code\":500}}}}\n\ndata: [DONE]\n\n");
+    let bare = format!("{{\"object\":\"error\",\"message\":\"{SECRET}\"}}");
     for (script, code, words) in [
         (Script::stream(with(3, &said), true), "upstream_error", 3),
         (Script::stream(with(2, &format!("event: error\ndata: {SECRET}\n\n")), true), "upstream_error", 2),
         (Script::stream(with(2, &format!("data: {SECRET}\n\n")), true), "upstream_error", 2),
+        // Bare words, and a bare error: before anything else, between events, and at the end without an empty line.
+        (Script::stream(vec![bare.clone().into_bytes()], true), "upstream_error", 0),
+        (Script::stream(with(3, &format!("{bare}\n\n")), true), "upstream_error", 3),
+        (Script::stream(with(3, &format!(": hm\r\n{SECRET}")), true), "upstream_error", 3),
+        (Script::stream(with(3, &format!("Data: {SECRET}\n\n")), true), "upstream_error", 3),
         // A clean end of the connection without the last frame: before the finish reason, and after it.
         (Script::stream(pieces(3), true), "upstream_error", 3),
         (Script::stream(pieces(6), true), "upstream_error", 6),
@@ -168,10 +184,10 @@ async fn a_failed_stream_ends_with_an_error_frame_and_an_aborted_connection() {
         assert_eq!((events.len(), &error["code"]), (words, &code.into()), "{what}");
     }
     gateway.stream().await.frames();
-    // What came before the failure is metered: ten streams with some content, and the last one.
+    // What came before the failure is metered: thirteen streams with some content, and the last one.
     let heard = "SELECT count(*) FROM ai_usage WHERE completion_tokens BETWEEN 1 AND 50 AND prompt_tokens > 0";
-    eventually(BACKGROUND, "all is metered", async || gateway.world.sql_number(heard).await == 11).await;
-    assert!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await <= 12);
+    eventually(BACKGROUND, "all is metered", async || gateway.world.sql_number(heard).await == 14).await;
+    assert!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await <= 15);
 }
 
 #[tokio::test]
@@ -194,20 +210,25 @@ async fn a_silent_provider_times_out() {
 #[tokio::test]
 async fn a_request_is_sent_again_only_when_that_is_safe() {
     let gateway = Gateway::start().await;
-    // The provider closes a kept connection when the request comes.
+    // Not when a kept connection ends after the request has arrived: the provider may have begun, and bills that.
     for end in [Act::Close, Act::Reset] {
         gateway.complete(&json!({})).await.ok();
         let asked = gateway.provider.asked().len();
-        gateway.provider.next(Script(vec![end]));
-        gateway.complete(&json!({})).await.ok();
-        assert_eq!(gateway.provider.asked().len(), asked + 2);
+        gateway.provider.next(Script(vec![Act::Hold, end]));
+        let complete = gateway.complete(&json!({})).into_future();
+        let end = async {
+            eventually(BACKGROUND, "the request arrives", async || gateway.provider.asked().len() > asked).await;
+            gateway.provider.go_on();
+        };
+        let (answer, ()) = tokio::join!(complete, end);
+        answer.assert_openai_error(502, "upstream_error");
+        assert_eq!(gateway.provider.asked().len(), asked + 1);
     }
-    // Not a second time: that connection was new.
+    // Nor on a new connection.
     let asked = gateway.provider.asked().len();
     gateway.provider.next(Script(vec![Act::Close]));
-    gateway.provider.next(Script(vec![Act::Close]));
     gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
-    assert_eq!(gateway.provider.asked().len(), asked + 2);
+    assert_eq!(gateway.provider.asked().len(), asked + 1);
     // Not after the answer has begun.
     gateway.complete(&json!({})).await.ok();
     let asked = gateway.provider.asked().len();

@@ -2,6 +2,7 @@
 //! in `metering`.
 
 mod answers;
+mod beyond_tokens;
 mod clients;
 mod failures;
 mod hangups;

@@ -76,6 +76,7 @@ async fn only_ai_keys_are_accepted_and_only_until_they_are_revoked() {
                 None => request,
             };
             let error = request.await.assert_openai_error(401, "invalid_api_key");
+            assert_eq!(error["type"], "invalid_request_error");
             assert!(!error["message"].as_str().unwrap().contains("svc_"), "{error}");
         }
     }

@@ -140,7 +140,7 @@ async fn ask_held(metered: &Metered, asks: impl Iterator<Item = impl Future<Outp
 
 #[tokio::test]
 async fn a_hundred_concurrent_requests_do_not_overrun_the_day() {
-    const BUDGET: u64 = 5_000;
+    const BUDGET: u64 = 8_000;
     let metered = Metered::start_with(|builder| {
         builder.edges(2).set("LIMITS__GATEWAY_PER_MIN", 100_000).set("LIMITS__GATEWAY_TOKENS_PER_DAY", BUDGET)
     })
@@ -239,13 +239,18 @@ async fn an_emptied_redis_is_rebuilt_from_postgres() {
         metered.ask(&Completion::of(1, 1).at_most(500)).await.status == 429
     })
     .await;
-    let refused = metered.ask(&Completion::of(1, 1).at_most(250)).await;
-    assert_eq!(refused.status, 429, "600 used, 200 under way, 250 wanted: {}", refused.text());
+    let refused = metered.ask(&Completion::of(1, 1).at_most(100)).await;
+    assert_eq!(
+        refused.status,
+        429,
+        "600 used, 200 and a prompt under way, 100 and a prompt wanted: {}",
+        refused.text()
+    );
     metered.provider.release();
     assert!(under_way.await.unwrap());
     metered.rows_become(2, "NOT estimated").await;
     eventually(BACKGROUND, "the rest is free", async || {
-        metered.ask(&Completion::of(1, 1).at_most(250)).await.status == 200
+        metered.ask(&Completion::of(1, 1).at_most(100)).await.status == 200
     })
     .await;
     metered.assert_sums().await;

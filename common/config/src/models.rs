@@ -28,6 +28,8 @@ pub struct Model {
     pub input_cents: u32,
     /// Price of a million tokens written, in cents.
     pub output_cents: u32,
+    /// The most tokens that a prompt can have, if that is known.
+    pub context: Option<u32>,
 }
 
 /// A provider of models.
@@ -123,6 +125,7 @@ impl Models {
                 upstream: model.upstream.clone(),
                 input_cents: model.input_cents,
                 output_cents: model.output_cents,
+                context: model.context,
             };
             Ok((id.clone(), Arc::new(model)))
         });

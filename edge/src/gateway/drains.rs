@@ -9,17 +9,22 @@ use std::{
     task::{Context, Poll},
 };
 
+use domain::Account;
+use fairness::{Bounds, Turns};
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::limits;
+use crate::{limits, metrics};
 
 /// The tasks that go on without their clients. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Drains(Arc<Inner>);
 
 struct Inner {
-    permits: Arc<Semaphore>,
+    /// The places of drains, in all and per account.
+    places: Turns<Account>,
+    /// The places of connections that wait for the end of an answer.
+    ends: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -27,28 +32,58 @@ struct Inner {
 impl Drains {
     pub(super) fn new() -> Self {
         Self(Arc::new(Inner {
-            permits: Arc::new(Semaphore::new(limits::DRAINS)),
+            places: Turns::new(Bounds {
+                total: limits::DRAINS,
+                share: limits::ACCOUNT_DRAINS,
+                waiting: 0,
+                waiting_share: 0,
+            }),
+            ends: Arc::new(Semaphore::new(limits::ENDS)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
     }
 
-    /// Runs `work` in the background, up to [`limits::DRAIN_WAIT`]. Beyond [`limits::DRAINS`] tasks it is dropped
-    /// instead. Either way, dropping `work` must settle what it holds.
-    pub(super) fn spawn<W>(&self, work: W)
+    /// Runs `work` for a completion of `account` in the background, up to [`limits::DRAIN_WAIT`]. Beyond
+    /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in all, it is dropped instead. Either way,
+    /// dropping `work` must settle what it holds.
+    pub(super) fn spawn<W>(&self, account: &Account, work: W)
     where
         W: Future + Send + 'static,
         W::Output: Send,
     {
-        let (Ok(runtime), Ok(permit)) = (Handle::try_current(), self.0.permits.clone().try_acquire_owned()) else {
-            return;
-        };
-        metrics::gauge!("svc_gateway_drains").increment(1);
+        match self.0.places.try_take(account) {
+            Ok(place) => self.run(place, work),
+            Err(_) => metrics::drain_refused("answer"),
+        }
+    }
+
+    /// Runs `work`, which waits for the end of an answer to keep its connection, in the background. Beyond
+    /// [`limits::ENDS`] tasks it is dropped instead, which closes the connection.
+    pub(super) fn spawn_end<W>(&self, work: W)
+    where
+        W: Future + Send + 'static,
+        W::Output: Send,
+    {
+        match self.0.ends.clone().try_acquire_owned() {
+            Ok(place) => self.run(place, work),
+            Err(_) => metrics::drain_refused("connection"),
+        }
+    }
+
+    fn run<P, W>(&self, place: P, work: W)
+    where
+        P: Send + 'static,
+        W: Future + Send + 'static,
+        W::Output: Send,
+    {
+        let Ok(runtime) = Handle::try_current() else { return };
+        metrics::drains().increment(1);
         let stop = self.0.stop.clone();
         let task = async move {
             let _ = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
-            drop(permit);
-            metrics::gauge!("svc_gateway_drains").decrement(1);
+            drop(place);
+            metrics::drains().decrement(1);
         };
         self.0.tasks.spawn_on(task, &runtime);
     }
@@ -76,15 +111,16 @@ pub(super) struct DrainOnDrop<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     disconnected: Disconnected,
     drains: Drains,
+    account: Account,
 }
 
 impl<T: Send + 'static> DrainOnDrop<T> {
-    pub(super) fn new<W>(drains: Drains, work: impl FnOnce(Disconnected) -> W) -> Self
+    pub(super) fn new<W>(drains: Drains, account: Account, work: impl FnOnce(Disconnected) -> W) -> Self
     where
         W: Future<Output = T> + Send + 'static,
     {
         let disconnected = Disconnected::default();
-        Self { work: Some(Box::pin(work(disconnected.clone()))), disconnected, drains }
+        Self { work: Some(Box::pin(work(disconnected.clone()))), disconnected, drains, account }
     }
 }
 
@@ -106,7 +142,48 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.disconnected.0.store(true, Ordering::Relaxed);
-            self.drains.spawn(work);
+            self.drains.spawn(&self.account, work);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    fn account(name: &str) -> Account {
+        format!("usr_000000000000000000{name}").parse().unwrap()
+    }
+
+    /// Work that never ends, with a count of how much of it is under way.
+    fn endless(under_way: &Arc<()>) -> impl Future<Output = ()> + Send + use<> {
+        let held = under_way.clone();
+        async move {
+            pending::<()>().await;
+            drop(held);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_account_does_not_take_every_place() {
+        let drains = Drains::new();
+        let (adas, bobs, ends) = (Arc::new(()), Arc::new(()), Arc::new(()));
+        for _ in 0..limits::DRAINS {
+            drains.spawn(&account("1a"), endless(&adas));
+        }
+        assert_eq!(Arc::strong_count(&adas) - 1, limits::ACCOUNT_DRAINS);
+        drains.spawn(&account("1b"), endless(&bobs));
+        assert_eq!(Arc::strong_count(&bobs) - 1, 1);
+        // The ends of connections take no place of an answer, nor the other way round.
+        for _ in 0..=limits::ENDS {
+            drains.spawn_end(endless(&ends));
+        }
+        assert_eq!(Arc::strong_count(&ends) - 1, limits::ENDS);
+        drains.spawn(&account("1b"), endless(&bobs));
+        assert_eq!(Arc::strong_count(&bobs) - 1, 2);
+        drains.finish().await;
+        assert_eq!([&adas, &bobs, &ends].map(Arc::strong_count), [1; 3], "each is dropped");
     }
 }

@@ -57,7 +57,7 @@ error_codes! {
     /// A field has a value that is out of range, or that the provider refuses.
     InvalidValue = "invalid_value", BAD_REQUEST, "invalid_request_error";
     /// The request shows no key, or one that is not valid here.
-    InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "authentication_error";
+    InvalidApiKey = "invalid_api_key", UNAUTHORIZED, "invalid_request_error";
     /// The path does not exist.
     UnknownUrl = "unknown_url", NOT_FOUND, "invalid_request_error";
     /// The model does not exist.
@@ -70,7 +70,7 @@ error_codes! {
     RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
     /// The body is compressed.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request_error";
-    /// The account's requests of this minute, or the provider's, are used up.
+    /// The account's requests of this minute are used up, or it has too many completions under way.
     RateLimitExceeded = "rate_limit_exceeded", TOO_MANY_REQUESTS, "requests";
     /// The account's tokens of this day do not suffice.
     DailyTokenLimitExceeded = "daily_token_limit_exceeded", TOO_MANY_REQUESTS, "tokens";
@@ -80,6 +80,8 @@ error_codes! {
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
     /// The gateway has too many completions under way, or cannot check keys or limits.
     ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
+    /// The provider accepts no more of the operator's requests for now.
+    UpstreamOverloaded = "upstream_overloaded", SERVICE_UNAVAILABLE, "server_error";
     /// The operator has set no key for the model's provider.
     ModelUnavailable = "model_unavailable", SERVICE_UNAVAILABLE, "server_error";
     /// The provider took too long.
@@ -310,8 +312,10 @@ impl From<ProviderError> for ApiError {
                 Self { retry_after, ..Self::new(ErrorCode::UpstreamError, message) }
             }
             ProviderError::RateLimited { retry_after } => {
-                let message = "The model's provider takes no more requests just now. Try again shortly.";
-                Self { retry_after, ..Self::new(ErrorCode::RateLimitExceeded, message) }
+                let message = "The model's provider takes no more requests just now. Try again after the time that \
+                               Retry-After gives.";
+                Self::new(ErrorCode::UpstreamOverloaded, message)
+                    .with_retry_after(retry_after.unwrap_or(limits::OVERLOAD_RETRY))
             }
             ProviderError::InvalidRequest => {
                 let message = "The model's provider takes the request for invalid: check the messages against the \

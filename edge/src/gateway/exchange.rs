@@ -61,8 +61,8 @@ async fn admit_and_exchange(
     }
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
     let answered = match exchange.ask(body, is_stream).await {
-        Ok(answer) if is_stream => exchange.relay_stream(answer, reservation, turn),
-        Ok(answer) => exchange.relay_json(answer, reservation).await,
+        Ok((answer, true)) => exchange.relay_stream(answer, reservation, turn),
+        Ok((answer, false)) => exchange.relay_json(answer, reservation, is_stream).await,
         Err(error) => {
             reservation.release();
             Err(error)
@@ -89,8 +89,9 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request, and returns the provider's answer if it has the status and the media type of a completion.
-    async fn ask(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, ProviderError> {
+    /// Sends the request, and returns the provider's answer if it has the status and the media type of a completion, with
+    /// whether it is a stream.
+    async fn ask(&self, body: Bytes, is_stream: bool) -> Result<(UpstreamResponse, bool), ProviderError> {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
         let answer = self.model.upstream.ask(body, is_stream).await;
@@ -103,16 +104,18 @@ impl Exchange {
                 AskError::Connect(_) | AskError::Broken(_) => ProviderError::FAILED,
             }
         })?;
-        let media_type = answer.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-        let is_event_stream = media_type.starts_with(b"text/event-stream");
-        if answer.status == StatusCode::OK && (is_event_stream == is_stream || media_type.is_empty()) {
-            return Ok(answer);
+        let media_type = MediaType::of(&answer.headers);
+        let is_wanted = match media_type {
+            MediaType::EventStream => is_stream,
+            // Whoever asked for a stream gets a whole answer as one.
+            MediaType::Json | MediaType::None => true,
+            MediaType::Other => !is_stream,
+        };
+        if answer.status == StatusCode::OK && is_wanted {
+            let is_streamed = is_stream && media_type != MediaType::Json;
+            return Ok((answer, is_streamed));
         }
-        self.warn(&format_args!(
-            "status {}, {}",
-            answer.status.as_u16(),
-            if is_event_stream { "an event stream" } else { "no event stream" }
-        ));
+        self.warn(&format_args!("status {}, media type {media_type:?}", answer.status.as_u16()));
         metrics::upstream_failed(provider, answer.status.as_str().to_owned());
         let error = self.status_error(&answer);
         self.discard(answer);
@@ -134,7 +137,7 @@ impl Exchange {
     /// Reads the body of an error in the background and drops it, so that the connection can be used again.
     fn discard(&self, mut answer: UpstreamResponse) {
         let model = self.model.clone();
-        self.state.drains.spawn(async move {
+        self.state.drains.spawn_end(async move {
             let mut read = 0;
             let end = tokio::time::timeout(limits::STREAM_END, async {
                 while let Some(Ok(chunk)) = poll_fn(|cx| answer.poll_chunk(cx)).await {
@@ -180,23 +183,25 @@ impl Exchange {
             out: BytesMut::new(),
         };
         let mut response = Response::new(StreamBody::new(relay, self.state.drains.clone()).into());
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Keeps nginx and proxies like it from buffering frames.
-        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        insert_stream_headers(response.headers_mut());
         Ok(response)
     }
 
-    /// Answers with a whole completion, and settles its reservation.
+    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation.
     async fn relay_json(
         &self,
         answer: UpstreamResponse,
         reservation: Reservation,
+        is_stream: bool,
     ) -> Result<Response<Body>, ProviderError> {
         match self.read_json(answer).await {
             Ok((body, usage)) => {
                 reservation.settle(usage);
+                if is_stream {
+                    let mut response = Response::new(json_answer::to_stream(&body, &self.model).into());
+                    insert_stream_headers(response.headers_mut());
+                    return Ok(response);
+                }
                 let mut response = Response::new(body.into());
                 let headers = response.headers_mut();
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -246,6 +251,36 @@ impl Exchange {
     fn warn(&self, why: &dyn std::fmt::Display) {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %why, "a completion failed");
     }
+}
+
+/// What a provider says that its answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MediaType {
+    EventStream,
+    Json,
+    Other,
+    /// It does not say.
+    None,
+}
+
+impl MediaType {
+    fn of(headers: &HeaderMap) -> Self {
+        let value = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        match essence.to_ascii_lowercase().as_slice() {
+            b"" => Self::None,
+            b"text/event-stream" => Self::EventStream,
+            b"application/json" => Self::Json,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn insert_stream_headers(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Keeps nginx and proxies like it from buffering frames.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 }
 
 /// The answer for an error, with the account's limits where they are known.

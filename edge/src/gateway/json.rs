@@ -26,13 +26,18 @@ pub(super) struct Field<'t> {
 }
 
 impl<'t> Field<'t> {
-    /// The name, with its escapes decoded.
+    /// The name, with its escapes decoded. One that cannot be decoded is returned as it stands in the text.
     pub(super) fn name(&self) -> Cow<'t, [u8]> {
+        self.decoded_name().unwrap_or(Cow::Borrowed(self.name))
+    }
+
+    /// The name, with its escapes decoded, or `None` if they are no text, such as half of a pair of surrogates.
+    pub(super) fn decoded_name(&self) -> Option<Cow<'t, [u8]>> {
         if !self.name.contains(&b'\\') {
-            return Cow::Borrowed(self.name);
+            return Some(Cow::Borrowed(self.name));
         }
         let quoted = [b"\"", self.name, b"\""].concat();
-        serde_json::from_slice::<String>(&quoted).map_or(Cow::Borrowed(self.name), |name| name.into_bytes().into())
+        serde_json::from_slice::<String>(&quoted).ok().map(|name| name.into_bytes().into())
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) fn rewrite(
 ) -> Option<(Bytes, Usage)> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut usage, mut choices) = (0, None, None);
+    // Of a field that is there twice the last one counts for clients.
+    let mut is_usage_shown = false;
     for field in json::fields(body) {
         let field = field.ok()?;
         let value = body.get(field.value.clone())?;
@@ -24,7 +26,11 @@ pub(super) fn rewrite(
                 out.extend_from_slice(model.id_json.as_bytes());
                 written = field.value.end;
             }
-            b"usage" => usage = usage_report::parse(value),
+            b"usage" => {
+                let reported = usage_report::parse(value);
+                is_usage_shown = reported.is_some();
+                usage = usage_report::later(usage, reported);
+            }
             b"choices" => choices = Some(value),
             b"error" if value != b"null" => return None,
             _ => {}
@@ -32,14 +38,135 @@ pub(super) fn rewrite(
     }
     out.extend_from_slice(body.get(written..)?);
     let choices = choices.filter(|choices| choices.starts_with(b"["))?;
-    if let Some(usage) = usage {
-        return Some((out.freeze(), usage));
+    let usage = usage.unwrap_or_else(|| {
+        let completion = usage_report::estimate_completion(choices).min(max_completion.max(1));
+        Usage { prompt: estimated_prompt, completion, is_estimated: true }
+    });
+    if !is_usage_shown {
+        out.truncate(out.trim_ascii_end().len() - 1);
+        out.extend_from_slice(b",\"usage\":");
+        out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
+        out.extend_from_slice(b"}");
     }
-    let completion = usage_report::estimate_completion(choices).min(max_completion.max(1));
-    let usage = Usage { prompt: estimated_prompt, completion, is_estimated: true };
-    out.truncate(out.trim_ascii_end().len() - 1);
-    out.extend_from_slice(b",\"usage\":");
-    out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
-    out.extend_from_slice(b"}");
     Some((out.freeze(), usage))
+}
+
+/// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
+pub(super) fn to_stream(body: &[u8], model: &ServedModel) -> Bytes {
+    let (mut common, mut choices, mut usage) = (Vec::new(), Vec::new(), &b"null"[..]);
+    for field in json::fields(body).filter_map(Result::ok) {
+        let part = |range| body.get(range).unwrap_or_default();
+        match &*field.name() {
+            b"object" | b"model" => {}
+            b"choices" => choices = part(field.value).to_vec(),
+            b"usage" => usage = part(field.value),
+            _ => {
+                common.extend_from_slice(part(field.whole));
+                common.push(b',');
+            }
+        }
+    }
+    let choices: Vec<_> = json::elements(&choices).into_iter().flatten().map(chunk_choice).collect();
+    let mut out = BytesMut::with_capacity(2 * body.len() + limits::ADDED_BYTES);
+    for (choices, usage) in [(choices.join(&b','), &b"null"[..]), (Vec::new(), usage)] {
+        let head = format!("\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[", model.id_json);
+        for part in [b"data: {", &common[..], head.as_bytes(), &choices[..], b"],\"usage\":", usage, b"}"] {
+            // A line break in the provider's JSON would end the event's line.
+            out.extend(part.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+        }
+        out.extend_from_slice(b"\n\n");
+    }
+    out.extend_from_slice(b"data: [DONE]\n\n");
+    out.freeze()
+}
+
+/// A choice of a whole answer as a chunk has it: its `message` is called `delta`.
+fn chunk_choice(choice: &[u8]) -> Vec<u8> {
+    rewrite_fields(choice, |name, value| match name {
+        b"message" => Some(("delta", rewrite_fields(value, numbered_calls))),
+        _ => None,
+    })
+}
+
+/// The calls of tools with the index that each of them has in a chunk.
+fn numbered_calls(name: &[u8], calls: &[u8]) -> Option<(&'static str, Vec<u8>)> {
+    if name != b"tool_calls" {
+        return None;
+    }
+    let calls = json::elements(calls)?.enumerate().map(|(index, call)| {
+        let has_index = json::fields(call).filter_map(Result::ok).any(|field| &*field.name() == b"index");
+        match call.strip_prefix(b"{") {
+            Some(rest) if !has_index && rest.trim_ascii_start() != b"}" => {
+                [format!("{{\"index\":{index},").as_bytes(), rest].concat()
+            }
+            _ => call.to_vec(),
+        }
+    });
+    Some(("tool_calls", [b"[", &calls.collect::<Vec<_>>().join(&b',')[..], b"]"].concat()))
+}
+
+/// `object` with those fields replaced for which `replace` gives another name and value. What is no object is unchanged.
+fn rewrite_fields(object: &[u8], replace: impl Fn(&[u8], &[u8]) -> Option<(&'static str, Vec<u8>)>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(object.len() + limits::ADDED_BYTES);
+    let mut written = 0;
+    for field in json::fields(object) {
+        let Ok(field) = field else { return object.to_vec() };
+        let value = object.get(field.value.clone()).unwrap_or_default();
+        if let Some((name, value)) = replace(&field.name(), value) {
+            out.extend_from_slice(object.get(written..field.whole.start).unwrap_or_default());
+            out.extend_from_slice(format!("\"{name}\":").as_bytes());
+            out.extend_from_slice(&value);
+            written = field.whole.end;
+        }
+    }
+    out.extend_from_slice(object.get(written..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Gateway, models::Models};
+
+    use super::*;
+    use crate::gateway::models::ServedModels;
+
+    fn models() -> ServedModels {
+        let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
+        ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config).unwrap()
+    }
+
+    #[test]
+    fn a_whole_answer_becomes_a_stream_of_one_chunk_and_the_usage() {
+        let body = "{\"id\":\"c1\",\n \"object\":\"chat.completion\",\"created\":5,\"model\":\"svc/qwen3-32b\",\"choices\":[\
+            {\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"\\nhi\",\"tool_calls\":[{\"id\":\"a\",\
+            \"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"index\":7}]},\"logprobs\":\
+            {\"x\":1.250},\r\n\"finish_reason\":\"stop\"},{\"index\":1}],\"usage\":{\"prompt_tokens\":1}}";
+        let models = models();
+        let stream = to_stream(body.as_bytes(), models.find("svc/qwen3-32b").unwrap());
+        let head =
+            r#"data: {"id":"c1","created":5,"object":"chat.completion.chunk","model":"svc/qwen3-32b","choices":["#;
+        let calls = r#"[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":7}]"#;
+        let expected = [
+            head,
+            r#"{"index":0,"delta":{"role":"assistant","content":"\nhi","tool_calls":"#,
+            calls,
+            r#"},"logprobs":{"x":1.250},  "finish_reason":"stop"},{"index":1}],"usage":null}"#,
+            "\n\n",
+            head,
+            r#"],"usage":{"prompt_tokens":1}}"#,
+            "\n\ndata: [DONE]\n\n",
+        ];
+        assert_eq!(String::from_utf8(stream.to_vec()).unwrap(), expected.concat());
+    }
+
+    #[test]
+    fn usage_that_is_taken_back_is_said_again() {
+        let models = models();
+        let model = models.find("svc/qwen3-32b").unwrap();
+        let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
+        let body = format!(r#"{{"choices":[],{said},"usage":null}}"#);
+        let (out, usage) = rewrite(body.as_bytes(), model, 7, 9).unwrap();
+        assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, false));
+        assert_eq!(String::from_utf8(out.to_vec()).unwrap(), format!(r#"{{"choices":[],{said},"usage":null,{said}}}"#));
+    }
 }

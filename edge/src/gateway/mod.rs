@@ -31,6 +31,7 @@ mod state;
 mod stream;
 mod upstream;
 mod usage_report;
+pub mod wire;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -241,9 +242,9 @@ impl Gateway {
         let request = request::validate(&body, &self.state.models)?;
         drop(body);
         let (state, request_id) = (self.state.clone(), request_id.to_owned());
-        let drains = self.state.drains.clone();
+        let (drains, account) = (self.state.drains.clone(), key.account.clone());
         let complete = |disconnected| exchange::complete(state, key, request, request_id, disconnected);
-        Ok(DrainOnDrop::new(drains, complete).await)
+        Ok(DrainOnDrop::new(drains, account, complete).await)
     }
 }
 

@@ -1,11 +1,14 @@
 //! A request for a completion: its validation, and the body that the provider gets for it.
 //!
-//! The gateway *governs* a few fields, listed in [`GOVERNED`]: it validates and may replace them. All other fields pass
-//! through byte by byte. Where a governed field is there more than once the last one counts, as it does for the
-//! providers; it is validated, and it alone is sent. A name that differs from a governed one only in its case is refused:
-//! some parsers take it for the governed one. What the messages and tools may hold is judged in [`content`].
+//! The gateway *governs* a few fields, listed in [`GOVERNED`]: it validates and may replace them. Other fields pass
+//! through byte by byte, or are refused ([`passing`]). Where a governed field is there more than once the last one
+//! counts, as it does for the providers; it is validated, and it alone is sent. A name that differs from a governed one
+//! only in its case is refused: some parsers take it for the governed one. What the messages and tools may hold is judged
+//! in [`content`], and how many tokens they can be in [`prompt`].
 
 mod content;
+mod passing;
+mod prompt;
 
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
@@ -48,7 +51,9 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
     let model: String = serde_json::from_slice(model).map_err(|_| ApiError::invalid_type("model", "a string"))?;
     let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
     let images = content::validate_messages(fields.only("messages")?)?;
-    content::validate_tools(fields.only("tools")?)?;
+    let tools = fields.only("tools")?;
+    content::validate_tools(tools)?;
+    passing::check(&fields.0, &model.model.provider.quirks)?;
     let max_tokens = fields.integer("max_tokens", 1..=MAX_TOKENS)?;
     let max_completion_tokens = fields.integer("max_completion_tokens", 1..=MAX_TOKENS)?;
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
@@ -66,7 +71,7 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
 
     let ceiling = max_tokens.max(max_completion_tokens);
     let max_usage = MaxUsage {
-        prompt: max_prompt(body.len(), images),
+        prompt: prompt::max_tokens(body, tools, images).min(model.model.context.map_or(u64::MAX, u64::from)),
         completion: ceiling.unwrap_or(MAX_TOKENS).saturating_mul(choices),
     };
     let writer = ProviderBody { fields: &fields, model, out: Vec::with_capacity(body.len() + limits::ADDED_BYTES) };
@@ -79,17 +84,13 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
     })
 }
 
-/// An upper estimate of a prompt's tokens: hardly any text has more than one token in three bytes. An image that is given
-/// by its address counts with [`limits::IMAGE_TOKENS`].
-fn max_prompt(bytes: usize, images: u64) -> u64 {
-    (bytes as u64).div_ceil(3) + images.saturating_mul(limits::IMAGE_TOKENS)
-}
-
 /// The top-level fields of a request, as they stand in its text.
 struct Fields<'t>(Vec<Field<'t>>);
 
 struct Field<'t> {
     name: Cow<'t, [u8]>,
+    /// Whether the name's escapes are text.
+    is_text: bool,
     /// Name, colon and value.
     whole: &'t [u8],
     value: &'t [u8],
@@ -103,10 +104,19 @@ impl<'t> Fields<'t> {
         let fields = json::fields(body).map(|field| {
             let field = field.map_err(|_| ApiError::invalid_json("it is not an object, or nested too deeply"))?;
             let part = |range| body.get(range).unwrap_or_default();
-            Ok::<_, ApiError>(Field { name: field.name(), whole: part(field.whole), value: part(field.value) })
+            Ok::<_, ApiError>(Field {
+                is_text: field.decoded_name().is_some(),
+                name: field.name(),
+                whole: part(field.whole),
+                value: part(field.value),
+            })
         });
         let fields: Vec<Field<'_>> = fields.collect::<Result<_, _>>()?;
         for field in &fields {
+            // Parsers disagree about half of a pair of surrogates, and those in C end a name at a NUL.
+            if !field.is_text || field.name.iter().any(u8::is_ascii_control) {
+                return Err(ApiError::invalid_value(quoted(&field.name), "its name is no plain text"));
+            }
             if let Some(governed) = governed_but_for_case(&field.name) {
                 let rule = format!("its name is written `{governed}`");
                 return Err(ApiError::invalid_value(quoted(&field.name), &rule));
@@ -239,7 +249,9 @@ impl ProviderBody<'_> {
 /// The stream's options with `include_usage` set, whatever the client had set it to.
 fn with_usage(options: &[u8]) -> Vec<u8> {
     let mut out = br#"{"include_usage":true"#.to_vec();
-    for field in json::fields(options).filter_map(Result::ok).filter(|field| &*field.name() != b"include_usage") {
+    let is_other =
+        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| content::folded(&name) != b"include_usage");
+    for field in json::fields(options).filter_map(Result::ok).filter(is_other) {
         out.push(b',');
         out.extend_from_slice(options.get(field.whole).unwrap_or_default());
     }

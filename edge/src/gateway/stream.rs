@@ -85,7 +85,8 @@ impl StreamBody {
 impl Drop for StreamBody {
     fn drop(&mut self) {
         if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
-            self.drains.spawn(relay.drain());
+            let account = relay.turn.key().clone();
+            self.drains.spawn(&account, relay.drain());
         }
     }
 }
@@ -108,7 +109,7 @@ pub(super) struct Relay {
 
 /// The frames of a stream together with its reservation, which is settled with what they say.
 ///
-/// A stream that is dropped before its end is settled with an estimate from the frames seen so far.
+/// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
 pub(super) struct MeteredFrames {
     frames: Frames,
     /// `None` once it is settled or released.
@@ -126,15 +127,16 @@ impl MeteredFrames {
         }
     }
 
-    fn settle_estimate(&mut self) {
-        let usage = self.frames.usage();
-        self.settle(Usage { is_estimated: true, ..usage });
+    /// Settles a stream that ends before its end.
+    fn settle_so_far(&mut self) {
+        let usage = self.frames.usage_so_far();
+        self.settle(usage);
     }
 }
 
 impl Drop for MeteredFrames {
     fn drop(&mut self) {
-        self.settle_estimate();
+        self.settle_so_far();
     }
 }
 
@@ -237,7 +239,7 @@ impl Relay {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
         if self.metered.frames.has_content() {
-            self.metered.settle_estimate();
+            self.metered.settle_so_far();
         } else if let Some(reservation) = self.metered.reservation.take() {
             reservation.release();
         }
@@ -257,7 +259,7 @@ impl Relay {
         self.answer.stop_batching();
         match self.poll_end(cx) {
             Poll::Ready(is_at_end) => self.release_connection(is_at_end),
-            Poll::Pending => drains.spawn(self.await_end()),
+            Poll::Pending => drains.spawn_end(self.await_end()),
         }
     }
 

@@ -15,7 +15,8 @@ pub(super) fn estimate_completion(choices: &[u8]) -> u64 {
     estimate_tokens(choices.len().saturating_sub(limits::CHOICE_BYTES)).max(1)
 }
 
-/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`].
+/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. Tokens that
+/// only the total has are the completion's: some providers count the model's reasoning nowhere else.
 pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Reported {
@@ -28,9 +29,19 @@ pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
     }
     let reported: Reported = serde_json::from_slice(usage).ok()?;
     let prompt = reported.prompt?;
-    let completion = reported.completion.or_else(|| reported.total?.checked_sub(prompt))?;
+    let rest = reported.total.and_then(|total| total.checked_sub(prompt));
+    let completion = reported.completion.max(rest)?;
     let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
     is_believable.then_some(Usage { prompt, completion, is_estimated: false })
+}
+
+/// The usage after one more report. Reports are running totals, so one of fewer tokens takes nothing back.
+pub(super) fn later(known: Option<Usage>, reported: Option<Usage>) -> Option<Usage> {
+    let total = |usage: &Usage| usage.prompt.saturating_add(usage.completion);
+    match (known, reported) {
+        (Some(known), Some(reported)) if total(&reported) < total(&known) => Some(known),
+        (known, reported) => reported.or(known),
+    }
 }
 
 /// The usage as `OpenAI` writes it, with `"estimated": true` added to an estimate.

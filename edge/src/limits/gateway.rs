@@ -16,6 +16,10 @@ pub(crate) const BUSY_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const KEYS_RETRY: Duration = Duration::from_secs(1);
 /// Completions that are read to their end concurrently although their clients left; others are settled by estimate.
 pub(crate) const DRAINS: usize = 1_000;
+/// [`DRAINS`] of one account.
+pub(crate) const ACCOUNT_DRAINS: usize = 32;
+/// Connections to providers that concurrently wait for the end of an answer that is not needed any more; others are closed.
+pub(crate) const ENDS: usize = 1_000;
 /// Longest time for a completion without a client to be read to its end.
 pub(crate) const DRAIN_WAIT: Duration = Duration::from_mins(2);
 /// Longest time to connect to a provider, the TLS handshake included.
@@ -51,15 +55,23 @@ pub(crate) const STREAM_END: Duration = Duration::from_secs(1);
 /// Time for the error frame of a failed stream to leave before the connection is broken off.
 pub(crate) const ABORT_GRACE: Duration = Duration::from_millis(100);
 /// Longest `Retry-After` of a provider that is passed on.
-pub(crate) const PROVIDER_RETRY_AFTER: Duration = Duration::from_mins(2);
+pub(crate) const PROVIDER_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// The `Retry-After` for a provider that accepts no more requests and does not say until when.
+pub(crate) const OVERLOAD_RETRY: Duration = Duration::from_secs(5);
 /// Bytes by which an answer that is written anew is longer than the provider's, mostly.
 pub(crate) const ADDED_BYTES: usize = 128;
 /// Characters of a client's own input that are repeated in a message.
 pub(crate) const QUOTED_CHARS: usize = 100;
 /// Bytes of `id` or `created` that are repeated in a frame of our own.
 pub(crate) const IDENTITY_BYTES: usize = 256;
-/// Tokens that an image has at most, when it is only named.
-pub(crate) const IMAGE_TOKENS: u64 = 2_000;
+/// Tokens that an image has at most: providers scale larger ones down.
+pub(crate) const IMAGE_TOKENS: u64 = 4_096;
+/// Tokens of a chat template, its preamble above all, beyond those that the JSON around the messages makes up for.
+pub(crate) const TEMPLATE_TOKENS: u64 = 64;
+/// Tokens with which a chat template introduces the tools, at most.
+pub(crate) const TOOLS_TOKENS: u64 = 512;
+/// Tokens with which a chat template surrounds one member of the tools' descriptions, at most, beyond its indentation.
+pub(crate) const TOOL_MEMBER_TOKENS: u64 = 8;
 /// Bytes of text that make a token, usually.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// Bytes of a choice that are not the model's words.

@@ -61,7 +61,8 @@ pub struct Provider {
     pub quirks: Quirks,
 }
 
-/// Fields of a request that a provider refuses or calls otherwise. Nothing by default: fields pass as they are.
+/// Fields of a request that a provider refuses or calls otherwise, and those that may reach it. Nothing by default: fields
+/// pass as they are, except for those that the gateway knows to reach beyond tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quirks {
@@ -69,6 +70,10 @@ pub struct Quirks {
     pub drop: Vec<String>,
     /// Fields that have another name there. When a request has both, the one that has that name already is kept.
     pub rename: BTreeMap<String, String>,
+    /// The only fields that pass, by their names in the client's request, beside `messages`, `tools` and those that the
+    /// gateway sets itself; any other is 400. A field in this list passes whatever it reaches. Without a list, every
+    /// field passes that the gateway does not know to reach beyond tokens.
+    pub allow: Option<Vec<String>>,
 }
 
 /// One of `gateway.models`.
@@ -83,20 +88,47 @@ pub struct Model {
     pub input_cents: u32,
     /// Cents for a million tokens written.
     pub output_cents: u32,
+    /// The most tokens that a prompt can have: a longer one is refused by the provider. What a request reserves is cut to
+    /// it; without it, to nothing.
+    #[serde(default)]
+    pub context: Option<u32>,
 }
 
 fn shipped_providers() -> BTreeMap<String, Provider> {
-    // Mistral refuses fields that it does not know with 422. It reports usage without being asked.
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    // Mistral refuses fields that it does not know with 422, so the list takes nothing from clients. What it knows beside
+    // these runs or bills more than tokens. It reports usage without being asked.
     let mistral = Quirks {
-        drop: ["logit_bias", "logprobs", "metadata", "service_tier", "store", "stream_options", "top_logprobs", "user"]
-            .map(str::to_owned)
-            .into(),
+        drop: names(&[
+            "logit_bias",
+            "logprobs",
+            "metadata",
+            "service_tier",
+            "store",
+            "stream_options",
+            "top_logprobs",
+            "user",
+        ]),
+        allow: Some(names(&[
+            "frequency_penalty",
+            "parallel_tool_calls",
+            "presence_penalty",
+            "random_seed",
+            "reasoning_effort",
+            "response_format",
+            "safe_prompt",
+            "seed",
+            "stop",
+            "temperature",
+            "tool_choice",
+            "top_p",
+        ])),
         rename: [("max_completion_tokens", "max_tokens"), ("seed", "random_seed")]
             .map(|(ours, theirs)| (ours.to_owned(), theirs.to_owned()))
             .into(),
     };
-    // These two run vLLM: `store` is the one common field that it does not have.
-    let vllm = Quirks { drop: vec!["store".to_owned()], rename: BTreeMap::new() };
+    // These two run vLLM, which has no use for these three.
+    let vllm = Quirks { drop: names(&["metadata", "service_tier", "store"]), ..Quirks::default() };
     [
         ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", mistral),
         ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", vllm.clone()),
@@ -118,17 +150,19 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
 
 fn shipped_models() -> BTreeMap<String, Model> {
     [
-        ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45),
-        ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300),
-        ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900),
-        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135),
-        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120),
-        ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100),
-        ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40),
-        ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45),
+        ("svc/mistral-small", "mistral", "mistral-small-latest", 15, 45, 256),
+        ("svc/mistral-medium", "mistral", "mistral-medium-latest", 60, 300, 256),
+        ("svc/mistral-large", "mistral", "mistral-large-latest", 300, 900, 256),
+        ("svc/llama-3.3-70b-instruct", "scaleway", "llama-3.3-70b-instruct", 135, 135, 128),
+        ("svc/qwen3-coder-30b", "scaleway", "qwen3-coder-30b-a3b-instruct", 30, 120, 256),
+        ("svc/gpt-oss-120b", "scaleway", "gpt-oss-120b", 25, 100, 128),
+        ("svc/gpt-oss-20b", "ovhcloud", "gpt-oss-20b", 10, 40, 128),
+        ("svc/qwen3-32b", "ovhcloud", "Qwen3-32B", 15, 45, 40),
     ]
-    .map(|(id, provider, upstream, input_cents, output_cents)| {
-        let model = Model { provider: provider.into(), upstream: upstream.into(), input_cents, output_cents };
+    .map(|(id, provider, upstream, input_cents, output_cents, kilotokens)| {
+        // What the models themselves can read; a provider may allow less. Those called `latest` get room to grow.
+        let context = Some(kilotokens * 1024);
+        let model = Model { provider: provider.into(), upstream: upstream.into(), input_cents, output_cents, context };
         (id.to_owned(), model)
     })
     .into()

@@ -20,7 +20,10 @@ pub(super) fn validate_messages(messages: Option<&[u8]>) -> Result<u64, ApiError
     for (index, message) in messages.enumerate() {
         count += 1;
         let place = format!("messages[{index}]");
-        let [role, content] = known(message, ["role", "content"], &place)?;
+        let [role, content, audio] = known(message, ["role", "content", "audio"], &place)?;
+        if audio.is_some_and(|audio| audio != b"null") {
+            return Err(ApiError::invalid_value(format!("{place}.audio"), "what the provider has stored is not taken"));
+        }
         if role.is_none_or(|role| !role.starts_with(b"\"") || role == b"\"\"") {
             return Err(ApiError::invalid_type(format!("{place}.role"), "a string such as \"user\""));
         }
@@ -42,12 +45,13 @@ fn validate_content(content: Option<&[u8]>, place: &str) -> Result<u64, ApiError
     let mut images = 0;
     for (index, part) in parts.enumerate() {
         let place = format!("{place}.content[{index}]");
-        let [kind] = known(part, ["type"], &place)?;
+        let [kind, image] = known(part, ["type", "image_url"], &place)?;
         let kind = kind.map(string).unwrap_or_default();
         if !PARTS.contains(&&*kind) {
             return Err(ApiError::invalid_value(format!("{place}.type"), "only \"text\" and \"image_url\" are taken"));
         }
-        images += u64::from(&*kind == b"image_url");
+        // Some servers go by the field and not by the type.
+        images += u64::from(&*kind == b"image_url" || image.is_some());
     }
     Ok(images)
 }
@@ -78,7 +82,9 @@ fn known<'t, const N: usize>(
     let mut values = [None; N];
     for field in json::fields(object) {
         let field = field.map_err(|_| ApiError::invalid_type(place.to_owned(), "an object"))?;
-        let name = field.name();
+        let Some(name) = field.decoded_name() else {
+            return Err(ApiError::invalid_value(place.to_owned(), "the name of a field is no plain text"));
+        };
         let folded = folded(&name);
         let Some(at) = names.iter().position(|known| known.as_bytes() == folded) else { continue };
         if *name != *names[at].as_bytes() {
@@ -102,11 +108,11 @@ fn string(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A name as parsers see it that fold case as Unicode does: `K` (the Kelvin sign) is a k, `ſ` an s.
+/// A name as parsers see it that fold case as Unicode does, or skip a NUL: `K` (the Kelvin sign) is a k, `ſ` an s.
 pub(super) fn folded(name: &[u8]) -> Vec<u8> {
-    if name.is_ascii() {
+    if name.is_ascii() && !name.contains(&0) {
         return name.to_ascii_lowercase();
     }
-    let name = String::from_utf8_lossy(name);
+    let name = String::from_utf8_lossy(name).replace('\0', "");
     name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes()
 }

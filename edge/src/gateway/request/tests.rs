@@ -1,3 +1,5 @@
+mod differential;
+
 use config::{Gateway, gateway::Quirks, models::Models};
 use http::StatusCode;
 
@@ -99,6 +101,7 @@ fn a_providers_quirks_drop_and_rename_fields() {
     let quirks = Quirks {
         drop: vec!["store".into(), "stream_options".into(), "user".into()],
         rename: [("max_completion_tokens".into(), "max_tokens".into()), ("seed".into(), "random_seed".into())].into(),
+        allow: None,
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
@@ -225,6 +228,100 @@ fn what_reaches_beyond_tokens_is_refused() {
     }
 }
 
+/// The `param` of the refusal of a request with these fields beside the usual ones.
+fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
+    let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
+    let error = validate(&body.into(), &models(quirks)).err()?;
+    let error: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
+    assert_eq!(error["error"]["code"], "invalid_value", "{fields}: {error}");
+    Some(error["error"]["param"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn fields_that_reach_beyond_tokens_are_refused_wherever_no_entry_allows_them() {
+    let none = Quirks::default();
+    for (fields, param) in [
+        (r#""models":["a","b"]"#, "models"),
+        (r#""Models":["a"]"#, "Models"),
+        (r#""m\u006fdels":["a"]"#, "models"),
+        (r#""api_ba\u017fe":"http://127.0.0.1""#, "api_ba\u{17f}e"),
+        (r#""best_of":20"#, "best_of"),
+        (r#""prediction":{"type":"content","content":"x"}"#, "prediction"),
+        (r#""prediction":null,"prediction":{"type":"content"}"#, "prediction"),
+        (r#""max_new_tokens":100000"#, "max_new_tokens"),
+        (r#""modalities":["text","audio"]"#, "modalities"),
+        (r#""service_tier":"priority""#, "service_tier"),
+        (r#""chat_template":"{% for x in range(99999) %}x{% endfor %}""#, "chat_template"),
+        (r#""chat_template_kwargs":{"chat_template":"x"}"#, "chat_template_kwargs"),
+        (r#""chat_template_kwargs":{"Chat\u005ftemplate":"x"}"#, "chat_template_kwargs"),
+        (r#""chat_template_kwargs":"x""#, "chat_template_kwargs"),
+        (r#""model\u0000":"other""#, "model\0"),
+        (r#""x\ny":1"#, "x\ny"),
+        (r#""mod\ud800el":"other""#, "mod\\ud800el"),
+    ] {
+        assert_eq!(refused_param(&none, fields).as_deref(), Some(param), "{fields}");
+    }
+    for fields in [
+        r#""prediction":null,"audio":null,"metadata":null"#,
+        r#""modalities":["text"],"service_tier":"auto""#,
+        r#""chat_template_kwargs":{"enable_thinking":false}"#,
+        r#""x_unknown":{"models":["a"]},"temperature":1,"user":"models""#,
+    ] {
+        assert_eq!(refused_param(&none, fields), None, "{fields}");
+    }
+}
+
+#[test]
+fn an_entry_says_which_fields_its_provider_gets() {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let strict = Quirks { allow: Some(names(&["temperature", "best_of"])), ..Quirks::default() };
+    for (fields, param) in [
+        (r#""temperature":1,"x_unknown":1"#, Some("x_unknown")),
+        (r#""seed":1"#, Some("seed")),
+        (r#""Temperature":1"#, Some("Temperature")),
+        (r#""models":["a"]"#, Some("models")),
+        (r#""seed":null"#, Some("seed")),
+        // What the operator allows passes, whatever it is; governed and judged fields always do.
+        (r#""temperature":1,"best_of":2"#, None),
+        (r#""max_tokens":1,"n":1,"stream":true,"stream_options":{},"store":false,"tools":[]"#, None),
+    ] {
+        assert_eq!(refused_param(&strict, fields).as_deref(), param, "{fields}");
+    }
+    // What is left out anyway reaches nothing.
+    let dropping = Quirks { drop: names(&["metadata"]), ..Quirks::default() };
+    assert_eq!(refused_param(&dropping, r#""metadata":{"a":"b"}"#), None);
+    assert_eq!(refused_param(&dropping, r#""Metadata":{"a":"b"}"#).as_deref(), Some("Metadata"));
+}
+
+#[test]
+fn a_reservation_covers_what_the_models_tokenizers_make_of_a_prompt() {
+    let config = Gateway::default();
+    let models = Models::of(&config, |_| Some("key".to_owned())).unwrap();
+    let models = ServedModels::new(&models, &config).unwrap();
+    // Written by prompts.py, with the tokenizers themselves.
+    let lines = include_str!("tests/prompts.jsonl").lines();
+    let mut checked = 0;
+    for line in lines {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let body = line["body"].as_str().unwrap();
+        let reserved = validate(&Bytes::from(body.to_owned()), &models).unwrap().max_usage.prompt;
+        assert!(reserved >= line["tokens"].as_u64().unwrap(), "{reserved} are reserved for {line}");
+        checked += 1;
+    }
+    assert!(checked > 100, "{checked}");
+}
+
+#[test]
+fn no_more_is_reserved_for_a_prompt_than_the_model_can_read() {
+    let reserved = |model: &str| {
+        let text = "7".repeat(60_000);
+        let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        validated(&body).unwrap().max_usage.prompt
+    };
+    assert_eq!(reserved("svc/qwen3-32b"), 40 * 1024);
+    assert!((60_000..61_000).contains(&reserved("svc/gpt-oss-20b")));
+}
+
 #[test]
 fn an_image_counts_however_its_kind_is_written() {
     let prompt = |parts: &str| {
@@ -237,10 +334,10 @@ fn an_image_counts_however_its_kind_is_written() {
         r#"{"type":"image\u005furl","image\u005furl":{"url":"https://example.com/a.png"}}"#,
     ] {
         let (prompt, bytes) = prompt(&format!("{part},{part}"));
-        assert_eq!(prompt, bytes.div_ceil(3) + 2 * limits::IMAGE_TOKENS, "{part}");
+        assert_eq!(prompt, bytes + limits::TEMPLATE_TOKENS + 2 * limits::IMAGE_TOKENS, "{part}");
     }
     let (prompt, bytes) = prompt(r#"{"type":"text","text":"\"image_url\" \"image_url\""}"#);
-    assert_eq!(prompt, bytes.div_ceil(3), "only said");
+    assert_eq!(prompt, bytes + limits::TEMPLATE_TOKENS, "only said");
 }
 
 #[test]

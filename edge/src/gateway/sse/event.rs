@@ -46,6 +46,8 @@ pub(super) struct Event {
     pub(super) data: Data,
     /// Whether the event's type is `error`.
     pub(super) is_error: bool,
+    /// Whether every line is a comment or one of the fields that events have.
+    pub(super) is_valid: bool,
 }
 
 /// The data of an event.
@@ -60,7 +62,7 @@ pub(super) enum Data {
 
 impl Event {
     pub(super) fn parse(event: &[u8]) -> Self {
-        let mut parsed = Self { data: Data::None, is_error: false };
+        let mut parsed = Self { data: Data::None, is_error: false, is_valid: true };
         let mut start = 0;
         while start < event.len() {
             let rest = event.get(start..).unwrap_or_default();
@@ -70,7 +72,11 @@ impl Event {
                 let value = value.strip_prefix(b" ").unwrap_or(value);
                 parsed.add_data(event, start + len - value.len()..start + len);
             } else if let Some(kind) = line.strip_prefix(b"event:") {
-                parsed.is_error = kind.trim_ascii() == b"error";
+                parsed.is_error |= kind.trim_ascii().eq_ignore_ascii_case(b"error");
+            } else {
+                let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+                // A comment has no name before its colon.
+                parsed.is_valid &= matches!(name, b"" | b"data" | b"event" | b"id" | b"retry");
             }
             start += len + 1;
         }

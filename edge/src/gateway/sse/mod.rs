@@ -21,12 +21,16 @@ use crate::limits;
 
 /// The event that ends a stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
+/// What may stand at the beginning of a stream, and is no part of its first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Why a stream is no valid answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StreamError {
     #[error("the provider reported an error")]
     Reported,
+    #[error("a line is no field of an event")]
+    NoEvent,
     #[error("a frame is not JSON")]
     InvalidJson,
     #[error("a frame is too large")]
@@ -59,8 +63,12 @@ pub(super) struct Frames {
     pending: BytesMut,
     /// The state of the search for the end of `pending`.
     search: Search,
-    /// The latest usage that the provider has reported.
+    /// Whether an event has been processed.
+    has_begun: bool,
+    /// The largest usage that the provider has reported.
     usage: Option<Usage>,
+    /// Whether that is the usage of the whole answer.
+    is_usage_final: bool,
     /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
     estimated_completion: u64,
     /// `id` and `created` of the first frame, for a frame that the gateway adds.
@@ -85,7 +93,9 @@ impl Frames {
             max_completion,
             pending: BytesMut::new(),
             search: Search::default(),
+            has_begun: false,
             usage: None,
+            is_usage_final: false,
             estimated_completion: 0,
             identity: None,
             last: LastFrame::default(),
@@ -137,6 +147,12 @@ impl Frames {
         })
     }
 
+    /// The usage of a stream that broke off: exact if all of it was reported before.
+    pub(super) fn usage_so_far(&self) -> Usage {
+        let usage = self.usage();
+        Usage { is_estimated: usage.is_estimated || !self.is_usage_final, ..usage }
+    }
+
     /// Whether there has been a choice or a usage report.
     pub(super) fn has_content(&self) -> bool {
         self.usage.is_some() || self.estimated_completion > 0
@@ -176,15 +192,24 @@ impl Frames {
     }
 
     fn process_event(&mut self, event: &[u8], out: &mut BytesMut) -> Result<Progress, StreamError> {
+        let event = match event.strip_prefix(BYTE_ORDER_MARK) {
+            Some(event) if !self.has_begun => event,
+            _ => event,
+        };
+        self.has_begun = true;
         let parsed = Event::parse(event);
         if parsed.is_error {
             return Err(StreamError::Reported);
+        }
+        // Bare text, or bare JSON: what a provider says when something is wrong.
+        if !parsed.is_valid {
+            return Err(StreamError::NoEvent);
         }
         match parsed.data {
             Data::None => out.extend_from_slice(event),
             Data::Line(span) => {
                 let payload = event.get(span.clone()).unwrap_or_default();
-                if payload == b"[DONE]" {
+                if payload.trim_ascii() == b"[DONE]" {
                     self.close(out);
                     return Ok(Progress::Complete);
                 }
@@ -204,6 +229,8 @@ impl Frames {
     fn process_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
         let part = |range: Range<usize>| frame.get(range).unwrap_or_default();
         let (mut usage, mut choices, mut id, mut created) = (None, None, None, None);
+        // Of a field that is there twice the last one counts for clients.
+        let mut has_usage = false;
         let mut written = 0;
         for field in json::fields(frame) {
             let field = field?;
@@ -213,7 +240,11 @@ impl Frames {
                     out.extend_from_slice(self.model.id_json.as_bytes());
                     written = field.value.end;
                 }
-                b"usage" => usage = usage_report::parse(part(field.value)),
+                b"usage" => {
+                    let reported = usage_report::parse(part(field.value));
+                    has_usage = reported.is_some();
+                    usage = usage_report::later(usage, reported);
+                }
                 b"choices" => choices = Some(part(field.value)),
                 b"error" if part(field.value.clone()) != b"null" => return Err(StreamError::Reported),
                 b"object" if part(field.value.clone()) == b"\"error\"" => return Err(StreamError::Reported),
@@ -232,12 +263,11 @@ impl Frames {
         if let Some(choices) = choices.filter(|_| !is_empty) {
             self.estimated_completion += usage_report::estimate_completion(choices);
         }
-        self.last = LastFrame {
-            has_usage: usage.is_some(),
-            is_closing: usage.is_some() && (is_empty || choices.is_some_and(has_finish_reason)),
-        };
-        // Some providers report usage in every frame, as a running total: the latest report holds, never a sum.
-        self.usage = usage.or(self.usage.take());
+        let is_closing = usage.is_some() && (is_empty || choices.is_some_and(has_finish_reason));
+        self.last = LastFrame { has_usage, is_closing };
+        self.is_usage_final |= is_closing;
+        // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
+        self.usage = usage_report::later(self.usage.take(), usage);
         Ok(())
     }
 

@@ -116,6 +116,75 @@ fn a_providers_error_does_not_reach_the_client() {
 }
 
 #[test]
+fn only_the_fields_of_events_pass() {
+    // Comments and the fields of the standard pass as they are.
+    let fields = format!(": hm\nid: 7\nretry: 10\nevent: message\n{WORD}\n\nid\n\n");
+    let text = fields.clone() + &stream(&[USAGE, DONE_LINE], "\n");
+    assert_eq!(relay([text.as_bytes()]), (renamed(&text), Ok(()), USAGE_OF_FRAME));
+    for line in [
+        r#"{"object":"error","message":"secret words"}"#,
+        "secret words",
+        "secret: words",
+        "Data: secret words",
+        " data: secret words",
+        "dataset: secret words",
+    ] {
+        for text in [
+            stream(&[WORD, line, DONE_LINE], "\n"),
+            stream(&[WORD], "\n") + line,
+            stream(&[WORD, &format!(": hm\n{line}"), USAGE], "\r\n").replace("hm\n", "hm\r\n"),
+        ] {
+            let (out, end, _) = relay([text.as_bytes()]);
+            assert!(!out.contains("secret") && !out.contains("hm"), "{out}");
+            assert_eq!(end, Err(StreamError::NoEvent), "{text}");
+        }
+    }
+    // What a comment or an id says is the provider's, too, but nothing that errors are made of.
+    assert_eq!(relay([&b"event: error\n\n"[..]]).1, Err(StreamError::Reported));
+    assert_eq!(relay([&b"event: Error \ndata: x\n\n"[..]]).1, Err(StreamError::Reported));
+}
+
+#[test]
+fn a_byte_order_mark_and_the_space_after_done_make_no_difference() {
+    let text = stream(&[WORD, STOP, USAGE, "data: [DONE] "], "\n");
+    let expected = renamed(&stream(&[WORD, STOP, USAGE, DONE_LINE], "\n"));
+    for pieces in [vec!["\u{feff}".as_bytes(), text.as_bytes()], vec![b"\xef", b"\xbb", b"\xbf", text.as_bytes()]] {
+        assert_eq!(relay(pieces), (expected.clone(), Ok(()), USAGE_OF_FRAME));
+    }
+    let text = text.replace("data: [DONE] ", "data:\t[DONE]\t");
+    assert_eq!(relay([text.as_bytes()]), (expected, Ok(()), USAGE_OF_FRAME));
+}
+
+#[test]
+fn usage_that_was_reported_once_is_not_taken_back() {
+    let usage = |prompt: u64, completion: u64, total: u64| {
+        let usage = format!(r#"{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":{total}}}"#);
+        USAGE.replace(r#"{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#, &usage)
+    };
+    let null =
+        USAGE.replace(r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#, r#""usage":null"#);
+    let twice = USAGE.replace("5}}", r#"5},"usage":null}"#);
+    for (events, expected) in [
+        (vec![USAGE.to_owned(), null], (3, 2, false)),
+        (vec![twice], (3, 2, false)),
+        // A smaller report than an earlier one is not believed.
+        (vec![USAGE.to_owned(), usage(0, 0, 0)], (3, 2, false)),
+        (vec![usage(9, 40, 49), usage(9, 39, 48)], (9, 40, false)),
+        (vec![usage(9, 40, 49), usage(9, 41, 50)], (9, 41, false)),
+        // Tokens that are in the total only are completion: a provider counts its reasoning there.
+        (vec![usage(10, 5, 100)], (10, 90, false)),
+        (vec![usage(10, 5, 3)], (10, 5, false)),
+    ] {
+        let text = stream(&[WORD, STOP], "\n") + &events.join("\n\n") + "\n\ndata: [DONE]\n\n";
+        assert_eq!(relay([text.as_bytes()]).2, expected, "{events:?}");
+    }
+    // Broken off after all was said.
+    let text = stream(&[WORD, STOP, USAGE, "data: {\"half"], "\n");
+    let (_, end, usage) = relay([text.as_bytes()]);
+    assert_eq!((end, usage), (Err(StreamError::InvalidJson), USAGE_OF_FRAME));
+}
+
+#[test]
 fn a_frame_of_several_lines_is_joined() {
     let text = "data: {\"model\":\ndata: \"Qwen3-32B\",\ndata:\"choices\":[]}\n\ndata: [DONE]\n\n";
     let (out, end, _) = relay([text.as_bytes()]);

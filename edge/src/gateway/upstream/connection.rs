@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    io,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
@@ -79,17 +78,10 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
     }
 }
 
-/// Whether the provider closed the connection before it answered anything. It was probably about to close an idle
-/// connection when the request came, and has not begun to work on it.
-pub(super) fn is_closed_unanswered(error: &hyper::Error) -> bool {
-    let is_reset = || {
-        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-        source.is_some_and(|source| {
-            matches!(
-                source.kind(),
-                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted
-            )
-        })
-    };
-    error.is_canceled() || error.is_closed() || error.is_incomplete_message() || is_reset()
+/// Whether the connection ended before a byte of the request was written.
+///
+/// A connection that ends later, even at once and without an answer, may have carried the request: its provider may be at
+/// work on it, and bill it, when the connection breaks. The two cannot be told apart, so only this is safe to repeat.
+pub(super) fn is_unsent(error: &hyper::Error) -> bool {
+    error.is_canceled() || error.is_closed()
 }

@@ -129,7 +129,7 @@ impl Upstream {
     /// Asks for a completion.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
-    /// or when a kept connection was closed unanswered.
+    /// or when a kept connection had ended before any of the request was written.
     pub(super) async fn ask(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, AskError> {
         match timeout(self.first_byte, self.ask_with_retry(body, is_stream)).await {
             Ok(answered) => answered,
@@ -141,7 +141,7 @@ impl Upstream {
         if let Some(connection) = self.take_idle() {
             match connection.send(self.request(body.clone(), is_stream)).await {
                 Ok((connection, response)) => return Ok(UpstreamResponse::new(connection, response, self.chunk_pause)),
-                Err(error) if connection::is_closed_unanswered(&error) => {}
+                Err(error) if connection::is_unsent(&error) => {}
                 Err(error) => return Err(AskError::Broken(error)),
             }
         }

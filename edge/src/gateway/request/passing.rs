@@ -1,0 +1,145 @@
+//! Which of a request's top-level fields reach the provider.
+//!
+//! A field passes untouched, known or not, as long as it costs no more than the tokens that the meter counts. Some
+//! fields of this wire format's many servers reach further: another model or host, the server's own stores and tools,
+//! work that no token count shows, or more tokens than the governed fields allow. Those are refused, unless the
+//! provider's entry in the configuration allows or drops them. An entry with a list of allowed fields admits no others.
+
+use config::gateway::Quirks;
+
+use super::{super::error::ApiError, Field, GOVERNED, JUDGED, content, json, quoted};
+
+/// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
+const BEYOND_TOKENS: [&str; 89] = [
+    // Another model, host, key or account: OpenRouter, LiteLLM, and proxies like them.
+    "adapter_id",
+    "api_base",
+    "api_key",
+    "api_version",
+    "azure_ad_token",
+    "base_model",
+    "base_url",
+    "context_window_fallback_dict",
+    "context_window_fallbacks",
+    "content_policy_fallbacks",
+    "custom_llm_provider",
+    "deployment_id",
+    "extra_body",
+    "extra_headers",
+    "extra_query",
+    "fallback_models",
+    "fallbacks",
+    "headers",
+    "lora_request",
+    "model_list",
+    "models",
+    "num_retries",
+    "organization",
+    "preset",
+    "project",
+    "provider",
+    "route",
+    "transforms",
+    // What the server stores, looks up, calls or runs.
+    "agent_id",
+    "background",
+    "caching",
+    "callbacks",
+    "connectors",
+    "container",
+    "conversation",
+    "data_sources",
+    "enable_search",
+    "failure_callback",
+    "file_ids",
+    "files",
+    "guardrails",
+    "kv_transfer_params",
+    "library_ids",
+    "litellm_metadata",
+    "logits_processors",
+    "mcp_servers",
+    "media_io_kwargs",
+    "metadata",
+    "mm_processor_kwargs",
+    "mock_response",
+    "plugins",
+    "previous_response_id",
+    "prompt_cache_retention",
+    "search_options",
+    "search_parameters",
+    "server_tools",
+    "success_callback",
+    "thread_id",
+    "vllm_xargs",
+    "web_search",
+    "web_search_options",
+    "webhook",
+    "webhook_url",
+    // Work or words that the count of tokens does not show, or a higher price for them.
+    "audio",
+    "beam_width",
+    "best_of",
+    "echo",
+    "ignore_eos",
+    "input_audio",
+    "modalities",
+    "num_beams",
+    "prediction",
+    "priority",
+    "prompt_logprobs",
+    "prompt_mode",
+    "service_tier",
+    "use_beam_search",
+    // Other names of the ceiling and of `n`, and a prompt that grows on the server.
+    "candidate_count",
+    "chat_template",
+    "max_length",
+    "max_new_tokens",
+    "max_output_tokens",
+    "min_length",
+    "min_new_tokens",
+    "min_tokens",
+    "n_predict",
+    "num_predict",
+    "num_return_sequences",
+    "options",
+];
+
+/// The field with arguments for the model's own chat template.
+const TEMPLATE_ARGUMENTS: &str = "chat_template_kwargs";
+
+/// Checks that each field may reach a provider with these quirks.
+pub(super) fn check(fields: &[Field<'_>], quirks: &Quirks) -> Result<(), ApiError> {
+    fields.iter().try_for_each(|field| check_field(field, quirks))
+}
+
+fn check_field(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> {
+    let name = &*field.name;
+    let is_in = |list: &[String]| list.iter().any(|listed| listed.as_bytes() == name);
+    if GOVERNED.contains(&name) || JUDGED.contains(&name) || is_in(&quirks.drop) {
+        return Ok(());
+    }
+    if let Some(allowed) = &quirks.allow {
+        let refuse = || ApiError::invalid_value(quoted(name), "the model's provider does not get this field here");
+        return if is_in(allowed) { Ok(()) } else { Err(refuse()) };
+    }
+    let folded = content::folded(name);
+    let passes = match std::str::from_utf8(&folded).unwrap_or_default() {
+        _ if field.value == b"null" => true,
+        "modalities" => json::elements(field.value).is_some_and(|mut all| all.all(|one| one == b"\"text\"")),
+        "service_tier" => matches!(field.value, b"\"auto\"" | b"\"default\""),
+        TEMPLATE_ARGUMENTS => json::fields(field.value).all(|argument| {
+            argument.is_ok_and(|argument| {
+                argument
+                    .decoded_name()
+                    .is_some_and(|name| !matches!(&*content::folded(&name), b"chat_template" | b"tokenize"))
+            })
+        }),
+        name => !BEYOND_TOKENS.contains(&name),
+    };
+    if passes {
+        return Ok(());
+    }
+    Err(ApiError::invalid_value(quoted(name), "it can cost or reach more than tokens, and is not passed on"))
+}

@@ -1,0 +1,160 @@
+//! What the gateway judges is what others read: random requests are judged, and what would be sent is given to the parsers
+//! of Python and JavaScript, to one that takes the first of two fields, and to ones that do not tell upper from lower case.
+
+use std::{
+    ffi::OsString,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Requests that are judged.
+const REQUESTS: usize = 6_000;
+
+/// A name as it may stand in a request: as it is, escaped, in other case, with what some parsers ignore.
+fn name(plain: &'static str) -> impl Strategy<Value = String> {
+    let letter = (0..plain.len(), 0..7_u8);
+    (letter, prop::bool::weighted(0.25)).prop_map(move |((at, change), is_changed)| {
+        if !is_changed {
+            return plain.to_owned();
+        }
+        let (before, letter, after) = (&plain[..at], &plain[at..=at], &plain[at + 1..]);
+        let code = letter.as_bytes()[0];
+        match change {
+            0..=2 => format!("{before}\\u{code:04x}{after}"),
+            3 => format!("{before}{}{after}", letter.to_uppercase()),
+            4 => plain.replace('s', "\\u017f").replace('k', "\u{212a}"),
+            5 => format!("{before}{letter}\\u0000{after}"),
+            _ => format!("{before}{letter}\\ud800{after}"),
+        }
+    })
+}
+
+fn field(plain: &'static str, values: &'static [&'static str]) -> impl Strategy<Value = String> {
+    (name(plain), prop::sample::select(values)).prop_map(|(name, value)| format!("\"{name}\":{value}"))
+}
+
+fn object(fields: impl Strategy<Value = String>, most: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(fields, 0..=most).prop_map(|fields| format!("{{{}}}", fields.join(" ,")))
+}
+
+fn array(elements: impl Strategy<Value = String>, most: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(elements, 0..=most).prop_map(|elements| format!("[{}]", elements.join(", ")))
+}
+
+fn part() -> impl Strategy<Value = String> {
+    let types =
+        &["\"text\"", "\"text\"", "\"text\"", "\"image_url\"", "\"image\\u005furl\"", "\"te\\u0078t\"", "\"file\""];
+    let more = prop_oneof![
+        9 => Just(String::new()),
+        1 => field("type", types).prop_map(|field| format!(",{field}")),
+    ];
+    (field("type", types), more).prop_map(|(kind, more)| format!("{{{kind},\"text\":\"x\"{more}}}"))
+}
+
+fn message() -> impl Strategy<Value = String> {
+    let content = prop_oneof![Just("\"hi\"".to_owned()), Just("null".to_owned()), array(part(), 3)];
+    (name("role"), name("content"), content)
+        .prop_map(|(role, name, content)| format!("{{\"{role}\":\"user\",\"{name}\":{content}}}"))
+}
+
+fn tool() -> impl Strategy<Value = String> {
+    object(field("type", &["\"function\"", "\"function\"", "\"web_search\"", "\"func\\u0074ion\""]), 1)
+}
+
+fn other() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => field("max_tokens", &["1", "4096", "4096", "null", "4097", "1.0", "1e2", "-0"]),
+        8 => field("max_completion_tokens", &["7", "7", "null", "99999"]),
+        8 => field("n", &["1", "2", "16", "null", "17"]),
+        8 => field("stream", &["true", "false", "null"]),
+        4 => object(field("include_usage", &["true", "false"]), 2).prop_map(|value| format!("\"stream_options\":{value}")),
+        4 => field("store", &["true", "false", "null"]),
+        4 => (name("tools"), array(tool(), 2)).prop_map(|(name, value)| format!("\"{name}\":{value}")),
+        4 => field("temperature", &["1", "0.50"]),
+        1 => field("models", &["[\"x\"]"]),
+        1 => Just("\"x_unknown\":{\"model\":\"x\",\"stream\":[true]}".to_owned()),
+    ]
+}
+
+fn request() -> impl Strategy<Value = String> {
+    let model = field("model", &["\"svc/qwen3-32b\"", "\"svc\\/qwen3-32\\u0062\""]);
+    let messages = (name("messages"), array(message(), 3)).prop_map(|(name, value)| format!("\"{name}\":{value}"));
+    let more = prop::collection::vec(other(), 0..6);
+    (model, messages, more).prop_flat_map(|(model, messages, more)| {
+        let fields: Vec<String> = [vec![model, messages], more].concat();
+        Just(fields).prop_shuffle().prop_map(|fields| format!("{{{}}}", fields.join(",")))
+    })
+}
+
+/// What the request was judged to be, in the form of the readers.
+fn judged(request: &CompletionRequest, sent: &Value) -> Value {
+    let images = sent["messages"].as_array().unwrap().iter().filter_map(|message| message["content"].as_array());
+    let types: Vec<_> = images.flatten().map(|part| part["type"].as_str().unwrap()).collect();
+    let mut unique = types.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    let has_tools = sent["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+    json!({
+        "model": request.model.model.upstream,
+        "completion": request.max_usage.completion,
+        "stream": request.is_stream,
+        "usage": request.is_stream,
+        "store": false,
+        "tools": if has_tools { vec!["function"] } else { Vec::new() },
+        "parts": unique,
+        "images": types.iter().filter(|kind| **kind == "image_url").count(),
+    })
+}
+
+/// What the readers of `script`, a program of `target/tools`, take each request for.
+fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tools = std::env::var_os("SVC_TEST_TOOLS").map_or_else(|| root.join("../target/tools"), PathBuf::from);
+    let script: OsString = root.join("src/gateway/request/tests").join(script).into();
+    let mut reader = Command::new(tools.join("venv/bin").join(program))
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}, which .ci/tools installs: {error}"));
+    let mut input = reader.stdin.take().unwrap();
+    let requests = requests.to_owned();
+    let writing = std::thread::spawn(move || input.write_all(requests.as_bytes()));
+    let output = reader.wait_with_output().unwrap();
+    writing.join().unwrap().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_parser_reads_what_was_judged() {
+    let models = models(&Quirks::default());
+    let mut runner = TestRunner::deterministic();
+    let (mut sent, mut expected) = (String::new(), Vec::new());
+    for _ in 0..REQUESTS {
+        let body = request().new_tree(&mut runner).unwrap().current();
+        let Ok(request) = validate(&Bytes::from(body), &models) else { continue };
+        let text = std::str::from_utf8(&request.body).unwrap();
+        // Without a stream its options pass as they came, also under names that serde does not read.
+        let Ok(value) = serde_json::from_str(text) else { continue };
+        expected.push(judged(&request, &value));
+        sent.push_str(text);
+        sent.push('\n');
+    }
+    assert!(expected.len() > REQUESTS / 20 && expected.len() < REQUESTS, "{} are accepted", expected.len());
+    for (program, script) in [("python3", "readers.py"), ("node", "reader.mjs")] {
+        let taken = read(program, script, &sent);
+        assert_eq!(taken.len(), expected.len());
+        for ((taken, judged), text) in taken.iter().zip(&expected).zip(sent.lines()) {
+            for taken in taken {
+                assert_eq!(taken, judged, "{program}: {text}");
+            }
+        }
+    }
+}
