@@ -41,11 +41,6 @@ async fn begin(metered: &Metered, edge: usize, wanted: &Completion) -> tokio::ta
     under_way
 }
 
-/// The tokens that a request reserves: those of its answer, one for each byte of its prompt, and 64 for the template.
-fn reserved(wanted: &Completion) -> u64 {
-    wanted.max_tokens + wanted.request().to_string().len() as u64 + 64
-}
-
 #[tokio::test]
 async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
     let mut metered = Metered::start().await;
@@ -66,7 +61,7 @@ async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
     let wanted = Completion::of(4, 1).at_most(10);
     let answer = metered.ask(&wanted).await.assert_status(200);
     let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-    assert_eq!(left, 1_000_000 - 27 - reserved(&wanted));
+    assert_eq!(left, 1_000_000 - 27 - wanted.reserves());
     eventually(BACKGROUND, "one journal is left", async || files(&spool(&metered)) == 1).await;
 }
 
@@ -222,7 +217,7 @@ async fn a_persistent_redis_is_stopped_and_killed_under_load() {
         let wanted = Completion::of(1, 1).at_most(10);
         let answer = metered.ask(&wanted).await.assert_status(200);
         let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-        let reserved = reserved(&wanted);
+        let reserved = wanted.reserves();
         // Those that were asked just before may not be in Postgres yet.
         (limit - used - reserved - 40..=limit - used - reserved).contains(&left)
     })
@@ -265,7 +260,7 @@ async fn reservations_restored_by_redis_are_released() {
     let wanted = Completion::of(1, 1).at_most(10);
     let answer = metered.ask(&wanted).await.assert_status(200);
     let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-    assert_eq!(left, UNLIMITED_TOKENS - 32 - reserved(&wanted));
+    assert_eq!(left, UNLIMITED_TOKENS - 32 - wanted.reserves());
     metered.rows_become(3, "NOT estimated").await;
     metered.assert_sums().await;
 }

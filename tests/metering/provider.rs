@@ -65,6 +65,11 @@ impl Completion {
         Self { model, ..self }
     }
 
+    /// The tokens that it reserves: those of its answer, one for each byte of its prompt, and 64 for the template.
+    pub fn reserves(&self) -> u64 {
+        self.max_tokens + self.request().to_string().len() as u64 + 64
+    }
+
     pub fn request(&self) -> Value {
         let takes = u64::try_from(self.takes.as_millis()).unwrap();
         let how = u64::from(self.held) + 2 * u64::from(self.fails);
