@@ -6,7 +6,7 @@ use fairness::budget::Patience;
 
 /// Memory that an idle connection over TLS and HTTP/1.1 takes, as measured (bench/README.md): `edge.connections` follows from it
 /// unless it is configured.
-pub(crate) const CONNECTION_BYTES: u64 = 39 * 1000;
+pub(crate) const CONNECTION_BYTES: u64 = 33 * 1000;
 /// Open files that neither connections nor requests for the platform may take: for the database, the store, the gateway's
 /// upstreams, the connections to admins that idle, the logs.
 pub(crate) const SPARE_FILES: usize = 384;
@@ -16,6 +16,9 @@ pub(crate) const HTTPS_RESERVE_PERCENT: usize = 25;
 pub(crate) const CONNECTIONS_PER_CLIENT: usize = 512;
 /// Longest time for the first byte of a connection to arrive, and, over TLS, for the first byte of its first request.
 pub(crate) const FIRST_BYTE: Duration = Duration::from_secs(5);
+/// The same while more than [`SHED_CONNECTIONS_PERCENT`] of the connections are taken: those who wait for one that says nothing wait
+/// no longer than this. A visitor's first byte takes a way there and back, or a second more if it is lost.
+pub(crate) const FIRST_BYTE_CROWDED: Duration = Duration::from_millis(1_500);
 /// The files that a process may open where the system does not say it.
 pub(crate) const USUAL_OPEN_FILES: usize = 1_024;
 /// Interval at which it is looked whether files or memory run short.

@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
@@ -13,9 +14,8 @@ use tokio::{
 };
 
 use super::seats::Seat;
-use crate::limits;
 
-/// Ends a connection of which nothing is read for [`limits::FIRST_BYTE`], and counts what is written for its client.
+/// Ends a connection of which nothing is read in time, and counts what is written for its client.
 pub(super) struct Attended<S> {
     inner: S,
     seat: Arc<Seat>,
@@ -24,8 +24,9 @@ pub(super) struct Attended<S> {
 }
 
 impl<S> Attended<S> {
-    pub(super) fn new(inner: S, seat: Arc<Seat>) -> Self {
-        Self { inner, seat, patience: Some(Box::pin(sleep(limits::FIRST_BYTE))) }
+    /// Of `seat`, with so much time for its first byte.
+    pub(super) fn new(inner: S, seat: Arc<Seat>, first_byte: Duration) -> Self {
+        Self { inner, seat, patience: Some(Box::pin(sleep(first_byte))) }
     }
 
     fn counted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -84,11 +85,12 @@ mod tests {
     };
 
     use super::*;
+    use crate::limits;
 
     #[tokio::test(start_paused = true)]
     async fn only_the_first_byte_is_waited_for_so_shortly() {
         let (mut near, far) = tokio::io::duplex(10);
-        let mut far = Attended::new(far, Arc::default());
+        let mut far = Attended::new(far, Arc::default(), limits::FIRST_BYTE);
         near.write_all(b"x").await.unwrap();
         assert_eq!(far.read_u8().await.unwrap(), b'x');
         let later = async {
@@ -99,7 +101,7 @@ mod tests {
 
         let (_near, far) = tokio::io::duplex(10);
         let start = Instant::now();
-        let error = Attended::new(far, Arc::default()).read_u8().await.unwrap_err();
+        let error = Attended::new(far, Arc::default(), limits::FIRST_BYTE).read_u8().await.unwrap_err();
         assert_eq!((error.kind(), start.elapsed()), (io::ErrorKind::TimedOut, limits::FIRST_BYTE));
     }
 }

@@ -110,13 +110,14 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let peer = peer.ip().to_canonical();
         let account = self.front.account(peer);
+        let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {
             let (stream, connection) =
-                (Attended::new(Stall::new(stream), seat.clone()), Connection::new(peer, false, account));
+                (Attended::new(Stall::new(stream), seat.clone(), first_byte), Connection::new(peer, false, account));
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
         // Before anything is kept for a handshake.
-        if !matches!(timeout(limits::FIRST_BYTE, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
+        if !matches!(timeout(first_byte, stream.peek(&mut [0])).await, Ok(Ok(1..))) {
             return tracing::debug!("no handshake began");
         }
         let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(Stall::new(stream), peer))).await {
@@ -128,7 +129,14 @@ impl Acceptor {
         let mut connection = Connection::new(peer, true, account);
         connection.place = session.server_name().and_then(|name| self.front.connected_place(connection.peer, name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
-        http::serve(Attended::new(stream, seat.clone()), protocol, connection, seat.clone(), self.front, self.stop)
-            .await;
+        http::serve(
+            Attended::new(stream, seat.clone(), first_byte),
+            protocol,
+            connection,
+            seat.clone(),
+            self.front,
+            self.stop,
+        )
+        .await;
     }
 }

@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use domain::networks::Networks;
@@ -129,6 +130,14 @@ impl Seats {
         Seated { seats: self.clone(), number, seat, _room: room, _turn: turn }
     }
 
+    /// The time that a new connection has for its first byte: less while hardly any seats are left for others of its kind.
+    pub(in crate::listen) fn first_byte(&self, is_plain: bool) -> Duration {
+        let plain = if is_plain { self.plain.available_permits() } else { usize::MAX };
+        let free = self.total.available_permits().min(plain) as u64;
+        let is_crowded = free * 100 < self.bounds.total as u64 * (100 - limits::SHED_CONNECTIONS_PERCENT);
+        if is_crowded { limits::FIRST_BYTE_CROWDED } else { limits::FIRST_BYTE }
+    }
+
     /// How many connections there may be.
     pub(in crate::listen) fn total(&self) -> usize {
         self.bounds.total
@@ -229,6 +238,20 @@ mod tests {
         assert_eq!(seats.taken(), 8);
         assert!(take(&seats, client, false).is_ok());
         drop(others);
+    }
+
+    #[test]
+    fn a_crowd_has_less_time_for_its_first_byte() {
+        let seats = seats(40, 40);
+        let mut plain: Vec<_> = (0..26).map(|_| take(&seats, PROXY, true).ok().unwrap()).collect();
+        assert_eq!([true, false].map(|is_plain| seats.first_byte(is_plain)), [limits::FIRST_BYTE; 2]);
+        plain.push(take(&seats, PROXY, true).ok().unwrap());
+        assert_eq!(seats.first_byte(true), limits::FIRST_BYTE_CROWDED, "3 are left of the 30 for plain HTTP");
+        assert_eq!(seats.first_byte(false), limits::FIRST_BYTE);
+        let secure: Vec<_> = (0..10).map(|_| take(&seats, PROXY, false).ok().unwrap()).collect();
+        assert_eq!(seats.first_byte(false), limits::FIRST_BYTE_CROWDED, "3 are left of 40");
+        drop((plain, secure));
+        assert_eq!([true, false].map(|is_plain| seats.first_byte(is_plain)), [limits::FIRST_BYTE; 2]);
     }
 
     #[test]
