@@ -17,6 +17,8 @@
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 
 mod admission;
+#[cfg(test)]
+mod fixtures;
 mod journal;
 mod ledger;
 mod redis_clock;

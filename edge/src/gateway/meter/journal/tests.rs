@@ -1,29 +1,10 @@
 use std::fs;
 
-use domain::{
-    Timestamp, TokenId, UserId,
-    usage::{Certainty, Microcents},
-};
+use domain::usage::{Certainty, Microcents};
 
-use super::*;
+use super::{super::fixtures::row, *};
 
 const DATABASE: &str = "postgres://svc:secret@db.example/svc";
-
-fn row(completion: u64) -> UsageRow {
-    let now = Timestamp::from_unix_millis(1_790_000_000_000);
-    UsageRow {
-        id: CompletionId::new(now),
-        account: UserId::new(now).into(),
-        token: TokenId::new(now),
-        model: "svc/small".into(),
-        provider: "a".into(),
-        prompt: 1,
-        completion,
-        certainty: Certainty::Reserved,
-        cost: Microcents(1),
-        at: now,
-    }
-}
 
 fn take_over(journal: &Journal) -> Option<Completions> {
     journal.take_over(Completions::apply).unwrap().map(|abandoned| abandoned.contents)

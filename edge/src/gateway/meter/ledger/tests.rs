@@ -1,8 +1,8 @@
-use domain::{Timestamp, TokenId, UserId, usage::Microcents};
+use domain::usage::Microcents;
 use tempfile::TempDir;
 
 use super::{
-    super::{journal, reservation::PendingAdmission},
+    super::{fixtures::row, journal, reservation::PendingAdmission},
     *,
 };
 
@@ -13,22 +13,6 @@ fn ledger() -> (Ledger, TempDir) {
     (Ledger::new(journal::open(folder.path().to_owned(), "edge", DATABASE)), folder)
 }
 
-fn row() -> UsageRow {
-    let now = Timestamp::from_unix_millis(1_790_000_000_000);
-    UsageRow {
-        id: CompletionId::new(now),
-        account: UserId::new(now).into(),
-        token: TokenId::new(now),
-        model: "svc/small".into(),
-        provider: "a".into(),
-        prompt: 1,
-        completion: 300,
-        certainty: Certainty::Reserved,
-        cost: Microcents(1),
-        at: now,
-    }
-}
-
 fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
     rows.iter().map(|row| &row.id).collect()
 }
@@ -36,7 +20,7 @@ fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
 #[test]
 fn an_admission_that_is_dropped_undecided_is_released() {
     let (ledger, _folder) = ledger();
-    let (dropped, decided) = (row(), row());
+    let (dropped, decided) = (row(300), row(300));
     drop(PendingAdmission::of(&ledger, &dropped));
     PendingAdmission::of(&ledger, &decided).decided();
     assert_eq!(ids(&ledger.take_to_release(10)), [&dropped.id]);
@@ -48,7 +32,7 @@ fn an_admission_that_is_dropped_undecided_is_released() {
 #[test]
 fn what_others_settled_is_withdrawn_in_postgres() {
     let (ledger, _folder) = ledger();
-    let row = row();
+    let row = row(300);
     ledger.open(row.clone());
     ledger.release(&row.id);
     // Somebody is about to settle it.
@@ -71,7 +55,7 @@ fn what_others_settled_is_withdrawn_in_postgres() {
 #[test]
 fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
     let (ledger, _folder) = ledger();
-    let row = row();
+    let row = row(300);
     ledger.open(row.clone());
     ledger.release(&row.id);
     assert_eq!(ledger.take_to_release(10).len(), 1);
@@ -84,7 +68,7 @@ fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
 #[test]
 fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
     let (ledger, _folder) = ledger();
-    let completion = AbandonedCompletion { row: row(), is_released: false };
+    let completion = AbandonedCompletion { row: row(300), is_released: false };
     ledger.adopt(&completion);
     ledger.adopt(&completion);
     assert!(ledger.take_to_revalue(10).is_empty());
@@ -94,7 +78,7 @@ fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
 #[test]
 fn what_postgres_refused_waits_behind_what_it_may_take() {
     let (ledger, _folder) = ledger();
-    let (refused, new) = (row(), row());
+    let (refused, new) = (row(300), row(300));
     for row in [&refused, &new] {
         ledger.open(row.clone());
     }
