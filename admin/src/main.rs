@@ -92,7 +92,7 @@ impl From<Reason> for Suspension {
     }
 }
 
-// Uploads allocate and free megabytes on many threads, which the system's allocator keeps.
+// The edge's allocator. That it suits uploads better than the system's was not shown: tests/attacks/upload_memory.rs has figures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

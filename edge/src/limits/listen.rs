@@ -16,8 +16,8 @@ pub(crate) const HTTPS_RESERVE_PERCENT: usize = 25;
 pub(crate) const CONNECTIONS_PER_CLIENT: usize = 512;
 /// Longest time for the first byte of a connection to arrive, and, over TLS, for the first byte of its first request.
 pub(crate) const FIRST_BYTE: Duration = Duration::from_secs(5);
-/// The same while more than [`SHED_CONNECTIONS_PERCENT`] of the connections are taken: those who wait for one that says nothing wait
-/// no longer than this. A visitor's first byte takes a way there and back, or a second more if it is lost.
+/// [`FIRST_BYTE`] of a connection that is accepted while more than [`SHED_CONNECTIONS_PERCENT`] of the connections are taken. Who waits
+/// for the place of a silent one waits about as long. A visitor's first byte takes one way there and back, and a second if it is lost.
 pub(crate) const FIRST_BYTE_CROWDED: Duration = Duration::from_millis(1_500);
 /// The files that a process may open where the system does not say it.
 pub(crate) const USUAL_OPEN_FILES: usize = 1_024;

@@ -137,7 +137,7 @@ impl<V: Clone> Certificates<V> {
         Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on), bytes })
     }
 
-    /// What is presented, and the bytes that it takes.
+    /// Opens a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.
     fn prepare(&self, certificate: &Certificate) -> Result<(V, u64), CertificateError> {
         let chain = CertificateDer::pem_slice_iter(certificate.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(&certificate.open_key(&self.store.master_key)?)?;

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::listen::http::h1::{builder, watched};
 
-    /// What is answered to a request with these lines in its head, which is sent after one that is well.
+    /// The answer to a request with `lines` in its head, on a connection that has answered another request before.
     async fn answered(is_own: bool, lines: &str) -> String {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
