@@ -18,6 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Code};
 
+/// Threads for what blocks: the spool, publishing, passwords. An allocator keeps up to a megabyte for each.
+pub const BLOCKING_THREADS: usize = 64;
 /// Uploads of one account that are received, or wait to be published, at a time.
 const ACCOUNT_UPLOADS: usize = 4;
 /// Uploads of one account that wait for one of those to end. Together with them: the jobs of a busy pipeline.

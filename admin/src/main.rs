@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, codehost::local, metrics, serve, suspension, talkers};
+use admin::{app::App, bounds::BLOCKING_THREADS, codehost::local, metrics, serve, suspension, talkers};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use config::{CodeHostKind, Config};
@@ -112,7 +112,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
     // More than one of rustls' providers may be compiled in, so the program has to choose one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
     runtime.block_on(async {
         match arguments.command.unwrap_or(Command::Serve) {
             Command::Serve => {

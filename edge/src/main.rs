@@ -16,7 +16,7 @@ use edge::{
     front::Front,
     gate::Gatekeeper,
     gateway::{Gateway, meter::Meter},
-    limits::Shares,
+    limits::{self, Shares},
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
@@ -73,7 +73,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         threads => threads,
     };
     let stop = Stop::default();
-    let mut server = Server::new_with_opt_and_conf(None, ServerConf { threads, ..ServerConf::default() });
+    let conf = ServerConf { threads, max_blocking_threads: Some(limits::BLOCKING_THREADS), ..ServerConf::default() };
+    let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     // The pools and connections below belong to this runtime until Pingora's own runs them.
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

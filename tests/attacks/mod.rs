@@ -15,6 +15,7 @@ mod leaving_symlinks;
 mod manifest_weight;
 mod platform_floods;
 mod reaching_headers;
+mod reading_threads;
 mod shedding;
 mod silent_connections;
 mod sleeping_edge;

@@ -12,7 +12,6 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use domain::{DeploymentId, Timestamp};
 use time::OffsetDateTime;
 
@@ -62,15 +61,13 @@ impl Folder {
         Ok(json)
     }
 
-    pub(super) fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {
+    /// Fills `body` with a pack's data from `offset` on.
+    pub(super) fn read(&self, id: &DeploymentId, offset: u64, body: &mut [u8]) -> Result<(), StoreError> {
         let file = open(&self.place(id).join(DATA))?;
-        let len = usize::try_from(len).map_err(|_| StoreError::Damaged("a span is larger than memory".into()))?;
-        let mut body = vec![0; len];
-        file.read_exact_at(&mut body, offset).map_err(|error| match error.kind() {
+        file.read_exact_at(body, offset).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => StoreError::Damaged("its data ends before a span".into()),
             _ => error.into(),
-        })?;
-        Ok(body.into())
+        })
     }
 
     pub(super) fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {

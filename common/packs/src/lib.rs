@@ -129,7 +129,11 @@ impl PackStore {
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());
-                blocking(move || folder.read(&id, offset, len)).await
+                let len =
+                    usize::try_from(len).map_err(|_| StoreError::Damaged("a span is larger than memory".into()))?;
+                // Made here, where it will be dropped: an allocator keeps memory for each thread that asked for some.
+                let mut body = vec![0; len];
+                blocking(move || folder.read(&id, offset, &mut body).map(|()| body.into())).await
             }
             Place::Bucket(bucket) => bucket.read(id, offset, len).await,
         }

@@ -16,8 +16,8 @@ mod platform;
 mod shares;
 mod sites;
 
-pub use self::shares::Shares;
 pub(crate) use self::{
     clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*,
     sites::*,
 };
+pub use self::{http::BLOCKING_THREADS, shares::Shares};
