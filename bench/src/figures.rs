@@ -18,6 +18,28 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
+/// The distance between the largest and the smallest of the values, as a part of their median.
+pub(crate) fn spread(values: &[f64]) -> f64 {
+    (quantile(values, 1.0) - quantile(values, 0.0)) / median(values).max(f64::MIN_POSITIVE)
+}
+
+/// The median and the spread of rounds, as a table shows them.
+pub(crate) fn shown_rounds(values: &[f64]) -> String {
+    format!("{} ({:.0}%)", shown(median(values)), spread(values) * 100.0)
+}
+
+/// Says which of these rounds differ by more than a tenth, and are to be judged accordingly. Nothing when none does.
+pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> String {
+    let uneven: Vec<String> = rounds.filter(|(_, values)| spread(values) > 0.1).map(|(name, _)| name).collect();
+    if uneven.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n**Rounds differed by more than a tenth**, so the machine did something else as well: {}.\n",
+        uneven.join("; ")
+    )
+}
+
 /// A number as people read it: three significant digits, thousands apart.
 pub(crate) fn shown(value: f64) -> String {
     if value >= 1_000.0 {
@@ -47,6 +69,16 @@ mod tests {
         assert_eq!(median(&values).to_bits(), 3.0_f64.to_bits());
         assert_eq!(quantile(&values, 0.99).to_bits(), 5.0_f64.to_bits());
         assert_eq!(quantile(&[], 0.5).to_bits(), 0.0_f64.to_bits());
+    }
+
+    #[test]
+    fn rounds_that_differ_are_named() {
+        assert_eq!(shown_rounds(&[95.0, 100.0, 103.0]), "100 (8%)");
+        let rounds = [("a".to_owned(), [95.0, 100.0, 103.0]), ("b".to_owned(), [80.0, 100.0, 101.0])];
+        let all = |count: usize| uneven(rounds[..count].iter().map(|(name, values)| (name.clone(), values.as_slice())));
+        assert_eq!(all(1), "");
+        assert!(all(2).ends_with("as well: b.\n"), "{}", all(2));
+        assert_eq!(spread(&[]).to_bits(), 0.0_f64.to_bits());
     }
 
     #[test]

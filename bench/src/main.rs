@@ -9,7 +9,9 @@ mod deploys;
 mod figures;
 mod gateway;
 mod load;
+mod machine;
 mod peers;
+mod ranges;
 mod report;
 mod routing;
 mod serving;
@@ -20,7 +22,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::world::World;
+use crate::{machine::Machine, world::World};
 
 /// Measures svc on this machine, all on loopback, and writes the tables of bench/README.md.
 #[derive(Parser)]
@@ -58,6 +60,9 @@ enum Part {
     Attacks,
 }
 
+/// Measures a part, and returns its section of README.md.
+type Measure = fn(&World, &Machine, Effort) -> anyhow::Result<String>;
+
 /// The durations and the number of rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
@@ -65,10 +70,13 @@ pub(crate) struct Effort {
     seconds: u32,
     activations: usize,
     sites: &'static [u32],
+    /// Whether what is measured is written down.
+    is_kept: bool,
 }
 
-const FULL: Effort = Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000] };
-const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000] };
+const FULL: Effort =
+    Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000], is_kept: true };
+const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000], is_kept: false };
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
@@ -88,20 +96,21 @@ fn main() -> anyhow::Result<()> {
     eprintln!("starting svc");
     let world = World::start()?;
     for part in parts {
-        let (name, measure): (_, fn(&World, Effort) -> anyhow::Result<String>) = match part {
+        let (name, measure): (_, Measure) = match part {
             Part::Serving => ("serving", serving::measure),
-            Part::Deploys => ("deploys", deploys::measure),
-            Part::Activation => ("activation", activation::measure),
-            Part::Routing => ("routing", routing::measure),
+            Part::Deploys => ("deploys", |world, _, effort| deploys::measure(world, effort)),
+            Part::Activation => ("activation", |world, _, effort| activation::measure(world, effort)),
+            Part::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
             Part::Gateway => ("gateway", gateway::measure),
-            Part::Attacks => ("attacks", attacks::measure),
+            Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");
-        let section = measure(&world, effort)?;
+        // Before each, as a machine with neighbours is not the same for long.
+        let machine = Machine::here();
+        let section = format!("{machine}\n\n{}", measure(&world, &machine, effort)?);
         println!("\n{section}");
-        if !arguments.quick {
+        if effort.is_kept {
             report::write(name, &section)?;
-            report::write("machine", &report::machine())?;
         }
     }
     Ok(())

@@ -19,21 +19,6 @@ fn replace(text: &str, name: &str, section: &str) -> Option<String> {
     Some(format!("{head}<!-- {name} -->\n{}\n<!-- /{name} -->{tail}", section.trim_end()))
 }
 
-/// Describes the machine that the figures were measured on.
-pub(crate) fn machine() -> String {
-    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown processor");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let today = std::process::Command::new("date").arg("+%F").output().map(|output| output.stdout).unwrap_or_default();
-    format!(
-        "Last run: {}, on {} ({cores} cores), Linux {}.\n",
-        String::from_utf8_lossy(&today).trim(),
-        model.trim_start_matches([' ', '\t', ':']),
-        kernel.trim()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,15 +13,19 @@ use secrets::MasterKey;
 
 use crate::{
     Effort, cpu,
-    figures::{median, shown},
+    figures::{median, shown, shown_rounds, uneven},
     load::{self, Load, Target},
+    machine::Machine,
     peers::{self, Server, Setting},
+    ranges::{Ranges, Ratios},
     world::World,
 };
 
 const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
 const PROJECT: &str = "bench";
+/// The place of nginx with its file cache among the servers.
+const NGINX: usize = 1;
 const FILES: [(&str, &str, usize); 4] = [
     ("1 KB", "1k.bin", 1 << 10),
     ("10 KB", "10k.bin", 10 << 10),
@@ -51,7 +55,7 @@ struct Round {
 }
 
 /// Measures every server and returns the report's section.
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
     let files = tempfile::tempdir()?;
     for (_, name, size) in FILES {
         fs::write(files.path().join(name), random_bytes(size)?)?;
@@ -91,7 +95,10 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
         }
         eprintln!("  {}: {}", scenario.name, scenario.line());
     }
-    Ok(report(&scenarios, effort))
+    let ratios: Ratios = scenarios.iter().map(|scenario| (scenario.name.clone(), scenario.against(NGINX))).collect();
+    let ranges = Ranges::with("serving", machine, ratios, effort.is_kept)?;
+    let names: Vec<&str> = servers.iter().map(|server| server.name).collect();
+    Ok(report(&scenarios, &names, &ranges, effort))
 }
 
 fn scenarios(servers: usize) -> Vec<Scenario> {
@@ -123,25 +130,47 @@ impl Scenario {
         self.rounds.iter().map(|rounds| median(&rounds.iter().map(&of).collect::<Vec<_>>())).collect()
     }
 
+    /// Requests per CPU second of the edge for each of the server at this place.
+    fn against(&self, server: usize) -> f64 {
+        let medians = self.medians(|round| round.per_cpu_second);
+        medians.first().zip(medians.get(server)).map_or(0.0, |(own, other)| own / other.max(1e-9))
+    }
+
+    /// Requests per CPU second of each server, round by round.
+    fn per_cpu_second(&self) -> Vec<Vec<f64>> {
+        self.rounds.iter().map(|rounds| rounds.iter().map(|round| round.per_cpu_second).collect()).collect()
+    }
+
     fn line(&self) -> String {
         self.medians(|round| round.per_cpu_second).into_iter().map(shown).collect::<Vec<_>>().join(" | ")
     }
 }
 
-fn report(scenarios: &[Scenario], effort: Effort) -> String {
+fn report(scenarios: &[Scenario], servers: &[&str], ranges: &Ranges, effort: Effort) -> String {
     let mut text = format!(
         "One server core, one load core, TLS 1.3, the same ECDSA P-256 certificate, bodies of random bytes. {} rounds of {} s, \
-         interleaved; medians.\nVersions: {}.\n\nPer CPU second of the server (user and system time of all its \
-         processes):\n\n| | svc | nginx | nginx without file cache | Caddy | h2o | svc ÷ nginx | svc ÷ the other nginx | \
-         svc ÷ Caddy | svc ÷ h2o |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+         interleaved; medians, and in brackets how far the rounds are apart.\nVersions: {}.\n\nPer CPU second of the server (user and system time of all its \
+         processes); the last column has svc ÷ nginx on every machine so far, and how many these are:\n\n| | svc | nginx | nginx \
+         without file cache | Caddy | h2o | svc ÷ nginx | svc ÷ the other nginx | svc ÷ Caddy | svc ÷ h2o | on every machine \
+         |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         effort.rounds,
         effort.seconds,
         peers::versions().join(", ")
     );
     for scenario in scenarios {
         let per_cpu = scenario.medians(|round| round.per_cpu_second);
-        let _ = writeln!(text, "| {} | {} | {} |", scenario.name, cells(&per_cpu), ratios(&per_cpu));
+        let cells: Vec<String> = scenario.per_cpu_second().iter().map(|rounds| shown_rounds(rounds)).collect();
+        let (cells, range) = (cells.join(" | "), ranges.shown(&scenario.name));
+        let _ = writeln!(text, "| {} | {cells} | {} | {range} |", scenario.name, ratios(&per_cpu));
     }
+    let rounds: Vec<(String, Vec<f64>)> = scenarios
+        .iter()
+        .flat_map(|scenario| {
+            let named = servers.iter().map(|server| format!("{server}, {}", scenario.name));
+            named.zip(scenario.per_cpu_second())
+        })
+        .collect();
+    text.push_str(&uneven(rounds.iter().map(|(name, values)| (name.clone(), values.as_slice()))));
     text.push_str("\nWall clock, per second, and 99th percentile of latency in ms:\n\n");
     text.push_str(
         "| | svc | nginx | nginx without file cache | Caddy | h2o | p99 svc | nginx | the other nginx | Caddy | h2o |\n\

@@ -26,6 +26,8 @@ use self::{
 };
 use crate::{
     Effort,
+    machine::Machine,
+    ranges::Ranges,
     world::{Program, World, free_port},
 };
 
@@ -62,7 +64,7 @@ struct Candidate<'c> {
 }
 
 /// Measures every gateway and returns the report's section.
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
     let effort = Effort { rounds: effort.rounds.min(MOST_ROUNDS), ..effort };
     let work = tempfile::tempdir()?;
     let port = free_port()?;
@@ -103,7 +105,8 @@ pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
         }
     }
     let all: Vec<(&str, &Figures)> = candidates.iter().map(|it| (it.name, &it.figures)).collect();
-    Ok(report::text(&all, &alone, &missing, effort))
+    let ranges = Ranges::with("gateway", machine, report::ratios(&all), effort.is_kept)?;
+    Ok(report::text(&all, &alone, &ranges, &missing, effort))
 }
 
 /// Our gateway, over plain HTTP and over TLS, and its peers.

@@ -9,15 +9,22 @@ use super::{
 };
 use crate::{
     Effort,
-    figures::{median, shown},
+    figures::{median, shown, shown_rounds, uneven},
+    ranges::{Ranges, Ratios},
 };
 
 const NOTHING: &str = "–";
 
 /// Formats the whole section in Markdown.
-pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], effort: Effort) -> String {
+pub(super) fn text(
+    all: &[(&str, &Figures)],
+    alone: &Alone,
+    ranges: &Ranges,
+    missing: &[String],
+    effort: Effort,
+) -> String {
     let mut text = format!(
-        "{rounds} of {seconds} s for each figure, interleaved; medians. Each gateway is started afresh for a round and \
+        "{rounds} of {seconds} s for each figure, interleaved; medians, and in brackets how far the rounds are apart. Each gateway is started afresh for a round and \
          has a core to itself; clients and provider share the other. Clear text on both sides unless said. A request is of \
          about 130 bytes, a JSON answer of {json}; a stream is of {CHUNKS} chunks of {chunk} bytes, each sent by itself.\n\
          Versions: {versions}.\n",
@@ -29,7 +36,7 @@ pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], 
     );
     // What has no figure at all stands among the missing.
     let all: Vec<_> = all.iter().filter(|(_, figures)| !figures.json_per_cpu.is_empty()).copied().collect();
-    aims(&mut text, &all);
+    aims(&mut text, &all, ranges);
     cost(&mut text, &all);
     latency(&mut text, &all, alone);
     open(&mut text, &all);
@@ -39,28 +46,37 @@ pub(super) fn text(all: &[(&str, &Figures)], alone: &Alone, missing: &[String], 
     text
 }
 
+/// What is aimed at as a ratio per CPU second: its name, the peer, whether it is of JSON, the aim and the stretch.
+const AIMS: [(&str, &str, bool, f64, f64); 4] = [
+    ("JSON per CPU second, against nginx", "nginx", true, 0.22, 0.35),
+    ("JSON per CPU second, against TensorZero", "TensorZero", true, 2.0, 3.0),
+    ("JSON per CPU second, against LiteLLM", "LiteLLM", true, 2.0, 60.0),
+    ("streams per CPU second, against TensorZero", "TensorZero", false, 2.0, 3.0),
+];
+
+/// What was measured of the aims that are ratios.
+pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
+    let per_cpu = |name: &str, is_json: bool| {
+        let (_, figures) = all.iter().find(|(other, _)| *other == name)?;
+        median_of(if is_json { &figures.json_per_cpu } else { &figures.streams_per_cpu })
+    };
+    let ratio = |peer, is_json| Some(per_cpu("svc", is_json)? / per_cpu(peer, is_json)?);
+    AIMS.iter().filter_map(|&(what, peer, is_json, ..)| Some((what.to_owned(), ratio(peer, is_json)?))).collect()
+}
+
 /// Formats each aim beside the measured figure.
-fn aims(text: &mut String, all: &[(&str, &Figures)]) {
-    let of = |name: &str| all.iter().find(|(other, _)| *other == name).map(|(_, figures)| *figures);
-    let Some(svc) = of("svc") else { return };
-    text.push_str("\n| svc, clear text | aim | stretch | measured | |\n|---|--:|--:|--:|---|\n");
-    let json = |figures: &Figures| median_of(&figures.json_per_cpu);
-    let streams = |figures: &Figures| median_of(&figures.streams_per_cpu);
-    let rows = [
-        ("JSON per CPU second, against nginx", json(svc), of("nginx").and_then(json), 0.22, 0.35),
-        ("JSON per CPU second, against TensorZero", json(svc), of("TensorZero").and_then(json), 2.0, 3.0),
-        ("JSON per CPU second, against LiteLLM", json(svc), of("LiteLLM").and_then(json), 2.0, 60.0),
-        ("streams per CPU second, against TensorZero", streams(svc), of("TensorZero").and_then(streams), 2.0, 3.0),
-    ];
-    for (what, own, theirs, aim, stretch) in rows {
-        let measured = own.zip(theirs).map(|(own, theirs)| own / theirs);
-        let (measured, verdict) = match measured {
+fn aims(text: &mut String, all: &[(&str, &Figures)], ranges: &Ranges) {
+    let Some((_, svc)) = all.iter().find(|(name, _)| *name == "svc") else { return };
+    text.push_str("\n| svc, clear text | aim | stretch | measured | | on every machine |\n|---|--:|--:|--:|---|--:|\n");
+    let measured = ratios(all);
+    for (what, _, _, aim, stretch) in AIMS {
+        let (measured, verdict) = match measured.get(what) {
             None => (NOTHING.to_owned(), "not measured"),
-            Some(ratio) if ratio >= stretch => (format!("{ratio:.2}×"), "stretch reached"),
-            Some(ratio) if ratio >= aim => (format!("{ratio:.2}×"), "reached"),
+            Some(ratio) if *ratio >= stretch => (format!("{ratio:.2}×"), "stretch reached"),
+            Some(ratio) if *ratio >= aim => (format!("{ratio:.2}×"), "reached"),
             Some(ratio) => (format!("{ratio:.2}×"), "not reached"),
         };
-        let _ = writeln!(text, "| {what} | {aim}× | {stretch}× | {measured} | {verdict} |");
+        let _ = writeln!(text, "| {what} | {aim}× | {stretch}× | {measured} | {verdict} | {} |", ranges.shown(what));
     }
     let below = |measured: f64, aim: f64| if measured < aim { "reached" } else { "not reached" };
     for (what, seconds, aim) in [
@@ -69,20 +85,20 @@ fn aims(text: &mut String, all: &[(&str, &Figures)]) {
         ("added to a stream's first byte, median", &svc.first_p50, 0.2),
     ] {
         let ms = median(seconds) * 1e3;
-        let _ = writeln!(text, "| {what} | < {aim} ms | | {ms:.3} ms | {} |", below(ms, aim));
+        let _ = writeln!(text, "| {what} | < {aim} ms | | {ms:.3} ms | {} | |", below(ms, aim));
     }
     let share = svc.stalled.iter().copied().fold(0.0, f64::max) * 100.0;
     let verdict = if svc.stalls() { "not reached" } else { "reached" };
     let _ = writeln!(
         text,
-        "| streams that wait 30 ms or more for bytes that are there | none but by chance | | {share:.1}% | {verdict} |"
+        "| streams that wait 30 ms or more for bytes that are there | none but by chance | | {share:.1}% | {verdict} | |"
     );
     let [.., most] = &svc.open;
     if let Some(bytes) = middle(most, |open| open.bytes) {
         let kb = bytes / 1024.0;
         let _ = writeln!(
             text,
-            "| memory of an open stream, of 1,000 | < 64 KB | | {} KB | {} |",
+            "| memory of an open stream, of 1,000 | < 64 KB | | {} KB | {} | |",
             shown(kb),
             below(kb, 64.0)
         );
@@ -100,14 +116,17 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
         if theirs.is_empty() {
             return format!("{NOTHING} | {NOTHING}");
         }
-        let theirs = median(theirs);
-        format!("{} | {:.2}", shown(theirs), median(own) / theirs)
+        format!("{} | {:.2}", shown_rounds(theirs), median(own) / median(theirs))
     };
     for (name, figures) in all {
         let json = cells(&svc.json_per_cpu, &figures.json_per_cpu);
         let streams = cells(&svc.streams_per_cpu, &figures.streams_per_cpu);
         let _ = writeln!(text, "| {name} | {json} | {streams} |");
     }
+    text.push_str(&uneven(all.iter().flat_map(|(name, figures)| {
+        let (json, streams) = (figures.json_per_cpu.as_slice(), figures.streams_per_cpu.as_slice());
+        [(format!("{name}, JSON"), json), (format!("{name}, streams"), streams)]
+    })));
     let _ = writeln!(
         text,
         "\nOurs checks the key, reserves, meters and journals every completion; for one JSON answer its Redis, PostgreSQL and \
@@ -193,17 +212,18 @@ mod tests {
         let (svc, nginx) = (figures(30.0, 20.0, 70.0), figures(100.0, 20.0, 10.0));
         let (tensorzero, portkey) = (figures(16.0, 5.0, 99.0), Figures::default());
         let all = [("svc", &svc), ("nginx", &nginx), ("TensorZero", &tensorzero), ("Portkey", &portkey)];
-        let effort = Effort { rounds: 1, seconds: 1, activations: 0, sites: &[] };
-        let text = text(&all, &Alone::default(), &["Portkey: it is not there".to_owned()], effort);
+        let effort = Effort { rounds: 1, seconds: 1, activations: 0, sites: &[], is_kept: false };
+        let ranges = Ranges::of_one(ratios(&all));
+        let text = text(&all, &Alone::default(), &ranges, &["Portkey: it is not there".to_owned()], effort);
         for line in [
-            "| JSON per CPU second, against nginx | 0.22× | 0.35× | 0.30× | reached |",
-            "| JSON per CPU second, against TensorZero | 2× | 3× | 1.88× | not reached |",
-            "| JSON per CPU second, against LiteLLM | 2× | 60× | – | not measured |",
-            "| streams per CPU second, against TensorZero | 2× | 3× | 4.00× | stretch reached |",
-            "| added to JSON, median | < 0.15 ms | | 0.100 ms | reached |",
-            "| added to JSON, 99th percentile | < 1 ms | | 2.000 ms | not reached |",
-            "| memory of an open stream, of 1,000 | < 64 KB | | 70.0 KB | not reached |",
-            "| nginx | 100 | 0.30 | 20.0 | 1.00 |",
+            "| JSON per CPU second, against nginx | 0.22× | 0.35× | 0.30× | reached | 0.30 (1) |",
+            "| JSON per CPU second, against TensorZero | 2× | 3× | 1.88× | not reached | 1.88 (1) |",
+            "| JSON per CPU second, against LiteLLM | 2× | 60× | – | not measured | – |",
+            "| streams per CPU second, against TensorZero | 2× | 3× | 4.00× | stretch reached | 4.00 (1) |",
+            "| added to JSON, median | < 0.15 ms | | 0.100 ms | reached | |",
+            "| added to JSON, 99th percentile | < 1 ms | | 2.000 ms | not reached | |",
+            "| memory of an open stream, of 1,000 | < 64 KB | | 70.0 KB | not reached | |",
+            "| nginx | 100 (0%) | 0.30 | 20.0 (0%) | 1.00 |",
             "| svc | – | – | – | 70.0 (10%) |",
             "Not measured, or not to the end: Portkey: it is not there",
         ] {
