@@ -42,6 +42,10 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longest time for the head of a request to arrive, and for a connection over HTTP/1.1 to idle before it.
 pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
+/// How long a connection over HTTP/1.1 idles before it is parked. A page's next requests have come by then.
+pub(crate) const PARK_IDLE_AFTER: Duration = Duration::from_secs(2);
+/// Bytes that are read at once of what ends the idling of a parked connection: most heads.
+pub(crate) const PARKED_READ_BYTES: usize = 2 * 1024;
 /// Longest time for which, at the end of a connection whose requests had bodies, what still comes is read and thrown away, so
 /// that the last answer arrives.
 pub(crate) const LINGER: Duration = Duration::from_secs(15);

@@ -19,15 +19,14 @@ use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use fairness::budget::Grant;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper::{body::Incoming, service::service_fn};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use self::h1::Charged;
+use self::h1::{Charged, Parkable};
 use super::tcp::Seat;
 use crate::{
     front::{self, Body, Connection, Front},
@@ -130,6 +129,7 @@ where
                 shared.had_body.clone(),
                 shared.ambiguous.clone(),
             );
+            let had_body = shared.had_body.clone();
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
                 // hyper keeps room for it as long as the connection lives: for an address, not for 4 KB.
@@ -138,8 +138,8 @@ where
                     Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
                 })
             });
-            let connection = Box::pin(h1::builder().serve_connection(TokioIo::new(stream), service));
-            Box::pin(run(connection, http1::Connection::graceful_shutdown, ended(seat, stop), pending()))
+            let connection = Box::pin(Parkable::new(stream, service, had_body));
+            Box::pin(run(connection, Parkable::graceful_shutdown, ended(seat, stop), pending()))
         }
         Protocol::Http2 => Box::pin(async move {
             let stream = h2::Oversized::new(stream, shared.connection.is_own_over_tls());

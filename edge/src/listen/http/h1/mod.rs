@@ -1,11 +1,12 @@
 //! HTTP/1.1: hyper's limits, and what stands between it and the socket.
 //!
-//! What a request means is not known here. Start with [`builder`] and [`watched`].
+//! What a request means is not known here. Start with [`Parkable`] and [`watched`].
 
 mod charged;
 mod heads;
 mod linger;
 mod oversized;
+mod parking;
 mod patience;
 
 use std::sync::{Arc, atomic::AtomicBool};
@@ -13,7 +14,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use hyper::server::conn::http1;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub(super) use self::charged::Charged;
+pub(super) use self::{charged::Charged, parking::Parkable};
 use self::{heads::Heads, linger::Linger, oversized::Oversized, patience::HeadTimer};
 use crate::limits;
 
@@ -33,11 +34,11 @@ where
     heads::watched(Oversized::new(stream, is_own.then(|| heads.clone()), had_body), heads)
 }
 
-/// hyper's HTTP/1.1 with its limits.
-pub(super) fn builder() -> http1::Builder {
+/// hyper's HTTP/1.1 with its limits; it waits for heads with `timer`.
+fn builder(timer: HeadTimer) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(HeadTimer::default())
+        .timer(timer)
         .header_read_timeout(limits::REQUEST_HEAD)
         .max_headers(limits::HEAD_FIELDS)
         .max_buf_size(limits::HEAD_BYTES)

@@ -129,18 +129,18 @@ mod tests {
     use http::{Request, Response};
     use http_body_util::Empty;
     use hyper::{body::Incoming, service::service_fn};
-    use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::listen::http::h1::{builder, watched};
+    use crate::listen::http::h1::{Parkable, watched};
 
     /// The answer to a request with `lines` in its head, on a connection that has answered another request before.
     async fn answered(is_own: bool, lines: &str) -> String {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
         let stream = watched(far, is_own, Arc::default(), Arc::default());
-        let served = tokio::spawn(builder().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        let served =
+            tokio::spawn(Parkable::new(stream, service_fn(move |request| Box::pin(answer(request))), Arc::default()));
         near.write_all(b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n").await.unwrap();
         let mut first = [0; 17];
         near.read_exact(&mut first).await.unwrap();
@@ -151,7 +151,7 @@ mod tests {
         let mut answer = String::new();
         near.read_to_string(&mut answer).await.unwrap();
         drop(near);
-        let _ = served.await.unwrap();
+        served.await.unwrap();
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 

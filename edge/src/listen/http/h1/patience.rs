@@ -4,29 +4,61 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
 use hyper::rt::{Sleep, Timer};
 
-type Inner = Pin<Box<tokio::time::Sleep>>;
+use super::parking::Watch;
+use crate::limits;
 
-/// The timer to give to hyper: the sleep that one request is done with serves the next.
-#[derive(Clone, Default)]
-pub(super) struct HeadTimer(Arc<Mutex<Option<Inner>>>);
+pub(super) type Inner = Pin<Box<tokio::time::Sleep>>;
+
+/// The timer to give to hyper: the sleep that one request is done with serves the next. Half-way, as it were, it says that
+/// nothing of the next request has come for a while.
+#[derive(Clone)]
+pub(super) struct HeadTimer(Arc<Shared>);
+
+struct Shared {
+    spare: Mutex<Spare>,
+    watch: Arc<Watch>,
+}
+
+struct Spare {
+    sleep: Option<Inner>,
+    /// The end of the latest sleep.
+    deadline: tokio::time::Instant,
+}
 
 struct HeadSleep {
     /// There until it is dropped.
     sleep: Option<Inner>,
-    spare: HeadTimer,
+    /// Its end, until it was said that it has lasted for a while.
+    later: Option<tokio::time::Instant>,
+    timer: HeadTimer,
 }
 
 impl HeadTimer {
+    /// Tells `watch` when a sleep has lasted for [`limits::PARK_IDLE_AFTER`].
+    pub(super) fn new(watch: Arc<Watch>) -> Self {
+        let spare = Spare { sleep: None, deadline: tokio::time::Instant::now() };
+        Self(Arc::new(Shared { spare: Mutex::new(spare), watch }))
+    }
+
+    /// What is left of the latest sleep, which was dropped.
+    pub(super) fn rest(&self) -> Inner {
+        let mut spare = self.spare();
+        let deadline = spare.deadline;
+        let mut sleep = spare.sleep.take().unwrap_or_else(|| Box::pin(tokio::time::sleep_until(deadline)));
+        sleep.as_mut().reset(deadline);
+        sleep
+    }
+
     /// Never contended: all of it happens in the connection's task.
-    fn spare(&self) -> MutexGuard<'_, Option<Inner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -36,15 +68,20 @@ impl Timer for HeadTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        let spare = self.spare().take();
-        let sleep = match spare {
+        self.0.watch.has_read.store(false, Ordering::Relaxed);
+        let deadline = deadline.into();
+        let first = (tokio::time::Instant::now() + limits::PARK_IDLE_AFTER).min(deadline);
+        let mut spare = self.spare();
+        spare.deadline = deadline;
+        let sleep = match spare.sleep.take() {
             Some(mut sleep) => {
-                sleep.as_mut().reset(deadline.into());
+                sleep.as_mut().reset(first);
                 sleep
             }
-            None => Box::pin(tokio::time::sleep_until(deadline.into())),
+            None => Box::pin(tokio::time::sleep_until(first)),
         };
-        Box::pin(HeadSleep { sleep: Some(sleep), spare: self.clone() })
+        let later = (first < deadline).then_some(deadline);
+        Box::pin(HeadSleep { sleep: Some(sleep), later, timer: self.clone() })
     }
 
     fn now(&self) -> Instant {
@@ -56,7 +93,13 @@ impl Future for HeadSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.sleep.as_mut().map_or(Poll::Ready(()), |sleep| sleep.as_mut().poll(cx))
+        let this = &mut *self;
+        let Some(sleep) = &mut this.sleep else { return Poll::Ready(()) };
+        ready!(sleep.as_mut().poll(cx));
+        let Some(later) = this.later.take() else { return Poll::Ready(()) };
+        this.timer.0.watch.is_due.store(true, Ordering::Relaxed);
+        sleep.as_mut().reset(later);
+        sleep.as_mut().poll(cx)
     }
 }
 
@@ -64,7 +107,8 @@ impl Sleep for HeadSleep {}
 
 impl Drop for HeadSleep {
     fn drop(&mut self) {
-        *self.spare.spare() = self.sleep.take();
+        self.timer.0.watch.is_due.store(false, Ordering::Relaxed);
+        self.timer.spare().sleep = self.sleep.take();
     }
 }
 
@@ -74,7 +118,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_sleep_ends_at_its_own_time() {
-        let timer = HeadTimer::default();
+        let timer = HeadTimer::new(Arc::default());
         let start = tokio::time::Instant::now();
         let first = timer.sleep(Duration::from_secs(30));
         tokio::time::sleep(Duration::from_secs(20)).await;

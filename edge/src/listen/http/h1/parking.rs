@@ -1,0 +1,356 @@
+//! Gives hyper up while a connection idles: its two buffers take as much as the rest of the connection, and most connections do
+//! nothing but be there between two requests.
+//!
+//! hyper does not say when it idles. But it waits for each head with a timer that is ours, so [`Watch`] knows: a while after the
+//! wait began, with nothing of the head read and nothing of the last answer left to write, there is nothing in hyper that a new
+//! one would not have.
+
+use std::{
+    error::Error,
+    io::{self, IoSlice},
+    mem,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, Bytes};
+use http_body::Body;
+use hyper::{body::Incoming, server::conn::http1, service::HttpService};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{
+    builder,
+    patience::{HeadTimer, Inner},
+};
+use crate::limits;
+
+/// What is known of a connection from outside of hyper. All of it happens in the connection's task.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// Whether the wait for a head has lasted for [`limits::PARK_IDLE_AFTER`].
+    pub(super) is_due: AtomicBool,
+    /// Whether something was read since the wait for a head began.
+    pub(super) has_read: AtomicBool,
+    /// Whether something is written that was not taken yet.
+    is_blocked: AtomicBool,
+}
+
+/// A connection over HTTP/1.1 that is parked while it idles. Ends when the connection has.
+pub(in crate::listen::http) struct Parkable<S, V: HttpService<Incoming>> {
+    state: State<S, V>,
+    watch: Arc<Watch>,
+    timer: HeadTimer,
+    /// Set by a request with a body, of which hyper may still expect some.
+    had_body: Arc<AtomicBool>,
+    /// Whether hyper was given up although it had read something: that is kept from happening again.
+    is_busy: bool,
+}
+
+enum State<S, V: HttpService<Incoming>> {
+    Served(Box<http1::Connection<TokioIo<Watched<S>>, V>>),
+    Parked(Box<Parked<S, V>>),
+    Ending(Box<S>),
+    Over,
+}
+
+struct Parked<S, V> {
+    stream: S,
+    service: V,
+    /// The end of the wait for a head.
+    over: Inner,
+}
+
+/// The stream that hyper has: gives what was read while it was parked, first.
+struct Watched<S> {
+    inner: S,
+    first: Bytes,
+    watch: Arc<Watch>,
+}
+
+impl Watch {
+    fn is_idle(&self) -> bool {
+        self.is_due.swap(false, Ordering::Relaxed)
+            && !self.has_read.load(Ordering::Relaxed)
+            && !self.is_blocked.load(Ordering::Relaxed)
+    }
+
+    fn noted<T>(&self, written: Poll<T>) -> Poll<T> {
+        self.is_blocked.store(written.is_pending(), Ordering::Relaxed);
+        written
+    }
+}
+
+impl<S, V, B> Parkable<S, V>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    V: HttpService<Incoming, ResBody = B> + Unpin,
+    V::Future: Unpin,
+    V::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    /// The requests of `stream`, answered by `service`. It is never parked once `had_body` is set.
+    pub(in crate::listen::http) fn new(stream: S, service: V, had_body: Arc<AtomicBool>) -> Self {
+        let watch = Arc::<Watch>::default();
+        let timer = HeadTimer::new(watch.clone());
+        let mut this = Self { state: State::Over, watch, timer, had_body, is_busy: false };
+        this.serve(stream, service, Bytes::new());
+        this
+    }
+
+    fn serve(&mut self, stream: S, service: V, first: Bytes) {
+        let stream = Watched { inner: stream, first, watch: self.watch.clone() };
+        let connection = builder(self.timer.clone()).serve_connection(TokioIo::new(stream), service);
+        self.state = State::Served(Box::new(connection));
+    }
+
+    /// Answers what was begun, and then ends.
+    pub(in crate::listen::http) fn graceful_shutdown(mut self: Pin<&mut Self>) {
+        match mem::replace(&mut self.state, State::Over) {
+            State::Served(mut connection) => {
+                Pin::new(&mut *connection).graceful_shutdown();
+                self.state = State::Served(connection);
+            }
+            State::Parked(parked) => self.state = State::Ending(Box::new(parked.stream)),
+            other => self.state = other,
+        }
+    }
+
+    fn park(&mut self, connection: http1::Connection<TokioIo<Watched<S>>, V>) {
+        let parts = connection.into_parts();
+        let stream = parts.io.into_inner();
+        if parts.read_buf.is_empty() && stream.first.is_empty() {
+            let parked = Parked { stream: stream.inner, service: parts.service, over: self.timer.rest() };
+            self.state = State::Parked(Box::new(parked));
+        } else {
+            // The beginning of a head came together with the request before it.
+            self.is_busy = true;
+            let first = [parts.read_buf, stream.first].concat().into();
+            self.serve(stream.inner, parts.service, first);
+        }
+    }
+
+    /// Whether there is something else to do than to wait.
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match mem::replace(&mut self.state, State::Over) {
+            State::Served(mut connection) => {
+                if Pin::new(&mut *connection).poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                if self.watch.is_idle() && !self.is_busy && !self.had_body.load(Ordering::Relaxed) {
+                    self.park(*connection);
+                    return Poll::Ready(());
+                }
+                self.state = State::Served(connection);
+                Poll::Pending
+            }
+            State::Parked(mut parked) => {
+                let mut bytes = [0; limits::PARKED_READ_BYTES];
+                let mut buf = ReadBuf::new(&mut bytes);
+                match Pin::new(&mut parked.stream).poll_read(cx, &mut buf) {
+                    Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                        self.serve(parked.stream, parked.service, Bytes::copy_from_slice(buf.filled()));
+                    }
+                    Poll::Ready(_) => self.state = State::Ending(Box::new(parked.stream)),
+                    Poll::Pending if parked.over.as_mut().poll(cx).is_ready() => {
+                        self.state = State::Ending(Box::new(parked.stream));
+                    }
+                    Poll::Pending => {
+                        self.state = State::Parked(parked);
+                        return Poll::Pending;
+                    }
+                }
+                Poll::Ready(())
+            }
+            State::Ending(mut stream) => {
+                if Pin::new(&mut *stream).poll_shutdown(cx).is_pending() {
+                    self.state = State::Ending(stream);
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            }
+            State::Over => Poll::Ready(()),
+        }
+    }
+}
+
+impl<S, V, B> Future for Parkable<S, V>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    V: HttpService<Incoming, ResBody = B> + Unpin,
+    V::Future: Unpin,
+    V::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        while !matches!(self.state, State::Over) {
+            ready!(self.poll_state(cx));
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        if self.first.is_empty() {
+            ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        } else {
+            let count = self.first.len().min(buf.remaining());
+            buf.put_slice(&self.first[..count]);
+            self.first.advance(count);
+        }
+        self.watch.has_read.store(buf.filled().len() > before, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.watch.noted(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.watch.noted(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        self.watch.noted(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::service::service_fn;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+        time::{Instant, sleep},
+    };
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n";
+
+    /// A connection, and whether it is parked, said after each of its turns.
+    fn served(body: &'static [u8]) -> (DuplexStream, Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
+        let (near, far) = duplex(1_000);
+        let answer = move |_: Request<Incoming>| {
+            Box::pin(async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(body)))) })
+        };
+        let mut connection = Parkable::new(far, service_fn(answer), Arc::default());
+        let is_parked = Arc::<AtomicBool>::default();
+        let said = is_parked.clone();
+        let task = tokio::spawn(std::future::poll_fn(move |cx| {
+            let polled = Pin::new(&mut connection).poll(cx);
+            said.store(matches!(connection.state, State::Parked(_)), Ordering::Relaxed);
+            polled
+        }));
+        (near, is_parked, task)
+    }
+
+    async fn answer(near: &mut DuplexStream, body: &str) {
+        let mut answer = Vec::new();
+        while !answer.ends_with(body.as_bytes()) {
+            assert_ne!(near.read_buf(&mut answer).await.unwrap(), 0, "{}", String::from_utf8_lossy(&answer));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_idles_is_parked_and_served_again() {
+        let (mut near, is_parked, task) = served(b"hello");
+        for _ in 0..3 {
+            near.write_all(REQUEST).await.unwrap();
+            answer(&mut near, "hello").await;
+            sleep(limits::PARK_IDLE_AFTER / 2).await;
+            assert!(!is_parked.load(Ordering::Relaxed));
+            sleep(limits::PARK_IDLE_AFTER).await;
+            assert!(is_parked.load(Ordering::Relaxed));
+        }
+        let start = Instant::now();
+        assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(start.elapsed() + limits::PARK_IDLE_AFTER * 3 / 2, limits::REQUEST_HEAD, "parked or not");
+        task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_of_a_head_is_lost_and_none_takes_longer_for_it() {
+        let (mut near, is_parked, _task) = served(b"hello");
+        near.write_all(REQUEST).await.unwrap();
+        answer(&mut near, "hello").await;
+        sleep(limits::PARK_IDLE_AFTER * 2).await;
+        let (one, other) = REQUEST.split_at(5);
+        near.write_all(one).await.unwrap();
+        sleep(limits::REQUEST_HEAD * 9 / 10).await;
+        assert!(!is_parked.load(Ordering::Relaxed), "something of a head is there");
+        near.write_all(other).await.unwrap();
+        answer(&mut near, "hello").await;
+
+        // The beginning of a second head comes with the first.
+        near.write_all(&[REQUEST, one].concat()).await.unwrap();
+        answer(&mut near, "hello").await;
+        sleep(limits::PARK_IDLE_AFTER * 2).await;
+        near.write_all(other).await.unwrap();
+        answer(&mut near, "hello").await;
+
+        near.write_all(one).await.unwrap();
+        let start = Instant::now();
+        assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
+        assert!(start.elapsed() <= limits::REQUEST_HEAD);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_is_kept() {
+        const LONG: &[u8] = &[b'a'; 5_000];
+        let (mut near, is_parked, _task) = served(LONG);
+        near.write_all(REQUEST).await.unwrap();
+        sleep(limits::PARK_IDLE_AFTER * 3).await;
+        assert!(!is_parked.load(Ordering::Relaxed));
+        answer(&mut near, std::str::from_utf8(LONG).unwrap()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_parked_ends_when_asked_to() {
+        let (mut near, far) = duplex(1_000);
+        let answer = |_: Request<Incoming>| {
+            Box::pin(async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello")))) })
+        };
+        let mut connection = Parkable::new(far, service_fn(answer), Arc::default());
+        let start = Instant::now();
+        tokio::select! {
+            () = &mut connection => panic!("it is still there"),
+            () = sleep(limits::PARK_IDLE_AFTER * 2) => {}
+        }
+        assert!(matches!(connection.state, State::Parked(_)));
+        Pin::new(&mut connection).graceful_shutdown();
+        connection.await;
+        assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(start.elapsed(), limits::PARK_IDLE_AFTER * 2);
+    }
+}
