@@ -63,24 +63,24 @@ async fn the_last_minutes_requests_survive_a_loss_of_redis() {
         .into();
     eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 60).await;
     metered.rows_become(58, "NOT estimated").await;
-    let refused = async |metered: &Metered, why: &str| {
-        let answer = metered.ask(&Completion::of(1, 1)).await;
+    // An edge remembers a refusal, but not one of another memory of Redis.
+    let refused = async |metered: &Metered, edge: usize, why: &str| {
+        let answer = metered.ask_at(edge, &metered.key, &Completion::of(1, 1)).await;
         assert_eq!(answer.status, 429, "{why}: {}", answer.text());
         assert_code(&answer, "rate_limit_exceeded");
         let (wait, passed) = (retry_after(&answer), i64::try_from(start.elapsed().as_secs()).unwrap());
         assert!((60 - passed - 1..=61 - passed).contains(&wait), "{why}: {wait} s, {passed} s after the first");
     };
-    refused(&metered, "as it is").await;
+    refused(&metered, 0, "as it is").await;
     metered.world.redis_command("FLUSHALL").await;
-    refused(&metered, "after a flush").await;
+    refused(&metered, 1, "after a flush").await;
     metered.world.redis.kill();
     metered.world.restart_redis();
-    let is_back = async || metered.ask(&Completion::of(1, 1)).await.status != 503;
+    // Another account has its own limit, and shows the edge that Redis has begun anew.
+    let eves = new_key(&metered.world.user("eve").await).await;
+    let is_back = async || metered.ask_at(0, &eves, &Completion::of(1, 1)).await.status == 200;
     eventually(BACKGROUND, "Redis is back", is_back).await;
-    refused(&metered, "after a crash").await;
-    // Another account has its own limit.
-    let eve = metered.world.user("eve").await;
-    metered.ask_at(0, &new_key(&eve).await, &Completion::of(1, 1)).await.assert_status(200);
+    refused(&metered, 0, "after a crash").await;
     metered.provider.release();
     for one in under_way {
         assert!(one.await.unwrap());
@@ -103,7 +103,8 @@ async fn age_the_minute(metered: &Metered, by: Duration) {
 
 #[tokio::test]
 async fn retry_after_is_exact_for_the_minutes_limit() {
-    let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 2)).await;
+    // Each edge remembers what it refused; another one asks Redis.
+    let metered = Metered::start_with(|builder| builder.edges(3).set("LIMITS__GATEWAY_PER_MIN", 2)).await;
     let wanted = Completion::of(1, 1);
     metered.ask(&wanted).await.assert_status(200);
     metered.ask(&wanted).await.assert_status(200);
@@ -112,10 +113,52 @@ async fn retry_after_is_exact_for_the_minutes_limit() {
     // Half a minute before it is free.
     let left = Duration::from_secs(30);
     age_the_minute(&metered, wait.checked_sub(left).unwrap()).await;
-    let refused = metered.ask(&wanted).await.assert_status(429);
+    let refused = metered.ask_at(1, &metered.key, &wanted).await.assert_status(429);
     let wait = Duration::from_secs(retry_after(&refused).try_into().unwrap());
     assert!(wait <= left, "{wait:?}");
     age_the_minute(&metered, wait).await;
+    metered.ask_at(2, &metered.key, &wanted).await.assert_status(200);
+}
+
+#[tokio::test]
+async fn refusals_of_the_minute_cost_redis_nothing() {
+    let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 2)).await;
+    let wanted = Completion::of(1, 1);
+    let start = Instant::now();
+    metered.ask(&wanted).await.assert_status(200);
+    metered.ask(&wanted).await.assert_status(200);
+    metered.ask(&wanted).await.assert_status(429);
+    // Only the script of admissions asks for a length.
+    let before = metered.world.redis_calls("llen").await;
+    for _ in 0..30 {
+        let refused = metered.ask(&wanted).await.assert_status(429);
+        assert_code(&refused, "rate_limit_exceeded");
+        assert_eq!(refused.header("x-ratelimit-remaining-requests"), "0");
+        let (wait, passed) = (retry_after(&refused), i64::try_from(start.elapsed().as_secs()).unwrap());
+        assert!((60 - passed - 1..=60).contains(&wait), "{wait} s, {passed} s after the first");
+    }
+    assert_eq!(metered.world.redis_calls("llen").await, before, "Redis was asked");
+    // Another account is none of its business.
+    let eve = metered.world.user("eve").await;
+    metered.ask_at(0, &new_key(&eve).await, &wanted).await.assert_status(200);
+    assert!(metered.world.redis_calls("llen").await > before);
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_tokens_ends_when_some_are_given_back() {
+    let metered = Metered::start_with(|builder| {
+        builder.set("LIMITS__GATEWAY_TOKENS_PER_DAY", 5_000).set("LIMITS__GATEWAY_PER_MIN", 1_000)
+    })
+    .await;
+    let wanted = Completion::of(10, 10).at_most(4_000);
+    let (asker, held) = (metered.asker(0), wanted.clone().held());
+    let under_way = tokio::spawn(async move { asker.is_served(&held).await });
+    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 1).await;
+    for _ in 0..5 {
+        assert_code(&metered.ask(&wanted).await.assert_status(429), "daily_token_limit_exceeded");
+    }
+    metered.provider.release();
+    assert!(under_way.await.unwrap());
     metered.ask(&wanted).await.assert_status(200);
 }
 
@@ -214,17 +257,18 @@ async fn an_emptied_redis_is_rebuilt_from_postgres() {
     })
     .await;
     metered.ask(&Completion::of(500, 100)).await.assert_status(200);
-    let refused = async |metered: &Metered, why: &str| {
+    // An edge remembers for a moment that it refused as much.
+    let refused = async |metered: &Metered, at_most: u64, why: &str| {
         for edge in [0, 1] {
-            let answer = metered.ask_at(edge, &metered.key, &Completion::of(1, 1).at_most(500)).await;
+            let answer = metered.ask_at(edge, &metered.key, &Completion::of(1, 1).at_most(at_most)).await;
             assert_eq!(answer.status, 429, "{why}: {}", answer.text());
             assert_code(&answer, "daily_token_limit_exceeded");
         }
     };
     metered.rows_become(1, "NOT estimated").await;
-    refused(&metered, "as it is").await;
+    refused(&metered, 500, "as it is").await;
     metered.world.redis_command("FLUSHALL").await;
-    refused(&metered, "after a flush").await;
+    refused(&metered, 450, "after a flush").await;
 
     // An open completion counts too, although only its edge has it.
     let asker = metered.asker(1);

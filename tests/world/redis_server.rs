@@ -67,6 +67,14 @@ impl World {
         redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
     }
 
+    /// How often Redis has run a command, within scripts too.
+    pub async fn redis_calls(&self, name: &str) -> i64 {
+        let script =
+            "local calls = string.match(redis.call('INFO', 'commandstats'), 'cmdstat_' .. ARGV[1] .. ':calls=(%d+)')
+                      return tonumber(calls or '0')";
+        self.redis_number("EVAL", &[script, "0", name]).await.expect("Redis is away")
+    }
+
     /// Runs a Redis command without arguments.
     pub async fn redis_command(&self, name: &str) {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();

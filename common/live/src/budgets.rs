@@ -14,7 +14,10 @@
 mod scripts;
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -108,21 +111,29 @@ pub enum Release {
 /// after a restart finds no script, whoever asks, and sums of an earlier memory are not taken for those of this one,
 /// although nobody asks which it is while a client waits.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<RwLock<Option<Known>>>);
+pub(super) struct Memory(Arc<Present>);
+
+#[derive(Default)]
+struct Present {
+    known: RwLock<Option<Known>>,
+    /// How many memories have been known.
+    number: AtomicU64,
+}
 
 type Known = (Epoch, Arc<Script>);
 
 impl Memory {
     pub(super) fn is(&self, epoch: &Epoch) {
         let is_known = |known: &Option<Known>| known.as_ref().is_some_and(|(known, _)| known.is_same(epoch));
-        if !is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+        if !is_known(&self.0.known.read().unwrap_or_else(PoisonError::into_inner)) {
             let script = Arc::new(scripts::admission(&epoch.id));
-            *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
+            *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch.clone(), script));
+            self.0.number.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn admission(&self) -> Option<Arc<Script>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, script)| script.clone())
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, script)| script.clone())
     }
 }
 
@@ -138,6 +149,12 @@ impl Redis {
     /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
     /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
     pub async fn admit(
+    /// Returns a number that grows whenever Redis is found to have another memory than before: what Redis answered under
+    /// another number may not hold any more.
+    pub fn memory_number(&self) -> u64 {
+        self.memory.0.number.load(Ordering::Relaxed)
+    }
+
         &self,
         edge: &str,
         row: &UsageRow,

@@ -43,3 +43,10 @@ pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
 /// Longest time for the meter, at the end of the program, to write to Postgres what it has.
 pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);
+/// Accounts whose latest refusal is remembered. Each takes about 200 bytes.
+pub(crate) const REFUSALS: usize = 16_384;
+/// Time for which it is remembered that an account's day or month had too little left for a request: other edges may have
+/// given some of it back.
+pub(crate) const BUDGET_REFUSAL: Duration = Duration::from_millis(250);
+/// Counters of ended completions, which accounts share.
+pub(crate) const END_COUNTERS: usize = 1_024;

@@ -20,7 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::journal::{AbandonedCompletion, Journal, RecordRef};
+use super::{
+    ends::Ends,
+    journal::{AbandonedCompletion, Journal, RecordRef},
+};
 use crate::{limits, spool::SegmentId};
 
 /// How many times a reservation is released whose admission may still be on its way to Redis: a connection that broke
@@ -39,6 +42,8 @@ pub(super) struct Ledger {
     pub(super) is_urgent: Notify,
     /// The number of ended completions that Redis has been told of.
     reported: watch::Sender<u64>,
+    /// What a refusal for want of budget may rest on no longer.
+    pub(super) ends: Ends,
 }
 
 #[derive(Default)]
@@ -94,6 +99,7 @@ impl Ledger {
 
     /// Whether the ledger and the journal can take one more completion.
     pub(super) fn has_room(&self) -> bool {
+            ends: Ends::new(),
         self.len() < limits::UNSETTLED && self.journal.has_room()
     }
 
@@ -154,6 +160,7 @@ impl Ledger {
 
     /// Ends a completion that used nothing.
     pub(super) fn release(&self, id: &CompletionId) {
+            self.ends.add(&entry.row.account);
         self.end_unused(id, 1);
     }
 
@@ -182,6 +189,7 @@ impl Ledger {
         self.state().ended
     }
 
+            self.ends.add(&entry.row.account);
     /// Records that Redis has been told of the first `ended` completions that ended.
     pub(super) fn mark_reported(&self, ended: u64) {
         self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);

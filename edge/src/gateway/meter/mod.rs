@@ -17,11 +17,13 @@
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 
 mod admission;
+mod ends;
 #[cfg(test)]
 mod fixtures;
 mod journal;
 mod ledger;
 mod redis_clock;
+mod refusals;
 mod reservation;
 mod settlement;
 mod usage;
@@ -51,7 +53,12 @@ pub use self::{
     settlement::MeterTasks,
     usage::{MaxUsage, Usage},
 };
-use self::{ledger::Ledger, redis_clock::RedisClock, reservation::PendingAdmission};
+use self::{
+    ledger::Ledger,
+    redis_clock::RedisClock,
+    refusals::{Grounds, Refusals},
+    reservation::PendingAdmission,
+};
 use crate::{limits, memory::keys::GatewayKey};
 
 /// The meter of an edge. Cheap to clone.
@@ -63,6 +70,7 @@ struct Inner {
     redis: Redis,
     db: PgPool,
     clock: Arc<RedisClock>,
+    refusals: Refusals,
     requests_per_minute: u64,
     tokens_per_day: u64,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
@@ -92,6 +100,7 @@ impl Meter {
             redis,
             db,
             clock,
+            refusals: Refusals::new(),
             requests_per_minute: config.limits.gateway_per_min.into(),
             tokens_per_day: config.limits.gateway_tokens_per_day,
             total_reads: Semaphore::new(limits::SPENT_READS),
@@ -109,7 +118,7 @@ impl Meter {
         let now = self.0.clock.now();
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
-        let mut row = UsageRow {
+        let row = UsageRow {
             id: CompletionId::new(now),
             account: key.account.clone(),
             token: key.token.clone(),
@@ -121,20 +130,18 @@ impl Meter {
             cost: Microcents::of(prompt, model.input_cents, completion, model.output_cents),
             at: now,
         };
-        let count_refusal = |why: &'static str| {
-            metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
-            tracing::debug!(account = %key.account, model = model.id, why, "a completion is refused");
-        };
-        let unavailable = AdmissionError::Unavailable { retry_after: limits::METER_RETRY_AFTER };
+        let grounds = Grounds { memory: self.0.redis.memory_number(), ends: self.0.ledger.ends.of(&row.account) };
+        if let Some(judgement) = self.0.refusals.find(&row, now, grounds) {
+            return self.decide(judgement, row, model);
+        }
         if !self.0.ledger.has_room() {
             tracing::warn!("too much usage waits for Postgres; nothing is admitted until it is there");
-            count_refusal("books");
-            return Err(unavailable);
+            return Err(refused("books", &row, UNAVAILABLE));
         }
         let budget =
             Budget { per_minute: self.0.requests_per_minute, per_day: self.0.tokens_per_day, per_month: key.credit.0 };
         let pending = PendingAdmission::of(&self.0.ledger, &row);
-        let Judgement { verdict, at } = match self.check(&row, budget).await {
+        let judgement = match self.check(&row, budget).await {
             Ok(judgement) => {
                 pending.decided();
                 judgement
@@ -144,15 +151,25 @@ impl Meter {
                 if matches!(error, BudgetError::Postgres(_)) {
                     postgres_failed("sums");
                 }
-                count_refusal("unavailable");
                 // In any other case the script may have run, or may still run, although its answer did not arrive.
                 if matches!(error, BudgetError::Redis(error) if error.is_connection_refusal()) {
                     pending.decided();
                 }
-                return Err(unavailable);
+                return Err(refused("unavailable", &row, UNAVAILABLE));
             }
         };
-        self.0.clock.learn(at);
+        self.0.clock.learn(judgement.at);
+        self.0.refusals.remember(&row, judgement, grounds);
+        self.decide(judgement, row, model)
+    }
+
+    /// Makes the reservation of an admitted completion, or says why there is none.
+    fn decide(
+        &self,
+        Judgement { verdict, at }: Judgement,
+        mut row: UsageRow,
+        model: &Arc<Model>,
+    ) -> Result<Admission, AdmissionError> {
         let until_midnight = next_midnight(at).since(at);
         let rate_limits = |used| self.rate_limits(used, until_midnight);
         match verdict {
@@ -163,21 +180,18 @@ impl Meter {
                 Ok(Admission { reservation, rate_limits: rate_limits(used) })
             }
             Verdict::Minute(used) => {
-                count_refusal("requests");
-                Err(AdmissionError::Requests { rate_limits: rate_limits(used), retry_after: used.frees_in })
+                let error = AdmissionError::Requests { rate_limits: rate_limits(used), retry_after: used.frees_in };
+                Err(refused("requests", &row, error))
             }
             Verdict::Day(used) => {
-                count_refusal("tokens");
-                Err(AdmissionError::Tokens { rate_limits: rate_limits(used), retry_after: until_midnight })
+                let error = AdmissionError::Tokens { rate_limits: rate_limits(used), retry_after: until_midnight };
+                Err(refused("tokens", &row, error))
             }
             Verdict::Month(_) => {
-                count_refusal("credit");
-                Err(AdmissionError::Credit { retry_after: Month::of(at).next().start().since(at) })
+                let retry_after = Month::of(at).next().start().since(at);
+                Err(refused("credit", &row, AdmissionError::Credit { retry_after }))
             }
-            Verdict::Unknown => {
-                count_refusal("unavailable");
-                Err(unavailable)
-            }
+            Verdict::Unknown => Err(refused("unavailable", &row, UNAVAILABLE)),
         }
     }
 
@@ -220,4 +234,14 @@ impl Meter {
             tokens: rate_limit(self.0.tokens_per_day, used.tokens, until_midnight),
         }
     }
+}
+
+/// The refusal while the meter cannot admit anybody.
+const UNAVAILABLE: AdmissionError = AdmissionError::Unavailable { retry_after: limits::METER_RETRY_AFTER };
+
+/// Counts a refusal.
+fn refused(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {
+    metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
+    tracing::debug!(account = %row.account, model = row.model, why, "a completion is refused");
+    error
 }

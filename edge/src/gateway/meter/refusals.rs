@@ -1,0 +1,153 @@
+//! Refusals that are remembered, so that an account that goes on asking costs Redis nothing.
+//!
+//! A minute slides by time alone, so its refusal holds until the moment that came with it. A day's and a month's budget grow
+//! whenever a completion leaves something unused: at this edge that is known, of the others it is not, so those refusals are
+//! remembered for [`limits::BUDGET_REFUSAL`]. The time is that of Redis's clock, by which it would judge.
+
+use domain::{
+    Account, Timestamp,
+    usage::{Microcents, UsageRow},
+};
+use live::budgets::{Judgement, Used, Verdict};
+use quick_cache::sync::Cache;
+
+use crate::limits;
+
+/// The latest refusal of each account that lately had one.
+pub(super) struct Refusals(Cache<Account, Refusal>);
+
+/// What a refusal rests on. While one of these is as it was, the refusal can stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grounds {
+    /// The memory of Redis, as [`live::Redis::memory_number`] numbers it.
+    pub(super) memory: u64,
+    /// The ends of the account's completions at this edge.
+    pub(super) ends: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+    judgement: Judgement,
+    grounds: Grounds,
+    tokens: u64,
+    cost: Microcents,
+}
+
+impl Refusals {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self(Cache::new(limits::REFUSALS))
+    }
+
+    /// Remembers `judgement` of `row` if it is a refusal. `grounds` are those of the time before Redis was asked.
+    pub(super) fn remember(&self, row: &UsageRow, judgement: Judgement, grounds: Grounds) {
+        if matches!(judgement.verdict, Verdict::Minute(_) | Verdict::Day(_) | Verdict::Month(_)) {
+            let refusal = Refusal { judgement, grounds, tokens: row.tokens(), cost: row.cost };
+            self.0.insert(row.account.clone(), refusal);
+        }
+    }
+
+    /// The refusal that Redis would repeat if it were asked for `row` at `now`.
+    pub(super) fn find(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Judgement> {
+        let refusal = self.0.get(&row.account)?;
+        let verdict = refusal.verdict_at(row, now, grounds);
+        if verdict.is_none() && refusal.grounds.memory != grounds.memory {
+            self.0.remove(&row.account);
+        }
+        verdict.map(|verdict| Judgement { verdict, at: now })
+    }
+}
+
+impl Refusal {
+    fn verdict_at(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Verdict> {
+        let Judgement { verdict, at } = self.judgement;
+        let age = now.since(at);
+        // Another day has other sums, and a clock that went back tells nothing of how long this holds.
+        let is_other_day = now.as_datetime().date() != at.as_datetime().date();
+        if is_other_day || at.since(now) > limits::BUDGET_REFUSAL || self.grounds.memory != grounds.memory {
+            return None;
+        }
+        let is_recent = age < limits::BUDGET_REFUSAL && self.grounds.ends == grounds.ends;
+        match verdict {
+            Verdict::Minute(used) if age < used.frees_in => Some(Verdict::Minute(Used {
+                frees_in: used.frees_in.saturating_sub(age),
+                resets_in: used.resets_in.saturating_sub(age),
+                ..used
+            })),
+            Verdict::Day(_) if is_recent && row.tokens() >= self.tokens => Some(verdict),
+            Verdict::Month(_) if is_recent && row.cost >= self.cost => Some(verdict),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        super::fixtures::{row, row as another},
+        *,
+    };
+
+    const GROUNDS: Grounds = Grounds { memory: 1, ends: 7 };
+    const USED: Used =
+        Used { requests: 60, frees_in: Duration::from_secs(20), resets_in: Duration::from_secs(50), tokens: 1_000 };
+
+    fn remembered(row: &UsageRow, verdict: Verdict) -> Refusals {
+        let refusals = Refusals::new();
+        refusals.remember(row, Judgement { verdict, at: row.at }, GROUNDS);
+        refusals
+    }
+
+    #[test]
+    fn a_refusal_of_the_minute_holds_until_the_minute_has_slid() {
+        let row = row(300);
+        let refusals = remembered(&row, Verdict::Minute(USED));
+        let find = |age, grounds| refusals.find(&row, row.at + Duration::from_millis(age), grounds);
+        let later = Used { frees_in: Duration::from_secs(5), resets_in: Duration::from_secs(35), ..USED };
+        let at = row.at + Duration::from_secs(15);
+        assert_eq!(find(15_000, GROUNDS), Some(Judgement { verdict: Verdict::Minute(later), at }));
+        assert!(find(19_999, Grounds { ends: 8, ..GROUNDS }).is_some(), "an end does not free the minute");
+        assert_eq!(find(20_000, GROUNDS), None);
+        let smaller = UsageRow { completion: 1, cost: Microcents(0), ..row.clone() };
+        assert!(refusals.find(&smaller, row.at, GROUNDS).is_some(), "the size is of no matter");
+        let other = another(300);
+        assert_eq!(refusals.find(&other, row.at, GROUNDS), None, "of another account");
+        assert_eq!(refusals.find(&row, row.at - Duration::from_secs(5), GROUNDS), None, "the clock went back");
+        assert_eq!(find(1_000, Grounds { memory: 2, ..GROUNDS }), None, "Redis has another memory");
+    }
+
+    #[test]
+    fn a_refusal_for_want_of_budget_holds_for_a_moment_and_until_something_ends() {
+        for verdict in [Verdict::Day(USED), Verdict::Month(USED)] {
+            let row = row(300);
+            let refusals = remembered(&row, verdict);
+            let find = |row: &UsageRow, age, grounds| refusals.find(row, row.at + Duration::from_millis(age), grounds);
+            assert!(find(&row, 249, GROUNDS).is_some());
+            assert!(find(&row, 250, GROUNDS).is_none());
+            assert!(find(&row, 1, Grounds { ends: 8, ..GROUNDS }).is_none());
+            let larger = UsageRow { completion: 301, cost: Microcents(2), ..row.clone() };
+            assert!(find(&larger, 1, GROUNDS).is_some());
+            let smaller = UsageRow { completion: 299, cost: Microcents(0), ..row };
+            assert!(find(&smaller, 1, GROUNDS).is_none());
+        }
+    }
+
+    #[test]
+    fn what_was_admitted_is_not_remembered() {
+        let row = row(300);
+        for verdict in [Verdict::Admitted(USED), Verdict::Unknown] {
+            assert_eq!(remembered(&row, verdict).find(&row, row.at, GROUNDS), None);
+        }
+    }
+
+    #[test]
+    fn no_refusal_outlasts_its_day() {
+        let mut row = row(300);
+        row.at = domain::month::next_midnight(row.at) - Duration::from_millis(100);
+        let refusals = remembered(&row, Verdict::Minute(USED));
+        assert!(refusals.find(&row, row.at, GROUNDS).is_some());
+        assert_eq!(refusals.find(&row, row.at + Duration::from_millis(100), GROUNDS), None);
+    }
+}
