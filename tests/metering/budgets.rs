@@ -125,11 +125,15 @@ async fn lost_totals_are_rebuilt_and_never_from_outdated_reads() {
     budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
     let (other, verdict) = budgets.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
+    // A report that was on its way for longer than its sender waited opens nothing again.
+    budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
+    assert_eq!(budgets.tokens().await, 920);
+    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 9);
     assert!(matches!(budgets.admit(&other, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151));
 
     // Totals that were read before a row was written arrive after the row was confirmed.
     budgets.world.redis_command("FLUSHALL").await;
-    budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
+    budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
     budgets.confirm(&row, spent(2, 150)).await;
     let (late, _) = budgets.admit_new(1).await;
     assert_eq!(budgets.admit(&late, Some(base(1, 100))).await, Verdict::Unknown);
@@ -147,7 +151,7 @@ async fn a_new_day_starts_at_zero_and_a_late_end_counts_for_the_day_before() {
     let month = yesterday.year() * 100 + i32::from(u8::from(yesterday.month()));
     let (day, month) = ((month * 100 + i32::from(yesterday.day())).to_string(), month.to_string());
     budgets.world.redis_number("HSET", &[&spent_key, "d", &day, "m", &month]).await.unwrap();
-    budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
+    budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
 
     assert!(matches!(budgets.admit_new(600).await.1, Verdict::Admitted(used) if used.tokens == 600));
     budgets.confirm(&row, spent(2, 950)).await;
@@ -251,7 +255,7 @@ async fn the_last_minute_is_rebuilt_and_each_completion_counts_once() {
     // older than a minute.
     let (written, both, under_way, old) = (ago(20), ago(10), ago(30), ago(61));
     for row in [&both, &under_way, &old] {
-        budgets.redis.revalue(EDGE, &budgets.account, &[row]).await.unwrap();
+        budgets.redis.restore(EDGE, &budgets.account, &[row]).await.unwrap();
     }
     // Redis has as many entries, but they are older than a minute.
     let (minute, old) = (format!("svc:ai:{{{}}}:minute", budgets.account), budgets.now - Duration::from_secs(62));
@@ -280,6 +284,6 @@ async fn totals_of_a_restarted_redis_are_not_trusted() {
     // Its totals may be older than those that it had answered with.
     let (new, verdict) = budgets.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
-    budgets.redis.revalue(EDGE, &budgets.account, &[&lost]).await.unwrap();
+    budgets.redis.restore(EDGE, &budgets.account, &[&lost]).await.unwrap();
     assert!(matches!(budgets.admit(&new, Some(base(2, 300))).await, Verdict::Admitted(used) if used.tokens == 451));
 }

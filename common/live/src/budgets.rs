@@ -212,12 +212,21 @@ impl Redis {
         self.memory.admission().ok_or_else(|| (ErrorKind::Client, "the memory of Redis is not known").into())
     }
 
-    /// Replaces an account's open completions by what is known of them now. Completions that Redis has lost are open
-    /// again afterwards.
+    /// Replaces an account's open completions by what is known of them now. One that is not open stays so: Postgres may have
+    /// it by now, if this arrives late.
     pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
         let script = &scripts::REVALUE;
         let mut call = script.prepare_invoke();
-        call.key(spent_key(account.as_str())).key(open_key(account.as_str()));
+        call.key(spent_key(account.as_str())).key(open_key(account.as_str())).arg(u8::from(opens));
+        self.report(edge, account, rows, false).await
+    }
+
+    /// Opens completions of an account that Redis may have lost, as what is known of them now.
+    pub async fn restore(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
+        self.report(edge, account, rows, true).await
+    }
+
+    async fn report(&self, edge: &str, account: &Account, rows: &[&UsageRow], opens: bool) -> Result<(), RedisError> {
         for row in rows {
             call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(day_number(row.day())).arg(month_number(row.month()));

@@ -139,22 +139,25 @@ end
 return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000, 60000, dt + dh, now}
 "#;
 
-/// KEYS spent, open. ARGV, for each completion: id, text, tokens, cost, day, month.
+/// KEYS spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text, tokens, cost,
+/// day, month.
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
 local s = redis.call('HMGET', KEYS[1], 'd', 'm')
 local day_tokens, month_cost = 0, 0
-for i = 1, #ARGV, 6 do
+for i = 2, #ARGV, 6 do
   local tokens, cost = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   local old = redis.call('HGET', KEYS[2], ARGV[i])
   if old then
     local t, c = string.match(old, '^(%d+) (%d+) ')
     tokens, cost = tokens - tonumber(t), cost - tonumber(c)
   end
-  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
-  if s[1] == ARGV[i + 4] then day_tokens = day_tokens + tokens end
-  if s[2] == ARGV[i + 5] then month_cost = month_cost + cost end
+  if old or ARGV[1] == '1' then
+    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+    if s[1] == ARGV[i + 4] then day_tokens = day_tokens + tokens end
+    if s[2] == ARGV[i + 5] then month_cost = month_cost + cost end
+  end
 end
 if day_tokens ~= 0 then redis.call('HINCRBY', KEYS[1], 'dh', day_tokens) end
 if month_cost ~= 0 then redis.call('HINCRBY', KEYS[1], 'mh', month_cost) end

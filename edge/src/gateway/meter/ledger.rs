@@ -67,6 +67,16 @@ struct Entry {
     /// Whether a report of the row to Redis is under way. Until it is over the entry is not written or confirmed: a
     /// report that arrived after the confirmation would bring the reservation back.
     is_being_revalued: bool,
+    /// Whether Redis may have lost the completion, so that the next report opens it again.
+    is_lost: bool,
+}
+
+/// A report to Redis of what a completion uses.
+#[derive(Debug, Clone)]
+pub(super) struct Report {
+    pub(super) row: UsageRow,
+    /// Whether Redis opens the completion if it is not open there.
+    pub(super) is_lost: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +99,7 @@ impl Ledger {
             has_changes: Notify::new(),
             is_urgent: Notify::new(),
             reported: watch::Sender::new(0),
+            ends: Ends::new(),
         }
     }
 
@@ -99,7 +110,6 @@ impl Ledger {
 
     /// Whether the ledger and the journal can take one more completion.
     pub(super) fn has_room(&self) -> bool {
-            ends: Ends::new(),
         self.len() < limits::UNSETTLED && self.journal.has_room()
     }
 
@@ -123,7 +133,8 @@ impl Ledger {
     /// Enters an admitted completion, with a row that says what it can use at most.
     pub(super) fn open(&self, row: UsageRow) {
         let segment = self.journal.append(&RecordRef::Open(&row));
-        let entry = Entry { row, status: Status::Open, segments: [segment, None], is_being_revalued: false };
+        let entry =
+            Entry { row, status: Status::Open, segments: [segment, None], is_being_revalued: false, is_lost: false };
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
@@ -149,6 +160,7 @@ impl Ledger {
             entry.row = row;
             entry.status = Status::Ended;
             entry.segments[1] = segment;
+            self.ends.add(&entry.row.account);
             if is_reported {
                 state.to_revalue.push_back(id.clone());
             }
@@ -160,7 +172,6 @@ impl Ledger {
 
     /// Ends a completion that used nothing.
     pub(super) fn release(&self, id: &CompletionId) {
-            self.ends.add(&entry.row.account);
         self.end_unused(id, 1);
     }
 
@@ -178,6 +189,7 @@ impl Ledger {
             let Some(entry) = state.entries.get_mut(id) else { return };
             entry.status = Status::Released(releases);
             entry.segments[1] = segment;
+            self.ends.add(&entry.row.account);
             state.to_release.push_back((id.clone(), Instant::now()));
             state.ended += 1;
         }
@@ -189,7 +201,6 @@ impl Ledger {
         self.state().ended
     }
 
-            self.ends.add(&entry.row.account);
     /// Records that Redis has been told of the first `ended` completions that ended.
     pub(super) fn mark_reported(&self, ended: u64) {
         self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);
@@ -228,41 +239,52 @@ impl Ledger {
     /// Queues every completion that Redis may have lost for a new report.
     pub(super) fn report_all(&self) {
         let mut state = self.state();
-        let is_reportable = |entry: &&Entry| {
-            matches!(entry.status, Status::Open | Status::Ended) && entry.row.certainty != Certainty::Unused
-        };
-        state.to_revalue = state.entries.values().filter(is_reportable).map(|entry| entry.row.id.clone()).collect();
+        let State { entries, to_revalue, .. } = &mut *state;
+        to_revalue.clear();
+        for entry in entries.values_mut() {
+            if matches!(entry.status, Status::Open | Status::Ended) && entry.row.certainty != Certainty::Unused {
+                entry.is_lost = true;
+                to_revalue.push_back(entry.row.id.clone());
+            }
+        }
         drop(state);
         self.has_changes.notify_one();
     }
 
     /// Takes the next completions whose usage is to be reported to Redis. Each must come back through
     /// [`finish_revalue`](Self::finish_revalue).
-    pub(super) fn take_to_revalue(&self, limit: usize) -> Vec<UsageRow> {
+    pub(super) fn take_to_revalue(&self, limit: usize) -> Vec<Report> {
         let mut state = self.state();
-        let mut rows = Vec::new();
-        while rows.len() < limit
-            && let Some(id) = state.to_revalue.pop_front()
-        {
-            if let Some(entry) = state.entries.get_mut(&id)
-                && matches!(entry.status, Status::Open | Status::Ended)
-                && !entry.is_being_revalued
-            {
-                entry.is_being_revalued = true;
-                rows.push(entry.row.clone());
+        let mut reports = Vec::new();
+        for _ in 0..state.to_revalue.len() {
+            if reports.len() >= limit {
+                break;
+            }
+            let Some(id) = state.to_revalue.pop_front() else { break };
+            match state.entries.get_mut(&id) {
+                Some(entry) if !matches!(entry.status, Status::Open | Status::Ended) => {}
+                // Redis may have lost its memory while this one's report was under way.
+                Some(entry) if entry.is_being_revalued => state.to_revalue.push_back(id),
+                Some(entry) => {
+                    entry.is_being_revalued = true;
+                    let is_lost = std::mem::take(&mut entry.is_lost);
+                    reports.push(Report { row: entry.row.clone(), is_lost });
+                }
+                None => {}
             }
         }
-        rows
+        reports
     }
 
-    /// Records that the report of `row` to Redis has succeeded or failed.
-    pub(super) fn finish_revalue(&self, row: &UsageRow, has_succeeded: bool) {
+    /// Records that a report to Redis has succeeded or failed.
+    pub(super) fn finish_revalue(&self, report: &Report, has_succeeded: bool) {
         let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(&row.id) else { return };
+        let Some(entry) = state.entries.get_mut(&report.row.id) else { return };
         entry.is_being_revalued = false;
+        entry.is_lost |= report.is_lost && !has_succeeded;
         // The completion may have ended during the report of its reservation.
-        if !has_succeeded || entry.row != *row {
-            state.to_revalue.push_back(row.id.clone());
+        if !has_succeeded || entry.row != report.row {
+            state.to_revalue.push_back(report.row.id.clone());
         }
     }
 

@@ -22,7 +22,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{journal::Completions, ledger::Ledger, redis_clock::RedisClock};
+use super::{
+    journal::Completions,
+    ledger::{Ledger, Report},
+    redis_clock::RedisClock,
+};
 use crate::limits;
 
 /// The pause after a failed command to Redis.
@@ -82,14 +86,19 @@ impl MeterTasks {
                 continue;
             }
             let is_all = used.len() < limits::REDIS_BATCH && unused.len() < limits::REDIS_BATCH;
-            let mut accounts: BTreeMap<&Account, Vec<&UsageRow>> = BTreeMap::new();
-            for row in &used {
-                accounts.entry(&row.account).or_default().push(row);
+            let mut accounts: BTreeMap<(&Account, bool), Vec<&Report>> = BTreeMap::new();
+            for report in &used {
+                accounts.entry((&report.row.account, report.is_lost)).or_default().push(report);
             }
-            let revalued = join_all(accounts.into_iter().map(async |(account, rows)| {
-                let reported = self.redis.revalue(&self.edge, account, &rows).await;
-                for row in rows {
-                    self.ledger.finish_revalue(row, reported.is_ok());
+            let revalued = join_all(accounts.into_iter().map(async |((account, is_lost), reports)| {
+                let rows: Vec<&UsageRow> = reports.iter().map(|report| &report.row).collect();
+                let reported = if is_lost {
+                    self.redis.restore(&self.edge, account, &rows).await
+                } else {
+                    self.redis.revalue(&self.edge, account, &rows).await
+                };
+                for report in reports {
+                    self.ledger.finish_revalue(report, reported.is_ok());
                 }
                 reported
             }));

@@ -84,13 +84,43 @@ fn what_postgres_refused_waits_behind_what_it_may_take() {
     }
     ledger.end(&refused.id, |_| {});
     let rows = ledger.take_to_write(10);
-    for row in ledger.take_to_revalue(10) {
-        ledger.finish_revalue(&row, true);
+    for report in ledger.take_to_revalue(10) {
+        ledger.finish_revalue(&report, true);
     }
     ledger.end(&new.id, |_| {});
-    for row in ledger.take_to_revalue(10) {
-        ledger.finish_revalue(&row, true);
+    for report in ledger.take_to_revalue(10) {
+        ledger.finish_revalue(&report, true);
     }
     ledger.requeue_unwritten(&rows);
     assert_eq!(ids(&ledger.take_to_write(10)), [&new.id, &refused.id]);
+}
+
+#[test]
+fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
+    let (ledger, _folder) = ledger();
+    let row = row(300);
+    ledger.open(row.clone());
+    ledger.report_all();
+    let in_hand = ledger.take_to_revalue(10);
+    assert!(in_hand[0].is_lost);
+    // It is lost again.
+    ledger.report_all();
+    assert!(ledger.take_to_revalue(10).is_empty(), "it is in hand");
+    ledger.finish_revalue(&in_hand[0], true);
+    let again = ledger.take_to_revalue(10);
+    assert_eq!(again.iter().map(|report| (&report.row.id, report.is_lost)).collect::<Vec<_>>(), [(&row.id, true)]);
+    ledger.finish_revalue(&again[0], true);
+    // An end is told to a Redis that knows of the completion.
+    ledger.end(&row.id, |_| {});
+    assert!(!ledger.take_to_revalue(10)[0].is_lost);
+}
+
+#[test]
+fn a_report_that_failed_still_opens_what_was_lost() {
+    let (ledger, _folder) = ledger();
+    ledger.open(row(300));
+    ledger.report_all();
+    let failed = ledger.take_to_revalue(10);
+    ledger.finish_revalue(&failed[0], false);
+    assert!(ledger.take_to_revalue(10)[0].is_lost);
 }
