@@ -99,11 +99,17 @@ if month > m then
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
 end
 
--- Of a clock that went back since.
+-- Of a clock that went back since. What may have been a moment ago counts for a minute from now on.
 local newest = redis.call('LINDEX', minute, 0)
 while newest and tonumber(newest) > now + 60000 do
   redis.call('LPOP', minute)
   newest = redis.call('LINDEX', minute, 0)
+end
+local ahead = 0
+while newest and tonumber(newest) > now do
+  redis.call('LSET', minute, ahead, string.format('%.0f', now))
+  ahead = ahead + 1
+  newest = redis.call('LINDEX', minute, ahead)
 end
 local oldest = redis.call('LINDEX', minute, -1)
 while oldest and tonumber(oldest) <= now - 60000 do
