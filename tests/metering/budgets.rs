@@ -76,6 +76,19 @@ impl Budgets {
         self.redis.confirm(&spent, &[&row.id]).await.unwrap();
     }
 
+    /// Waits until admin has looked for what dead edges left so many times more.
+    async fn sweeps(&self, times: usize, meanwhile: impl AsyncFn()) {
+        let runs = "SELECT extract(epoch FROM last_run_at)::bigint FROM job_leases \
+                    WHERE job = 'settle what dead edges left open' AND last_run_at IS NOT NULL";
+        let mut seen = BTreeSet::new();
+        eventually(BACKGROUND, "the job has run", async || {
+            meanwhile().await;
+            seen.insert(self.world.sql_number(runs).await);
+            seen.len() > times
+        })
+        .await;
+    }
+
     /// The tokens of the day, as the next admission sees them.
     async fn tokens(&self) -> u64 {
         let (row, verdict) = self.admit_new(0).await;
@@ -112,6 +125,10 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     // An outdated total is ignored.
     budgets.confirm(&used, spent(3, 100)).await;
     assert_eq!(budgets.tokens().await, 920);
+    // A report that was on its way for longer than its sender waited opens nothing again.
+    budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
+    assert_eq!(budgets.tokens().await, 920);
+    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 9);
 }
 
 #[tokio::test]
@@ -122,13 +139,9 @@ async fn lost_totals_are_rebuilt_and_never_from_outdated_reads() {
     budgets.world.redis_command("FLUSHALL").await;
 
     // The edge reports its open completion before the next admission, which counts it.
-    budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
+    budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
     let (other, verdict) = budgets.admit_new(1).await;
     assert_eq!(verdict, Verdict::Unknown);
-    // A report that was on its way for longer than its sender waited opens nothing again.
-    budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap();
-    assert_eq!(budgets.tokens().await, 920);
-    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 9);
     assert!(matches!(budgets.admit(&other, Some(base(1, 100))).await, Verdict::Admitted(used) if used.tokens == 151));
 
     // Totals that were read before a row was written arrive after the row was confirmed.
@@ -151,7 +164,7 @@ async fn a_new_day_starts_at_zero_and_a_late_end_counts_for_the_day_before() {
     let month = yesterday.year() * 100 + i32::from(u8::from(yesterday.month()));
     let (day, month) = ((month * 100 + i32::from(yesterday.day())).to_string(), month.to_string());
     budgets.world.redis_number("HSET", &[&spent_key, "d", &day, "m", &month]).await.unwrap();
-    budgets.redis.restore(EDGE, &budgets.account, &[&row]).await.unwrap();
+    budgets.redis.revalue(EDGE, &budgets.account, &[&row]).await.unwrap();
 
     assert!(matches!(budgets.admit_new(600).await.1, Verdict::Admitted(used) if used.tokens == 600));
     budgets.confirm(&row, spent(2, 950)).await;
@@ -201,6 +214,40 @@ async fn a_redis_whose_clock_went_back_reads_its_sums_again() {
 }
 
 #[tokio::test]
+async fn what_a_clock_that_went_back_admitted_counts_for_a_minute_from_now() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 1), Some(base(1, 0))).await;
+    let minute = format!("svc:ai:{{{}}}:minute", budgets.account);
+    let newest = async || budgets.world.redis_number("LINDEX", &[&minute, "0"]).await.unwrap();
+    let admitted = newest().await;
+    // As if Redis's clock had been half a minute ahead then.
+    let ahead = (admitted + 30_000).to_string();
+    budgets
+        .world
+        .redis_number("EVAL", &["redis.call('LSET', KEYS[1], 0, ARGV[1]) return 1", "1", &minute, &ahead])
+        .await;
+    let refused = budgets.row(budgets.now, 0, 100_000);
+    assert!(matches!(budgets.admit(&refused, None).await, Verdict::Day(used) if used.requests == 1));
+    let counted = newest().await;
+    assert!(counted >= admitted, "{counted} is before {admitted}");
+    let now = i64::try_from(budgets.redis.epoch().await.unwrap().now.unix_millis()).unwrap();
+    assert!(counted <= now, "{counted} is after {now}");
+}
+
+#[tokio::test]
+async fn all_of_redis_is_looked_at_only_when_an_edge_is_gone() {
+    let mut budgets = Budgets::start().await;
+    budgets.sweeps(2, async || {}).await;
+    let before = budgets.world.redis_calls("scan").await;
+    budgets.sweeps(3, async || {}).await;
+    assert_eq!(budgets.world.redis_calls("scan").await, before, "every edge lives");
+    budgets.world.edges[0].process.kill();
+    eventually(BACKGROUND, "it is looked at", async || budgets.world.redis_calls("scan").await > before).await;
+    let known = async || budgets.world.redis_number("SCARD", &["svc:ai:edges"]).await;
+    eventually(BACKGROUND, "the edge had nothing open, and is forgotten", async || known().await == Some(0)).await;
+}
+
+#[tokio::test]
 async fn a_claimed_reservation_is_not_released_before_it_is_settled() {
     let budgets = Budgets::start().await;
     let (row, other) = (budgets.row(budgets.now, 0, 100), budgets.row(budgets.now, 0, 50));
@@ -227,15 +274,7 @@ async fn reservations_of_a_dead_edge_are_settled_once_as_estimates() {
     let filter = format!("id = '{}'", row.id);
     let rows = async || budgets.world.sql_number(&format!("SELECT count(*) FROM ai_usage WHERE {filter}")).await;
     // The job looks often enough to have settled it, were the lease at its end.
-    let runs = "SELECT extract(epoch FROM last_run_at)::bigint FROM job_leases \
-                WHERE job = 'settle what dead edges left open' AND last_run_at IS NOT NULL";
-    let mut seen = BTreeSet::new();
-    eventually(BACKGROUND, "the job has run five times", async || {
-        budgets.redis.renew_lease(EDGE).await.unwrap();
-        seen.insert(budgets.world.sql_number(runs).await);
-        seen.len() > 5
-    })
-    .await;
+    budgets.sweeps(5, async || drop(budgets.redis.renew_lease(EDGE).await.unwrap())).await;
     assert_eq!(rows().await, 0, "its edge lives");
     eventually(BACKGROUND, "it is settled", async || rows().await == 1).await;
     let marked = format!("SELECT count(*) FROM ai_usage WHERE {filter} AND estimated AND prompt_tokens = 3");

@@ -1,6 +1,9 @@
 //! Settles completions of the AI gateway whose edge died and did not come back.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use db::gateway::ai_usage;
 use domain::{CompletionId, usage::UsageRow};
@@ -10,10 +13,12 @@ use crate::app::App;
 
 /// Most completions settled in one statement.
 const BATCH: usize = 500;
-/// Age at which a completion is settled though its edge lives: older than any can be, so its edge has lost track of it.
+/// Age at which a completion that is looked at is settled though its edge lives: older than any can be, so its edge has lost
+/// track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
-/// Settles open completions of dead edges from their estimates, which are marked as such. Rows that the edge has
+/// Settles open completions of dead edges from their estimates, which are marked as such. It looks for them only when an edge
+/// is gone, and once an hour. Rows that the edge has
 /// written to Postgres stay, and what it knows better later replaces the estimates: an edge that was only stopped finds its
 /// completions claimed, or gone.
 pub(super) struct Sweep;
@@ -24,22 +29,35 @@ impl Job for Sweep {
     const LEASE: Duration = Duration::from_mins(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let epoch = app.redis.epoch().await?;
+        let edges = app.redis.gone_edges().await?;
+        // To look at every account is much work for Redis.
+        if edges.is_empty() && !app.redis.is_sweep_due(&epoch).await? {
+            return Ok(Batch { done: 0, full: false });
+        }
         let mut left = Vec::new();
-        // By the clock that the completions' own times are of.
-        let now = app.redis.now().await?;
-        let mut gone: HashMap<String, bool> = HashMap::new();
+        let mut gone: HashMap<String, bool> = edges.iter().map(|edge| (edge.clone(), true)).collect();
+        let mut seen = HashSet::new();
+        let mut is_whole = true;
         for account in app.redis.accounts_with_open().await? {
+            if left.len() >= BATCH {
+                is_whole = false;
+                break;
+            }
             for open in app.redis.open_of(&account).await? {
                 if !gone.contains_key(&open.edge) {
                     gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
                 }
-                if gone.get(&open.edge) == Some(&true) || now.since(open.row.at) > FORGOTTEN_AFTER {
+                // By the clock that the completions' own times are of.
+                if gone.get(&open.edge) == Some(&true) || epoch.now.since(open.row.at) > FORGOTTEN_AFTER {
                     left.push(open.row);
                 }
+                seen.insert(open.edge);
             }
-            if left.len() >= BATCH {
-                break;
-            }
+        }
+        if is_whole {
+            let settled: Vec<&str> = edges.iter().map(String::as_str).filter(|&edge| !seen.contains(edge)).collect();
+            app.redis.finish_sweep(&epoch, &settled).await?;
         }
         left.truncate(BATCH);
         let settled = settle(app, left).await?;

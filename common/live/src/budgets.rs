@@ -29,7 +29,10 @@ use domain::{
 use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
 use time::Date;
 
-use super::{Redis, leases::Epoch};
+use super::{
+    Redis,
+    leases::{Epoch, SWEEPER},
+};
 
 /// What stands before the time in the text of a row.
 const TIME: &str = "\"at\":\"";
@@ -146,15 +149,15 @@ impl Redis {
         self.admission().await?.load_async(&mut self.commands()).await.map(drop)
     }
 
-    /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
-    /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
-    pub async fn admit(
     /// Returns a number that grows whenever Redis is found to have another memory than before: what Redis answered under
     /// another number may not hold any more.
     pub fn memory_number(&self) -> u64 {
         self.memory.0.number.load(Ordering::Relaxed)
     }
 
+    /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
+    /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
+    pub async fn admit(
         &self,
         edge: &str,
         row: &UsageRow,
@@ -215,9 +218,6 @@ impl Redis {
     /// Replaces an account's open completions by what is known of them now. One that is not open stays so: Postgres may have
     /// it by now, if this arrives late.
     pub async fn revalue(&self, edge: &str, account: &Account, rows: &[&UsageRow]) -> Result<(), RedisError> {
-        let script = &scripts::REVALUE;
-        let mut call = script.prepare_invoke();
-        call.key(spent_key(account.as_str())).key(open_key(account.as_str())).arg(u8::from(opens));
         self.report(edge, account, rows, false).await
     }
 
@@ -227,6 +227,9 @@ impl Redis {
     }
 
     async fn report(&self, edge: &str, account: &Account, rows: &[&UsageRow], opens: bool) -> Result<(), RedisError> {
+        let script = &scripts::REVALUE;
+        let mut call = script.prepare_invoke();
+        call.key(spent_key(account.as_str())).key(open_key(account.as_str())).arg(u8::from(opens));
         for row in rows {
             call.arg(row.id.as_str()).arg(text(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(day_number(row.day())).arg(month_number(row.month()));
@@ -261,6 +264,7 @@ impl Redis {
     /// Claims open completions of edges that are gone, which are to be settled without them. Returns those that are still
     /// open. Until they are confirmed, an edge that comes back is told so by [`release`](Self::release).
     pub async fn claim(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Open>, RedisError> {
+        self.note_edge(SWEEPER).await?;
         let mut call = scripts::CLAIM.key(open_key(account.as_str()));
         for id in ids {
             call.arg(id.as_str());

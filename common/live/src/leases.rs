@@ -18,7 +18,17 @@ const GONE: Duration = Duration::from_secs(5);
 /// How long it is remembered since when.
 const GONE_KEPT: Duration = Duration::from_hours(24);
 
+/// The longest time between two looks at every completion that is open.
+const SWEEP_EVERY: Duration = Duration::from_hours(1);
+
 const EPOCH: &str = "svc:ai:epoch";
+/// The edges that may have open completions. Each adds itself; whoever has settled all that it left open removes it.
+const EDGES: &str = "svc:ai:edges";
+/// The memory in which every open completion was last looked at; gone after [`SWEEP_EVERY`].
+const SWEPT: &str = "svc:ai:swept";
+/// The name in the place of the edge's on completions that are settled without it. It has no lease, so what is left so for
+/// long is settled again.
+pub(super) const SWEEPER: &str = "sweeper";
 
 /// Says which run of which Redis this is, and since when its memory is what it is. The first to come to a Redis that has
 /// begun anew, empty or with what it had saved, writes down when that was.
@@ -73,7 +83,40 @@ impl Redis {
         pipe.cmd("SET").arg(lease_key(edge)).arg(1).arg("PX").arg(whole(LEASE)).ignore();
         pipe.cmd("DEL").arg(gone_key(edge)).ignore();
         pipe.query_async::<()>(&mut self.commands()).await?;
+        self.note_edge(edge).await?;
         self.epoch().await
+    }
+
+    /// Notes that `edge` may have open completions.
+    pub(super) async fn note_edge(&self, edge: &str) -> Result<(), RedisError> {
+        self.commands().sadd(EDGES, edge).await
+    }
+
+    /// Returns the edges that are gone ([`Self::is_gone`]) and may have left completions open.
+    pub async fn gone_edges(&self) -> Result<Vec<String>, RedisError> {
+        let mut gone = Vec::new();
+        let edges: Vec<String> = self.commands().smembers(EDGES).await?;
+        for edge in edges {
+            if self.is_gone(&edge).await? {
+                gone.push(edge);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Whether some completion may be open that [`Self::gone_edges`] leads to nobody of: every open one was last looked at
+    /// in another memory of Redis, or an hour ago.
+    pub async fn is_sweep_due(&self, epoch: &Epoch) -> Result<bool, RedisError> {
+        let swept: Option<String> = self.commands().get(SWEPT).await?;
+        Ok(swept.is_none_or(|swept| swept != epoch.id))
+    }
+
+    /// Notes that every open completion was looked at, and that these edges have none.
+    pub async fn finish_sweep(&self, epoch: &Epoch, edges: &[&str]) -> Result<(), RedisError> {
+        if !edges.is_empty() {
+            self.commands().srem::<_, _, ()>(EDGES, edges).await?;
+        }
+        self.commands().pset_ex(SWEPT, &epoch.id, whole(SWEEP_EVERY)).await
     }
 
     /// Returns the present memory of Redis. That of a cluster is made of all nodes that have keys, and as young as the
@@ -92,13 +135,9 @@ impl Redis {
         Ok(epoch)
     }
 
-    /// Returns the time by Redis's clock.
-    pub async fn now(&self) -> Result<Timestamp, RedisError> {
-        Ok(self.epoch().await?.now)
-    }
-
     /// Gives up the lease of an edge that stops and has recorded everything.
     pub async fn end_lease(&self, edge: &str) -> Result<(), RedisError> {
+        self.commands().srem::<_, _, ()>(EDGES, edge).await?;
         self.commands().del(lease_key(edge)).await
     }
 
