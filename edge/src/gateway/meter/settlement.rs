@@ -138,6 +138,12 @@ impl MeterTasks {
                     if is_new && let Err(error) = self.redis.load_budgets().await {
                         tracing::debug!(%error, "the scripts cannot be loaded");
                     }
+                    if is_new && let Ok(Some(policy)) = self.redis.eviction_policy().await {
+                        tracing::warn!(
+                            policy,
+                            "Redis evicts keys when its memory is full, and budgets with them: set maxmemory-policy to noeviction"
+                        );
+                    }
                     if is_new && known_epoch.is_some() {
                         tracing::warn!(
                             open = self.ledger.len(),
