@@ -9,6 +9,7 @@ mod take_over;
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io,
     marker::PhantomData,
     path::PathBuf,
@@ -194,11 +195,23 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    /// Brings the current segment from the kernel's page cache to the disk. Blocks.
+    /// Brings every segment from the kernel's page cache to the disk. Blocks.
     pub fn sync(&self) {
-        let file = self.state().current.as_ref().and_then(Segment::handle);
-        if let Some(Err(error)) = file.map(|file| file.sync_data()) {
-            tracing::warn!(kind = R::KIND, %error, "the spool does not reach the disk");
+        let files: Vec<(SegmentId, io::Result<File>)> = {
+            let mut state = self.state();
+            let state = &mut *state;
+            let segments = state.full.values_mut().chain(&mut state.current);
+            segments.filter_map(|segment| Some((segment.id, segment.unsynced_handle()?))).collect()
+        };
+        for (id, file) in files {
+            if let Err(error) = file.and_then(|file| file.sync_data()) {
+                tracing::warn!(kind = R::KIND, %error, "the spool does not reach the disk");
+                let mut state = self.state();
+                let state = &mut *state;
+                if let Some(segment) = state.full.values_mut().chain(&mut state.current).find(|of| of.id == id) {
+                    segment.mark_unsynced();
+                }
+            }
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// The number of records that are not released.
     pub(super) unreleased: usize,
+    /// Whether something was written since the last [`unsynced_handle`](Self::unsynced_handle).
+    is_unsynced: bool,
 }
 
 impl Segment {
@@ -27,18 +29,25 @@ impl Segment {
         }
         let file = File::options().append(true).create_new(true).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
-        Ok(Self { id, path, file, bytes: 0, unreleased: 0 })
+        Ok(Self { id, path, file, bytes: 0, unreleased: 0, is_unsynced: false })
     }
 
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.is_unsynced = true;
         self.file.write_all(line)?;
         self.bytes += line.len() as u64;
         Ok(())
     }
 
-    /// A second handle of the file, to sync it without holding up those who write.
-    pub(super) fn handle(&self) -> Option<File> {
-        self.file.try_clone().ok()
+    /// A second handle of the file, to sync it without holding up those who write; `None` if nothing was written since the
+    /// last one.
+    pub(super) fn unsynced_handle(&mut self) -> Option<io::Result<File>> {
+        std::mem::take(&mut self.is_unsynced).then(|| self.file.try_clone())
+    }
+
+    /// Has the file synced another time, because the last one failed.
+    pub(super) fn mark_unsynced(&mut self) {
+        self.is_unsynced = true;
     }
 
     pub(super) fn delete(self) {

@@ -135,6 +135,26 @@ fn its_size_is_bounded_and_released_segments_make_room() {
 }
 
 #[test]
+fn every_segment_is_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = spool(folder.path(), "a");
+    for word in ["x".repeat(990).as_str(), "y"] {
+        spool.append(&word).unwrap();
+    }
+    let unsynced = || {
+        let mut state = spool.state();
+        let State { full, current, .. } = &mut *state;
+        full.values_mut().chain(current).filter_map(Segment::unsynced_handle).count()
+    };
+    assert_eq!(unsynced(), 2);
+    spool.append(&"z").unwrap();
+    assert_eq!(unsynced(), 1);
+    spool.append(&"z").unwrap();
+    spool.sync();
+    assert_eq!(unsynced(), 0);
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_stops_nobody() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let spool = spool(&file.path().join("folder"), "a");
