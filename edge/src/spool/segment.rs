@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -25,7 +26,8 @@ impl Segment {
     /// Creates the file, and its folder, and locks it.
     pub(super) fn create(path: PathBuf, id: SegmentId) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            // For this user alone: whoever puts a segment there says what others have used.
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let file = File::options().append(true).create_new(true).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
