@@ -1,16 +1,11 @@
 //! An edge that was stopped for longer than admin waits for it: what it remembers is old, and it must not serve that.
 
-use std::{process::Command, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 use super::PATIENCE;
 use crate::world::{Site, World, eventually};
-
-fn signal(world: &World, name: &str) {
-    let pid = world.edge().process.pid().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edge_that_slept_serves_nothing_old() {
@@ -28,7 +23,7 @@ async fn an_edge_that_slept_serves_nothing_old() {
             let answer = browser.get(one.url.clone()).send().await.unwrap().text().await.unwrap();
             assert_eq!(answer, texts[(round + 1) % 2]);
         }
-        signal(&world, "-STOP");
+        world.edge().process.signal("STOP");
         let receipt = ada.activate("engine", deployments[round % 2]).await.assert_status(200);
         assert!(receipt.header("x-svc-propagation").starts_with("0/1"), "{}", receipt.header("x-svc-propagation"));
         if round == 0 {
@@ -49,7 +44,7 @@ async fn an_edge_that_slept_serves_nothing_old() {
             })
             .collect();
         tokio::task::yield_now().await;
-        signal(&world, "-CONT");
+        world.edge().process.signal("CONT");
         let answers = join_all(visits).await.into_iter().map(Result::unwrap);
         let old: Vec<_> = answers.filter(|answer| answer != text).collect();
         assert!(old.is_empty(), "round {round}: {} of the first 10 answers are old: {old:?}", old.len());

@@ -1,13 +1,6 @@
 //! An edge that is stopped for longer than its lease, so that others settle for it, and goes on as if nothing had been.
 
-use std::process::Command;
-
 use super::*;
-
-fn signal(metered: &Metered, name: &str) {
-    let pid = metered.world.edge().process.pid().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-}
 
 /// The requests and tokens that the account is charged with.
 async fn charged(metered: &Metered) -> (i64, i64) {
@@ -34,10 +27,10 @@ async fn what_was_settled_for_an_edge_that_slept_gives_way_to_what_it_knows() {
         under_way.push(tokio::spawn(async move { asker.is_served(&wanted).await }));
         eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() > asked).await;
     }
-    signal(&metered, "-STOP");
+    metered.world.edge().process.signal("STOP");
     metered.rows_become(3, "estimated AND completion_tokens = 300").await;
     metered.provider.release();
-    signal(&metered, "-CONT");
+    metered.world.edge().process.signal("CONT");
     let served = futures_util::future::join_all(under_way).await.into_iter().map(Result::unwrap);
     assert_eq!(served.collect::<Vec<_>>(), [true, true, false]);
     eventually(BACKGROUND, "what the provider has served is charged, and nothing else", async || {

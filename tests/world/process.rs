@@ -43,10 +43,21 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Sends the program a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
+        assert!(sent.success(), "{} gets no SIG{name}", self.name);
+    }
+
+    /// Waits until the program has ended. Returns its exit status.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// Stops the program with SIGTERM. Returns its exit status.
     pub fn stop(&mut self) -> std::process::ExitStatus {
-        Command::new("kill").arg(self.pid().to_string()).status().unwrap();
-        self.child.wait().unwrap()
+        self.signal("TERM");
+        self.wait()
     }
 
     /// Everything that the program has printed.
