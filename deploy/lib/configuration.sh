@@ -63,6 +63,8 @@ listen_https = "127.0.0.1:$HTTPS_PORT"
 admin_upstreams = ["$ADMIN_LISTEN"]
 http_mode = "serve"
 spool = "$STATE/spool"
+# Less than the guard waits for it.
+drain_seconds = 10
 
 [admin]
 listen = "$ADMIN_LISTEN"

@@ -5,6 +5,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -28,7 +29,6 @@ use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
 use secrets::MasterKey;
 use telemetry::metrics::Exporter;
-use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         0 => std::thread::available_parallelism()?.get(),
         threads => threads,
     };
-    let stop = Stop::default();
+    let stop = Stop::new(Duration::from_secs(config.edge.drain_seconds.into()));
     let conf = ServerConf { threads, max_blocking_threads: Some(limits::BLOCKING_THREADS), ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
@@ -123,7 +123,7 @@ fn listeners(
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let gateway =
         Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
-    let front = Front::new(config, routes, sites, platform, gateway.clone(), budget, talkers.clone());
+    let front = Front::new(config, routes, sites, platform, gateway, budget, talkers.clone());
     let front = Arc::new(front.context("edge.trusted_proxies")?);
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
@@ -139,13 +139,7 @@ fn listeners(
     listeners.add_background(async move {
         stop.run_until_cancelled_owned(health).await;
     });
-    let (stop, nothing_to_settle) = (last_connection_gone.clone(), CancellationToken::new());
-    listeners.add_background(metering.run(nothing_to_settle.clone()));
-    listeners.add_background(async move {
-        stop.cancelled().await;
-        gateway.finish().await;
-        nothing_to_settle.cancel();
-    });
+    listeners.add_background(metering.run(last_connection_gone.clone()));
     if let Some(exporter) = exporter {
         let (stop, memory) = (last_connection_gone.clone(), edge::metrics::watch_memory(shares, memory_of));
         listeners.add_background(async move {
@@ -163,7 +157,7 @@ fn listeners(
         stop.run_until_cancelled_owned(counting).await;
     });
     listeners.accept_after(follower.announced());
-    listeners.add_background(follower.announcer(edge, last_connection_gone.clone()));
+    listeners.add_background(follower.announcer(edge, listeners.departure()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)
 }

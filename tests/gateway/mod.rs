@@ -11,6 +11,7 @@ mod models;
 mod openapi;
 mod privacy;
 mod requests;
+mod restarts;
 
 use serde_json::{Value, json};
 

@@ -106,6 +106,11 @@ impl Front {
         [("in_flight", self.budget.used()), ("bodies", bodies), ("manifests", manifests), ("routes", routes)]
     }
 
+    /// The AI gateway.
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
     /// What time it is.
     pub(crate) fn now(&self) -> Timestamp {
         self.sites.now()
@@ -182,7 +187,10 @@ impl Front {
             Found::Site(site) => self.visit(&site, place, request, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
             Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor, connection)).await,
-            Found::Gateway => Box::pin(self.gateway.answer(request, visitor.address)).await.map(Body::Gateway),
+            Found::Gateway => {
+                let answer = self.gateway.answer(request, visitor.address, &connection.completions);
+                Box::pin(answer).await.map(Body::Gateway)
+            }
             Found::Nothing(page) => page.map(Body::Site),
         };
         if let Some(hsts) = hsts {

@@ -12,7 +12,7 @@ use domain::{
 use fairness::budget::Account;
 use tokio::sync::Semaphore;
 
-use crate::platform::Platform;
+use crate::{gateway::ConnectionCompletions, platform::Platform};
 
 /// A host, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +37,16 @@ pub struct Connection {
     pub place: Option<Arc<Place>>,
     /// Where the bytes are charged that its visitors have not taken yet.
     pub account: Account,
+    /// Its completions of the gateway that are under way.
+    pub(crate) completions: ConnectionCompletions,
     /// Places for its requests for the platform, made with the first of them.
     platform_places: OnceLock<Arc<Semaphore>>,
 }
 
 impl Connection {
     /// A connection from `peer`, over TLS or not, that is for no place yet, and charged to `account`.
-    pub fn new(peer: IpAddr, tls: bool, account: Account) -> Self {
-        Self { peer, tls, place: None, account, platform_places: OnceLock::new() }
+    pub fn new(peer: IpAddr, tls: bool, account: Account, completions: ConnectionCompletions) -> Self {
+        Self { peer, tls, place: None, account, completions, platform_places: OnceLock::new() }
     }
 
     /// Whether the visitor named a host under the platform's own domains, over TLS.

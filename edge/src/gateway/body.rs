@@ -9,25 +9,45 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 
-use super::stream::{StreamAbortedError, StreamBody};
+use super::{
+    stream::{StreamAbortedError, StreamBody},
+    under_way::Held,
+};
 
 /// The body of one of the gateway's answers: a whole one, or a stream of server-sent events.
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Of a completion; dropped after the body itself.
+    _held: Option<Held>,
+}
 
 enum Kind {
     Whole(Full<Bytes>),
     Stream(StreamBody),
 }
 
+impl Body {
+    /// The body, which from now on holds a completion's place until it is dropped.
+    pub(super) fn holding(self, held: Held) -> Self {
+        Self { _held: Some(held), ..self }
+    }
+}
+
+impl From<Kind> for Body {
+    fn from(kind: Kind) -> Self {
+        Self { kind, _held: None }
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self(Kind::Whole(Full::new(bytes)))
+        Kind::Whole(Full::new(bytes)).into()
     }
 }
 
 impl From<StreamBody> for Body {
     fn from(stream: StreamBody) -> Self {
-        Self(Kind::Stream(stream))
+        Kind::Stream(stream).into()
     }
 }
 
@@ -36,7 +56,7 @@ impl HttpBody for Body {
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             Kind::Stream(stream) => stream
                 .poll_bytes(cx)
@@ -45,14 +65,14 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(body) => body.is_end_stream(),
             Kind::Stream(stream) => stream.is_ended(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(body) => body.size_hint(),
             Kind::Stream(_) => SizeHint::default(),
         }

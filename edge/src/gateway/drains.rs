@@ -25,12 +25,14 @@ struct Inner {
     places: Turns<Account>,
     /// The places of connections that wait for the end of an answer.
     ends: Arc<Semaphore>,
+    /// Those of everything that is under way.
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Drains {
-    pub(super) fn new() -> Self {
+    /// No drains yet; each will be one of `tasks`.
+    pub(super) fn new(tasks: TaskTracker) -> Self {
         Self(Arc::new(Inner {
             places: Turns::new(Bounds {
                 total: limits::DRAINS,
@@ -39,7 +41,7 @@ impl Drains {
                 waiting_share: 0,
             }),
             ends: Arc::new(Semaphore::new(limits::ENDS)),
-            tasks: TaskTracker::new(),
+            tasks,
             stop: CancellationToken::new(),
         }))
     }
@@ -88,11 +90,9 @@ impl Drains {
         self.0.tasks.spawn_on(task, &runtime);
     }
 
-    /// Cancels all tasks, and waits until each of them has been dropped.
-    pub(super) async fn finish(&self) {
+    /// Cancels all drains, and those that would still begin.
+    pub(super) fn cancel(&self) {
         self.0.stop.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
     }
 }
 
@@ -168,7 +168,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_account_does_not_take_every_place() {
-        let drains = Drains::new();
+        let tasks = TaskTracker::new();
+        let drains = Drains::new(tasks.clone());
         let (adas, bobs, ends) = (Arc::new(()), Arc::new(()), Arc::new(()));
         for _ in 0..limits::DRAINS {
             drains.spawn(&account("1a"), endless(&adas));
@@ -183,7 +184,9 @@ mod tests {
         assert_eq!(Arc::strong_count(&ends) - 1, limits::ENDS);
         drains.spawn(&account("1b"), endless(&bobs));
         assert_eq!(Arc::strong_count(&bobs) - 1, 2);
-        drains.finish().await;
+        drains.cancel();
+        tasks.close();
+        tasks.wait().await;
         assert_eq!([&adas, &bobs, &ends].map(Arc::strong_count), [1; 3], "each is dropped");
     }
 }

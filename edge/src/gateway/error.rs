@@ -78,7 +78,7 @@ error_codes! {
     InsufficientQuota = "insufficient_quota", TOO_MANY_REQUESTS, "insufficient_quota";
     /// The provider failed.
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
-    /// The gateway has too many completions under way, or cannot check keys or limits.
+    /// The gateway has too many completions under way, cannot check keys or limits, or is restarting.
     ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
     /// The provider accepts no more of the operator's requests for now.
     UpstreamOverloaded = "upstream_overloaded", SERVICE_UNAVAILABLE, "server_error";
@@ -294,6 +294,9 @@ pub(super) enum ProviderError {
     /// The provider refuses the request as invalid.
     #[error("the provider refuses the request")]
     InvalidRequest,
+    /// This edge stops, and does not wait for the provider any longer.
+    #[error("the edge stops")]
+    CutOff,
 }
 
 impl ProviderError {
@@ -316,6 +319,11 @@ impl From<ProviderError> for ApiError {
                                Retry-After gives.";
                 Self::new(ErrorCode::UpstreamOverloaded, message)
                     .with_retry_after(retry_after.unwrap_or(limits::OVERLOAD_RETRY))
+            }
+            ProviderError::CutOff => {
+                let message =
+                    "The gateway is restarting, and the model's answer took longer than it could wait. Try again.";
+                Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::RESTART_RETRY)
             }
             ProviderError::InvalidRequest => {
                 let message = "The model's provider takes the request for invalid: check the messages against the \

@@ -6,6 +6,7 @@ use std::{future::poll_fn, sync::Arc, time::Instant};
 use bytes::{Bytes, BytesMut};
 use domain::Account;
 use fairness::{Refused, Turn};
+use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::{
@@ -21,6 +22,7 @@ use super::{
     state::State,
     stream::{MeteredFrames, Relay, StreamBody},
     upstream::{AskError, GzipDecoder, ReadError, UpstreamResponse},
+    usage_report,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
@@ -59,13 +61,22 @@ async fn admit_and_exchange(
         reservation.release();
         return refuse(ApiError::body_cut_off(), None);
     }
+    let cut_off = state.under_way.cut_off.clone();
+    if cut_off.is_cancelled() {
+        reservation.release();
+        return refuse(ProviderError::CutOff.into(), Some(&rate_limits));
+    }
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
-    let answered = match exchange.ask(body, is_stream).await {
-        Ok((answer, true)) => exchange.relay_stream(answer, reservation, turn),
-        Ok((answer, false)) => exchange.relay_json(answer, reservation, is_stream).await,
-        Err(error) => {
+    let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream)).await {
+        Some(Ok((answer, true))) => exchange.relay_stream(answer, reservation, turn),
+        Some(Ok((answer, false))) => exchange.relay_json(answer, reservation, is_stream).await,
+        Some(Err(error)) => {
             reservation.release();
             Err(error)
+        }
+        None => {
+            reservation.settle(exchange.usage_seen(&[]));
+            Err(ProviderError::CutOff)
         }
     };
     match answered {
@@ -181,6 +192,7 @@ impl Exchange {
             turn,
             read: 0,
             out: BytesMut::new(),
+            cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
         let mut response = Response::new(StreamBody::new(relay, self.state.drains.clone()).into());
         insert_stream_headers(response.headers_mut());
@@ -194,7 +206,13 @@ impl Exchange {
         reservation: Reservation,
         is_stream: bool,
     ) -> Result<Response<Body>, ProviderError> {
-        match self.read_json(answer).await {
+        let mut read = BytesMut::new();
+        let cut_off = &self.state.under_way.cut_off;
+        let Some(answered) = cut_off.run_until_cancelled(self.read_json(answer, &mut read)).await else {
+            reservation.settle(self.usage_seen(&read));
+            return Err(ProviderError::CutOff);
+        };
+        match answered {
             Ok((body, usage)) => {
                 reservation.settle(usage);
                 if is_stream {
@@ -214,14 +232,24 @@ impl Exchange {
         }
     }
 
-    async fn read_json(&self, mut answer: UpstreamResponse) -> Result<(Bytes, Usage), ProviderError> {
+    /// The usage of a whole answer that is cut off, by what was read of it.
+    fn usage_seen(&self, read: &[u8]) -> Usage {
+        let completion = if read.is_empty() { 0 } else { usage_report::estimate_completion(read) };
+        Usage { prompt: self.estimated_prompt, completion: completion.min(self.max_completion), is_estimated: true }
+    }
+
+    /// Reads a whole answer into `body`, and rewrites it for the client.
+    async fn read_json(
+        &self,
+        mut answer: UpstreamResponse,
+        body: &mut BytesMut,
+    ) -> Result<(Bytes, Usage), ProviderError> {
         let unusable = |why: &dyn std::fmt::Display| {
             metrics::upstream_failed(&self.model.upstream.name, "unusable answer");
             self.warn(why);
             ProviderError::FAILED
         };
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| unusable(&error))?;
-        let mut body = BytesMut::new();
         while let Some(chunk) = poll_fn(|cx| answer.poll_chunk(cx)).await {
             let chunk = chunk.map_err(|error| {
                 metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
@@ -244,7 +272,7 @@ impl Exchange {
             }
         }
         self.model.upstream.keep(answer.into_connection());
-        json_answer::rewrite(&body, &self.model, self.estimated_prompt, self.max_completion)
+        json_answer::rewrite(body, &self.model, self.estimated_prompt, self.max_completion)
             .ok_or_else(|| unusable(&"the answer is no completion"))
     }
 

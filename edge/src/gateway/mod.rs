@@ -29,6 +29,7 @@ mod request_body;
 mod sse;
 mod state;
 mod stream;
+mod under_way;
 mod upstream;
 mod usage_report;
 pub mod wire;
@@ -43,7 +44,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 
-pub use self::{body::Body, upstream::ProviderSetupError};
+pub use self::{body::Body, under_way::ConnectionCompletions, upstream::ProviderSetupError};
 use self::{
     cors::Cors,
     drains::{DrainOnDrop, Drains},
@@ -51,6 +52,7 @@ use self::{
     meter::Meter,
     models::ServedModels,
     state::State,
+    under_way::UnderWay,
 };
 use crate::{
     http::{RequestIds, X_REQUEST_ID},
@@ -116,6 +118,7 @@ impl Gateway {
         meter: Meter,
         clock: Clock,
     ) -> Result<Self, ProviderSetupError> {
+        let under_way = UnderWay::default();
         let state = State {
             models: ServedModels::new(models, config)?,
             keys,
@@ -127,19 +130,25 @@ impl Gateway {
                 waiting: 0,
                 waiting_share: 0,
             }),
-            drains: Drains::new(),
+            drains: Drains::new(under_way.tasks.clone()),
+            under_way,
         };
         Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
     }
 
-    /// Answers a request that `client` makes.
-    pub async fn answer<B>(&self, request: Request<B>, client: IpAddr) -> Response<Body>
+    /// Answers a request that `client` makes, over the connection whose completions are `completions`.
+    pub async fn answer<B>(
+        &self,
+        request: Request<B>,
+        client: IpAddr,
+        completions: &ConnectionCompletions,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         let (head, mut body) = request.into_parts();
         let request_id = self.request_ids.generate();
-        let mut response = match self.route(&head, &mut body, &request_id, client.into()).await {
+        let mut response = match self.route(&head, &mut body, &request_id, client.into(), completions).await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
@@ -163,10 +172,21 @@ impl Gateway {
         if head.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    /// Cancels and settles what still runs for clients that have disconnected. Called at shutdown, after the last
-    /// connection has ended.
+    /// Done when no completion is under way any more, with its client or without. Called at shutdown, when none can begin.
+    pub async fn ended(&self) {
+        self.state.under_way.ended().await;
+    }
+
+    /// Ends the completions under way: streams with an error frame, others with 503. Each is charged by what was seen of it.
+    pub fn cut_off(&self) {
+        self.state.under_way.cut_off.cancel();
+    }
+
+    /// Cancels and settles what still runs for clients that have disconnected. Called at shutdown, after
+    /// [`cut_off`](Self::cut_off) and after the last connection has ended.
     pub async fn finish(&self) {
-        self.state.drains.finish().await;
+        self.state.drains.cancel();
+        self.ended().await;
     }
 
     async fn route<B>(
@@ -175,6 +195,7 @@ impl Gateway {
         body: &mut B,
         request_id: &str,
         client: Client,
+        completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
@@ -201,7 +222,7 @@ impl Gateway {
             }
             Route::Completions => {
                 let key = self.authenticate(&head.headers, client).await?;
-                self.complete(head, body, key, request_id).await
+                self.complete(head, body, key, request_id, completions).await
             }
         }
     }
@@ -230,6 +251,7 @@ impl Gateway {
         body: &mut B,
         key: Arc<GatewayKey>,
         request_id: &str,
+        completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
@@ -244,7 +266,9 @@ impl Gateway {
         let (state, request_id) = (self.state.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
         let complete = |disconnected| exchange::complete(state, key, request, request_id, disconnected);
-        Ok(DrainOnDrop::new(drains, account, complete).await)
+        let held = self.state.under_way.begin(completions);
+        let response = DrainOnDrop::new(drains, account, complete).await;
+        Ok(response.map(|body| body.holding(held)))
     }
 }
 

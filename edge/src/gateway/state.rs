@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::{Account, Clock};
 use fairness::Turns;
 
-use super::{drains::Drains, meter::Meter, models::ServedModels};
+use super::{drains::Drains, meter::Meter, models::ServedModels, under_way::UnderWay};
 use crate::memory::keys::Keys;
 
 /// The state that the requests of a gateway share.
@@ -17,4 +17,5 @@ pub(super) struct State {
     /// Bounds the concurrent completions, in all and per account; each holds a turn until its answer has ended.
     pub(super) completions: Turns<Account>,
     pub(super) drains: Drains,
+    pub(super) under_way: UnderWay,
 }

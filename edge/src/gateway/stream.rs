@@ -13,7 +13,9 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use domain::Account;
 use fairness::Turn;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Sleep, sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::{
     drains::Drains,
@@ -105,6 +107,9 @@ pub(super) struct Relay {
     pub(super) read: usize,
     /// The bytes that are ready for the client.
     pub(super) out: BytesMut,
+    /// Says that the stream is cut off. A set of one: what is in it is looked at only when it was itself woken, and not at
+    /// every piece of the stream.
+    pub(super) cut_off: FuturesUnordered<WaitForCancellationFutureOwned>,
 }
 
 /// The frames of a stream together with its reservation, which is settled with what they say.
@@ -161,10 +166,15 @@ enum RelayError {
     Gzip(#[from] GzipError),
     #[error("the answer is too large")]
     TooLarge,
+    #[error("the edge stops")]
+    CutOff,
 }
 
 impl Relay {
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Poll::Ready(Some(())) = self.cut_off.poll_next_unpin(cx) {
+            return Poll::Ready(self.fail(&RelayError::CutOff));
+        }
         loop {
             let progress = match self.answer.poll_chunk(cx) {
                 Poll::Pending if self.out.is_empty() => return Poll::Pending,
@@ -238,13 +248,17 @@ impl Relay {
     fn fail(&mut self, error: &RelayError) -> Step {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
-        if self.metered.frames.has_content() {
+        // A provider that failed before its first word is not paid; one that was cut off had read the prompt.
+        if matches!(error, RelayError::CutOff) || self.metered.frames.has_content() {
             self.metered.settle_so_far();
         } else if let Some(reservation) = self.metered.reservation.take() {
             reservation.release();
         }
-        let is_timeout = matches!(error, RelayError::Read(ReadError::Timeout));
-        let error = if is_timeout { ProviderError::Timeout } else { ProviderError::FAILED };
+        let error = match error {
+            RelayError::Read(ReadError::Timeout) => ProviderError::Timeout,
+            RelayError::CutOff => ProviderError::CutOff,
+            _ => ProviderError::FAILED,
+        };
         let json = ApiError::from(error).to_json();
         for part in ["data: ", json.as_str(), "\n\n"] {
             self.out.extend_from_slice(part.as_bytes());

@@ -12,6 +12,8 @@ pub(crate) const CHOICES: u64 = 16;
 pub(crate) const EXCHANGES: usize = 10_000;
 /// The `Retry-After` of a request beyond [`EXCHANGES`].
 pub(crate) const BUSY_RETRY: Duration = Duration::from_secs(1);
+/// The `Retry-After` of a completion that was cut off because the edge stops.
+pub(crate) const RESTART_RETRY: Duration = Duration::from_secs(1);
 /// The `Retry-After` of a request whose key could not be looked up.
 pub(crate) const KEYS_RETRY: Duration = Duration::from_secs(1);
 /// Completions that are read to their end concurrently although their clients left; others are settled by estimate.

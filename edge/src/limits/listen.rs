@@ -64,8 +64,11 @@ pub(crate) const H2_PING_WAIT: Duration = Duration::from_secs(15);
 pub(crate) const CONNECTION_AGE: Duration = Duration::from_hours(1);
 /// Longest time for which a connection that was asked to end goes on with what it has begun.
 pub(crate) const CONNECTION_END: Duration = Duration::from_mins(10);
-/// Longest time for which requests in flight go on at shutdown.
+/// Longest time for which requests in flight go on at shutdown, except for completions of the gateway: those have
+/// `edge.drain_seconds`.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+/// Time for what is cut off at shutdown to say so: an error frame, a 503.
+pub(crate) const CUT_OFF: Duration = Duration::from_secs(1);
 /// Longest time for which, at the start, connections wait for admin to be told of this edge.
 pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that background work takes to end after the last connection.

@@ -40,6 +40,8 @@ pub struct Listeners {
     background: Mutex<Vec<Background>>,
     /// The work that the first connection waits for.
     accept_after: Mutex<Option<Background>>,
+    /// Cancelled when no new request is answered any more.
+    departure: CancellationToken,
     /// Cancelled when no connection is left.
     background_stop: CancellationToken,
     stop: Stop,
@@ -63,13 +65,14 @@ impl Listeners {
         trusted: Networks,
         talkers: Arc<Talkers>,
     ) -> Self {
-        let background_stop = CancellationToken::new();
+        let (departure, background_stop) = (CancellationToken::new(), CancellationToken::new());
         Self {
             sockets: Some(sockets),
             front,
             tls: Arc::new(tls),
             background: Mutex::default(),
             accept_after: Mutex::default(),
+            departure,
             background_stop,
             stop,
             threads,
@@ -77,6 +80,12 @@ impl Listeners {
             trusted,
             talkers,
         }
+    }
+
+    /// Cancelled when no new request is answered any more, though completions may still be under way: for what tells others that
+    /// this edge is there.
+    pub fn departure(&self) -> CancellationToken {
+        self.departure.clone()
     }
 
     /// Cancelled when the last connection is gone: for background work that has something to finish then.
@@ -117,6 +126,16 @@ impl Listeners {
         {
             tracing::warn!("admin cannot be told of this edge yet; serving all the same");
         }
+        let served = self.serve(sockets, &background).await;
+        self.departure.cancel();
+        self.background_stop.cancel();
+        background.close();
+        background.wait().await;
+        served
+    }
+
+    /// Serves connections until it is asked to stop, and what they have begun has ended.
+    async fn serve(&self, sockets: Sockets, background: &TaskTracker) -> io::Result<()> {
         let (https, http) = (sockets.https.listen(limits::ACCEPT_QUEUE)?, sockets.http.listen(limits::ACCEPT_QUEUE)?);
         tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
@@ -130,20 +149,57 @@ impl Listeners {
             stop: self.stop.asked(),
         };
         let plain = Acceptor { tls: None, ..secure.clone() };
-        let (bounds, stop) = (self.bounds, self.background_stop.clone());
+        let (bounds, shed_seats, stop) = (self.bounds, seats.clone(), self.background_stop.clone());
         background.spawn(async move {
-            stop.run_until_cancelled_owned(tcp::shed(seats, bounds)).await;
+            stop.run_until_cancelled_owned(tcp::shed(shed_seats, bounds)).await;
         });
         tokio::join!(secure.accept_from(https), plain.accept_from(http));
 
-        connections.close();
-        if timeout(limits::DRAIN, connections.wait()).await.is_err() {
-            tracing::warn!(connections = connections.len(), "stopping although these connections are still busy");
-        }
-        self.background_stop.cancel();
-        background.close();
-        background.wait().await;
+        self.drain(&connections, &seats).await;
         Ok(())
+    }
+
+    /// Waits until what has begun has ended. Connections without a completion of the gateway are cut after
+    /// [`limits::DRAIN`]; completions are cut off at the stop's deadline.
+    async fn drain(&self, connections: &TaskTracker, seats: &Seats) {
+        let gateway = self.front.gateway();
+        connections.close();
+        let rest = async {
+            connections.wait().await;
+            // Those of clients that have left.
+            gateway.ended().await;
+        };
+        let mut rest = std::pin::pin!(rest);
+        let is_over = tokio::select! {
+            () = &mut rest => true,
+            () = sleep(limits::DRAIN) => false,
+            () = self.stop.overdue() => false,
+        };
+        self.departure.cancel();
+        if is_over {
+            return;
+        }
+        let (busy, idle): (Vec<_>, Vec<_>) = seats.list().into_iter().partition(|seat| seat.completions.any());
+        if !idle.is_empty() {
+            tracing::warn!(connections = idle.len(), "stopping although these connections are still busy");
+            for seat in idle {
+                seat.cut();
+            }
+        }
+        tracing::info!(connections = busy.len(), "completions are under way still");
+        tokio::select! {
+            () = &mut rest => return,
+            () = self.stop.overdue() => {}
+        }
+        tracing::warn!("cutting off the completions that are under way");
+        gateway.cut_off();
+        if timeout(limits::CUT_OFF, &mut rest).await.is_ok() {
+            return;
+        }
+        for seat in seats.list() {
+            seat.cut();
+        }
+        let _ = timeout(limits::CUT_OFF, gateway.finish()).await;
     }
 }
 
@@ -162,5 +218,23 @@ impl Service for Listeners {
 
     fn threads(&self) -> Option<usize> {
         Some(self.threads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::limits;
+
+    #[test]
+    fn systemd_waits_until_everything_has_ended() {
+        let unit = include_str!("../../../deploy/systemd/svc-edge.service");
+        let wait = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
+        let wait = Duration::from_secs(wait.parse().unwrap());
+        let drain = Duration::from_secs(config::Edge::default().drain_seconds.into());
+        // Some seconds for a machine that is busy.
+        let needed = drain + 2 * limits::CUT_OFF + limits::LAST_WORD + Duration::from_secs(5);
+        assert!(needed <= wait, "an edge may take {needed:?} to stop, and systemd kills it after {wait:?}");
     }
 }

@@ -1,52 +1,130 @@
 //! Stopping: SIGTERM and SIGINT ask for it, and the process ends when the connections have, not after a fixed pause.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
-/// The two moments of stopping. Cheap to clone.
-#[derive(Debug, Clone, Default)]
+/// The moments of stopping. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Stop {
     asked: CancellationToken,
+    /// The time when what is still under way is cut off.
+    deadline: watch::Sender<Option<Instant>>,
     done: CancellationToken,
+    /// The time from the signal to the deadline.
+    drain: Duration,
 }
 
 impl Stop {
+    /// A stop that, once asked for, gives `drain` to what is under way.
+    pub fn new(drain: Duration) -> Self {
+        let (asked, done) = Default::default();
+        Self { asked, deadline: watch::Sender::new(None), done, drain }
+    }
+
     /// Cancelled when somebody asked us to stop.
     pub(super) fn asked(&self) -> CancellationToken {
         self.asked.clone()
+    }
+
+    /// Done when what is still under way has to be cut off.
+    pub(super) async fn overdue(&self) {
+        let mut deadline = self.deadline.subscribe();
+        loop {
+            let at = *deadline.borrow_and_update();
+            let passed = async {
+                match at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = passed => return,
+                // The sender is in `self`: it is not gone.
+                _ = deadline.changed() => {}
+            }
+        }
     }
 
     /// Everything is finished: the process may end.
     pub(super) fn done(&self) {
         self.done.cancel();
     }
+
+    /// Asks to stop, and gives `patience` to what is under way, or what is left of an earlier deadline if that is less.
+    fn ask(&self, patience: Duration) {
+        let at = Instant::now() + patience;
+        self.deadline.send_modify(|deadline| *deadline = Some(deadline.map_or(at, |earlier| earlier.min(at))));
+        self.asked.cancel();
+    }
 }
 
 #[async_trait]
 impl ShutdownSignalWatch for Stop {
     async fn recv(&self) -> ShutdownSignal {
+        let (mut terminate, mut interrupt) =
+            (Signals::of(SignalKind::terminate()), Signals::of(SignalKind::interrupt()));
+        let mut patience = self.drain;
+        let asked = async {
+            loop {
+                tokio::select! {
+                    () = terminate.next() => {}
+                    () = interrupt.next() => {}
+                }
+                tracing::info!(drain_seconds = patience.as_secs(), "stopping");
+                self.ask(patience);
+                // Whoever asks a second time does not want to wait.
+                patience = Duration::ZERO;
+            }
+        };
+        // Bounded by the listeners: see `Stop::overdue`.
         tokio::select! {
-            () = asked_by(SignalKind::terminate()) => {}
-            () = asked_by(SignalKind::interrupt()) => {}
-            // The listeners ended by themselves.
+            () = asked => {}
             () = self.done.cancelled() => {}
         }
-        tracing::info!("stopping");
-        self.asked.cancel();
-        // Bounded by the listeners: see `limits::DRAIN`.
-        self.done.cancelled().await;
         ShutdownSignal::FastShutdown
     }
 }
 
-async fn asked_by(kind: SignalKind) {
-    match signal(kind) {
-        Ok(mut signals) => drop(signals.recv().await),
-        Err(error) => {
-            tracing::error!(%error, "signals cannot be heard");
-            std::future::pending::<()>().await;
+/// The signals of one kind; none come where the system refuses to say so.
+struct Signals(Option<Signal>);
+
+impl Signals {
+    fn of(kind: SignalKind) -> Self {
+        Self(signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be heard")).ok())
+    }
+
+    async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signals) => drop(signals.recv().await),
+            None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_comes_earlier_and_never_later() {
+        let (stop, start) = (Stop::new(Duration::from_secs(50)), Instant::now());
+        let (asking, asked) = (stop.clone(), stop.asked());
+        let ask = async move {
+            asking.ask(Duration::from_mins(10));
+            assert!(asked.is_cancelled());
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            asking.ask(Duration::from_secs(50));
+            asking.ask(Duration::from_mins(1));
+        };
+        tokio::join!(stop.overdue(), ask);
+        assert_eq!(start.elapsed(), Duration::from_secs(55));
     }
 }

@@ -42,6 +42,9 @@ pub struct Edge {
     /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
     /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
     pub metrics_listen: Option<SocketAddr>,
+    /// Seconds for which completions of the AI gateway go on after SIGTERM or SIGINT. Everything else has five, or as many if that is
+    /// less. A service manager must wait some seconds longer before it kills the process (`TimeoutStopSec` of systemd).
+    pub drain_seconds: u32,
 }
 
 impl Default for Edge {
@@ -58,6 +61,7 @@ impl Default for Edge {
             connections_per_client: 0,
             spool: None,
             metrics_listen: None,
+            drain_seconds: 50,
         }
     }
 }

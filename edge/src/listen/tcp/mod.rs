@@ -109,11 +109,11 @@ impl Acceptor {
         // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
         let _ = stream.set_nodelay(true);
         let peer = peer.ip().to_canonical();
-        let account = self.front.account(peer);
+        let (account, completions) = (self.front.account(peer), seat.completions.clone());
         let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {
             let (stream, connection) =
-                (Attended::new(Stall::new(stream), seat.clone(), first_byte), Connection::new(peer, false, account));
+                (Attended::new(Stall::new(stream), seat.clone(), first_byte), Connection::new(peer, false, account, completions));
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
         // Before anything is kept for a handshake.
@@ -126,7 +126,7 @@ impl Acceptor {
             Err(_) => return tracing::debug!("handshake too slow"),
         };
         let (_, session) = stream.get_ref();
-        let mut connection = Connection::new(peer, true, account);
+        let mut connection = Connection::new(peer, true, account, completions);
         connection.place = session.server_name().and_then(|name| self.front.connected_place(connection.peer, name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
         http::serve(

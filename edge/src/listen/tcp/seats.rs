@@ -22,6 +22,7 @@ use tokio::{
 
 use crate::{
     clients::{Talkers, Tally},
+    gateway::ConnectionCompletions,
     limits,
 };
 
@@ -65,6 +66,8 @@ pub(in crate::listen) struct Seat {
     pub(in crate::listen) requests: AtomicU64,
     /// Those when shedding last looked.
     pub(in crate::listen) seen: AtomicU64,
+    /// Its completions of the gateway that are under way.
+    pub(in crate::listen) completions: ConnectionCompletions,
     /// Whether it was asked to end.
     is_asked: AtomicBool,
     ask: Notify,
@@ -121,6 +124,7 @@ impl Seats {
             tally,
             requests: AtomicU64::new(0),
             seen: AtomicU64::new(u64::MAX),
+            completions: ConnectionCompletions::default(),
             is_asked: AtomicBool::new(false),
             ask: Notify::new(),
             task: OnceLock::new(),
