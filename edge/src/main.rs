@@ -16,7 +16,10 @@ use edge::{
     clients::{self, Talkers},
     front::Front,
     gate::Gatekeeper,
-    gateway::{Gateway, meter::Meter},
+    gateway::{
+        Gateway,
+        meter::{self, Meter},
+    },
     limits::{self, Shares},
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
@@ -40,6 +43,10 @@ struct Arguments {
     /// The configuration file; else the one `SVC_CONFIG` names, else `svc.toml` here.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Take the listening sockets over from the edge that runs, which gets SIGQUIT for it, and then drains. Without a running edge
+    /// this one simply starts.
+    #[arg(long)]
+    upgrade: bool,
 }
 
 fn main() -> ExitCode {
@@ -57,14 +64,23 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = Config::load(arguments.config.as_deref())?;
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
-    let exporter = config.edge.metrics_listen.map(Exporter::start).transpose().context("edge.metrics_listen")?;
+    // The running edge has the listener until it has handed over.
+    let export = if arguments.upgrade { Exporter::start_when_free } else { Exporter::start };
+    let exporter = config.edge.metrics_listen.map(export).transpose().context("edge.metrics_listen")?;
     if exporter.is_some() {
         edge::metrics::describe();
     }
     for warning in config.site.shared_domains() {
         tracing::warn!("{warning}");
     }
-    let sockets = Sockets::bind(config.edge.listen_https, config.edge.listen_http)?;
+    let upgrade_socket = config.edge.upgrade_socket.clone();
+    let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(&config).join("upgrade.sock"));
+    let (https, http) = (config.edge.listen_https, config.edge.listen_http);
+    let sockets = if arguments.upgrade {
+        Sockets::take_over(https, http, upgrade_socket.clone())?
+    } else {
+        Sockets::bind(https, http)?
+    };
     // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 
@@ -80,17 +96,21 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let setup = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listeners = {
         let _within = setup.enter();
-        listeners(&config, master_key, sockets, threads, stop.clone(), exporter)?
+        listeners(&config, master_key, sockets, upgrade_socket, threads, stop.clone(), exporter)?
     };
     server.add_service(listeners);
-    server.run(RunArgs { shutdown_signal: Box::new(stop) });
-    Ok(())
+    server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });
+    match stop.failure() {
+        None => Ok(()),
+        Some(error) => anyhow::bail!("cannot listen: {error}"),
+    }
 }
 
 fn listeners(
     config: &Config,
     master_key: MasterKey,
     sockets: Sockets,
+    upgrade_socket: PathBuf,
     threads: usize,
     stop: Stop,
     exporter: Option<Exporter>,
@@ -133,7 +153,8 @@ fn listeners(
         move || front.memory_used()
     };
     let trusted = Networks::parse(&config.edge.trusted_proxies).context("edge.trusted_proxies")?;
-    let mut listeners = Listeners::new(sockets, front, tls, threads, stop, bounds, trusted, talkers.clone());
+    let mut listeners =
+        Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, trusted, talkers.clone());
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
@@ -145,7 +166,8 @@ fn listeners(
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(memory).await;
         });
-        let stop = last_connection_gone.clone();
+        // Its address is the next edge's then.
+        let stop = listeners.departure();
         listeners.add_background(async move {
             stop.run_until_cancelled_owned(exporter.run()).await;
         });

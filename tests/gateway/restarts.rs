@@ -1,5 +1,7 @@
 //! Restarts of an edge: completions under way go on, and what has to be cut off is charged by what was seen of it.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, block_in_place};
@@ -8,7 +10,7 @@ use super::Gateway;
 use crate::{
     BACKGROUND,
     stubs::provider::Script,
-    world::{eventually, process::Process},
+    world::{Builder, Site, eventually, ports, process::Process},
 };
 
 /// Words in a stream.
@@ -65,8 +67,8 @@ impl Heard {
 }
 
 impl Gateway {
-    async fn start_draining_for(seconds: u64) -> Self {
-        Self::start_with(|builder| builder.set("EDGE__DRAIN_SECONDS", seconds)).await
+    async fn start_draining_for(seconds: u64, configure: impl FnOnce(Builder) -> Builder) -> Self {
+        Self::start_with(|builder| configure(builder.set("EDGE__DRAIN_SECONDS", seconds))).await
     }
 
     /// Begins a completion with a client of its own. The provider holds it: a stream after some words, any other before its
@@ -117,7 +119,7 @@ async fn logs(process: &Process, text: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn completions_outlast_sigterm() {
-    let mut gateway = Gateway::start_draining_for(300).await;
+    let mut gateway = Gateway::start_draining_for(300, |builder| builder).await;
     let mut under_way = Vec::new();
     for (http2, stream) in [(true, true), (false, true), (true, false), (false, false)] {
         under_way.push(gateway.begin(http2, stream).await);
@@ -142,7 +144,7 @@ async fn completions_outlast_sigterm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn completions_that_last_too_long_are_cut_off_and_charged_by_what_was_seen() {
-    let mut gateway = Gateway::start_draining_for(1).await;
+    let mut gateway = Gateway::start_draining_for(1, |builder| builder).await;
     let mut under_way = Vec::new();
     for (http2, stream) in [(true, true), (false, true), (true, false), (false, false)] {
         under_way.push(gateway.begin(http2, stream).await);
@@ -157,4 +159,74 @@ async fn completions_that_last_too_long_are_cut_off_and_charged_by_what_was_seen
     gateway.counts(2, &format!("completion_tokens BETWEEN 1 AND {WORDS}")).await;
     gateway.counts(2, "completion_tokens = 0").await;
     gateway.counts(4, "true").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_edge_takes_over_and_no_connection_fails() {
+    let metrics = ports::free();
+    // The path of a Unix socket is short, and that of a world may be long.
+    let folder = tempfile::tempdir().unwrap();
+    let mut gateway = Gateway::start_draining_for(300, |builder| {
+        let socket = folder.path().join("upgrade.sock");
+        builder
+            .set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics}"))
+            .set("EDGE__UPGRADE_SOCKET", socket.display())
+    })
+    .await;
+    let site = gateway.ada.publish("engine", &Site::page("here")).await;
+    let (done, visits) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (url, browser) = (gateway.world.edge().address(&site.url), gateway.world.edge().fresh_browser());
+    let visiting = async {
+        while !done.load(Ordering::Relaxed) {
+            let answer = browser.get(url.clone()).send().await.expect("a new connection");
+            assert_eq!(answer.text().await.unwrap(), "here");
+            visits.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let some_visits = async || {
+        let before = visits.load(Ordering::Relaxed);
+        eventually(BACKGROUND, "sites are visited", async || visits.load(Ordering::Relaxed) > before + 10).await;
+    };
+    let upgrading = async {
+        some_visits().await;
+        let first = gateway.begin(true, true).await;
+        let mut one = gateway.world.start_upgrade(0);
+        logs(&gateway.world.edge().process, "waiting for the running edge").await;
+        some_visits().await;
+        one.signal("QUIT");
+        logs(&one, "a new edge has taken over").await;
+        some_visits().await;
+        // The other order: the signal first. The second edge passes on what it was given itself.
+        let second = gateway.begin(false, false).await;
+        gateway.world.edge().process.signal("QUIT");
+        logs(&gateway.world.edge().process, "handing over").await;
+        let mut two = gateway.world.start_upgrade(0);
+        logs(&two, "a new edge has taken over").await;
+        some_visits().await;
+        gateway.world.edge().get("https://api.svc.localhost/health").await.assert_status(200);
+        // Edges that only finish what they have begun are not waited for.
+        eventually(BACKGROUND, "changes wait for the newest edge only", async || {
+            let changed = gateway.ada.activate("engine", &site.id).await.assert_status(200);
+            changed.header("x-svc-propagation").starts_with("1/1; ")
+        })
+        .await;
+        eventually(BACKGROUND, "the newest edge has the listener of metrics", async || {
+            reqwest::get(format!("http://127.0.0.1:{metrics}/metrics")).await.is_ok_and(|page| page.status() == 200)
+        })
+        .await;
+        gateway.finish(2).await;
+        first.await.unwrap().assert_whole();
+        second.await.unwrap().assert_whole();
+        for process in [&mut one, &mut two] {
+            let status = block_in_place(|| process.wait());
+            assert!(status.success(), "{status}");
+        }
+        some_visits().await;
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(visiting, upgrading);
+    gateway.complete(&json!({})).await.assert_status(200);
+    gateway.counts(1, &format!("certainty = 2 AND completion_tokens = {WORDS}")).await;
+    gateway.counts(2, "certainty = 2 AND completion_tokens = 12").await;
+    gateway.counts(3, "true").await;
 }

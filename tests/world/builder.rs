@@ -147,7 +147,7 @@ impl Builder {
             folder,
         };
         for (http_port, https_port) in listeners {
-            let edge = world.start_edge(http_port, https_port);
+            let edge = world.start_edge(http_port, https_port, &[]);
             world.edges.push(edge);
         }
         world.wait_until_ready().await;

@@ -191,9 +191,10 @@ impl World {
         self.template.server_sql(sql).await;
     }
 
-    fn start_edge(&self, http_port: u16, https_port: u16) -> Edge {
+    fn start_edge(&self, http_port: u16, https_port: u16, arguments: &[&str]) -> Edge {
         let mut command = Command::new(program("edge"));
         command
+            .args(arguments)
             .envs(self.env.iter().cloned())
             .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
             .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{https_port}"));
@@ -226,8 +227,15 @@ impl World {
     /// Starts an edge that was killed or stopped, at its former ports.
     pub async fn restart_edge(&mut self, index: usize) {
         let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);
-        self.edges[index] = self.start_edge(http_port, https_port);
+        self.edges[index] = self.start_edge(http_port, https_port, &[]);
         self.wait_until_ready().await;
+    }
+
+    /// Starts an edge that takes over from the one that runs, as soon as that one is asked to hand over. Returns that one.
+    pub fn start_upgrade(&mut self, index: usize) -> Process {
+        let Edge { http_port, https_port, .. } = self.edges[index];
+        let edge = self.start_edge(http_port, https_port, &["--upgrade"]);
+        std::mem::replace(&mut self.edges[index], edge).process
     }
 
     /// Waits until admin answers, directly and through every edge.

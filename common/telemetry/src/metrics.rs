@@ -20,6 +20,8 @@ const READERS: usize = 8;
 const READER_STAY: Duration = Duration::from_secs(10);
 /// Pause after the system refused to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Interval at which it is tried to listen where another process did.
+const LISTEN_EVERY: Duration = Duration::from_millis(250);
 /// Interval at which a histogram's single values are summed up: it holds them one by one until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// Of what is measured in seconds: from a warm file to a long completion.
@@ -29,7 +31,9 @@ const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4;
 
 /// A listener for the page of metrics.
 pub struct Exporter {
-    listener: std::net::TcpListener,
+    address: SocketAddr,
+    /// None while another process listens there.
+    listener: Option<std::net::TcpListener>,
     handle: PrometheusHandle,
 }
 
@@ -37,9 +41,20 @@ impl Exporter {
     /// Listens on `address` and records every metric from now on. To be called once in a program, before anything is
     /// counted.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
-        let listener = std::net::TcpListener::bind(address)
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
-        listener.set_nonblocking(true)?;
+        Self::record(address, Some(listen(address)?))
+    }
+
+    /// Records every metric from now on, and listens on `address` once no other process does. Takes the place of
+    /// [`start`](Self::start).
+    pub fn start_when_free(address: SocketAddr) -> anyhow::Result<Self> {
+        let listener = match listen(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+            listener => Some(listener?),
+        };
+        Self::record(address, listener)
+    }
+
+    fn record(address: SocketAddr, listener: Option<std::net::TcpListener>) -> anyhow::Result<Self> {
         let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?;
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
@@ -48,12 +63,16 @@ impl Exporter {
         metrics::describe_counter!("svc_postgres_errors_total", "Statements that Postgres refused or did not answer.");
         metrics::describe_gauge!("svc_build_info", "Always 1; its label says which version runs.");
         metrics::gauge!("svc_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1);
-        Ok(Self { listener, handle })
+        Ok(Self { address, listener, handle })
     }
 
     /// Serves the page for as long as the future is polled.
     pub async fn run(self) {
-        let listener = match TcpListener::from_std(self.listener) {
+        let listener = match self.listener {
+            Some(listener) => listener,
+            None => listen_when_free(self.address).await,
+        };
+        let listener = match TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "metrics are not exported"),
         };
@@ -88,6 +107,23 @@ impl Exporter {
             () = answer => {}
             () = upkeep => {}
         }
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+async fn listen_when_free(address: SocketAddr) -> std::net::TcpListener {
+    loop {
+        match listen(address) {
+            Ok(listener) => return listener,
+            Err(error) => tracing::debug!(%error, "metrics are not exported yet"),
+        }
+        tokio::time::sleep(LISTEN_EVERY).await;
     }
 }
 

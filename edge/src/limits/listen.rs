@@ -67,8 +67,21 @@ pub(crate) const CONNECTION_END: Duration = Duration::from_mins(10);
 /// Longest time for which requests in flight go on at shutdown, except for completions of the gateway: those have
 /// `edge.drain_seconds`.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+/// Longest time for which, at shutdown, a connection is kept for its first request.
+pub(crate) const FIRST_REQUEST: Duration = Duration::from_secs(2);
+/// Interval at which it is looked whether that request has come.
+pub(crate) const FIRST_REQUEST_LOOK: Duration = Duration::from_millis(20);
 /// Time for what is cut off at shutdown to say so: an error frame, a 503.
 pub(crate) const CUT_OFF: Duration = Duration::from_secs(1);
+/// Longest time for which an edge that has handed its sockets over goes on with what it has begun: as long as a connection does
+/// that was asked to end.
+pub(crate) const UPGRADE_DRAIN: Duration = CONNECTION_END;
+/// Longest time for a new edge to appear and to take the listening sockets over.
+pub(crate) const HAND_OVER: Duration = Duration::from_secs(30);
+/// Pause before the running edge looks again whether the new one is there.
+pub(crate) const HAND_OVER_RETRY: Duration = Duration::from_millis(50);
+/// Longest time for a new edge to wait for the sockets of the running one.
+pub(crate) const TAKE_OVER: Duration = Duration::from_mins(1);
 /// Longest time for which, at the start, connections wait for admin to be told of this edge.
 pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that background work takes to end after the last connection.

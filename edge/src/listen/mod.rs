@@ -9,8 +9,9 @@ mod pace;
 mod signals;
 mod tcp;
 mod tls;
+mod upgrade;
 
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use domain::networks::Networks;
@@ -24,8 +25,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::tcp::{Acceptor, Seats};
 pub use self::{connections::ConnectionBounds, signals::Stop, tcp::Sockets, tls::Tls};
+use self::{
+    tcp::{Acceptor, Listening, Seats},
+    upgrade::HandOver,
+};
 use crate::{clients::Talkers, front::Front, limits};
 
 /// Work beside the connections, for as long as there are any.
@@ -34,6 +38,8 @@ pub type Background = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Both listeners, and everything that runs while they do.
 pub struct Listeners {
     sockets: Option<Sockets>,
+    /// Where the next edge waits for them.
+    upgrade_socket: PathBuf,
     front: Arc<Front>,
     tls: Arc<Tls>,
     /// In a lock only because a service is shared: futures are not.
@@ -52,11 +58,12 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listeners on `sockets` before `front`, with as many connections as `bounds` allows; those of `trusted` proxies count as
-    /// no client's. What the others take is counted in `talkers`.
+    /// Listeners on `sockets`, which they hand over at `upgrade_socket`, before `front`, with as many connections as `bounds`
+    /// allows; those of `trusted` proxies count as no client's. What the others take is counted in `talkers`.
     #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         sockets: Sockets,
+        upgrade_socket: PathBuf,
         front: Arc<Front>,
         tls: Tls,
         threads: usize,
@@ -68,6 +75,7 @@ impl Listeners {
         let (departure, background_stop) = (CancellationToken::new(), CancellationToken::new());
         Self {
             sockets: Some(sockets),
+            upgrade_socket,
             front,
             tls: Arc::new(tls),
             background: Mutex::default(),
@@ -136,7 +144,14 @@ impl Listeners {
 
     /// Serves connections until it is asked to stop, and what they have begun has ended.
     async fn serve(&self, sockets: Sockets, background: &TaskTracker) -> io::Result<()> {
-        let (https, http) = (sockets.https.listen(limits::ACCEPT_QUEUE)?, sockets.http.listen(limits::ACCEPT_QUEUE)?);
+        let asked = self.stop.asked();
+        let Some(listening) = asked.run_until_cancelled(sockets.listen()).await else { return Ok(()) };
+        let Listening { https, http, predecessor } = listening?;
+        let hand_over = HandOver::new(self.upgrade_socket.clone(), &https, &http)?.when_asked(self.stop.clone());
+        let stop = self.stop.asked();
+        background.spawn(async move {
+            stop.run_until_cancelled_owned(hand_over).await;
+        });
         tracing::info!(https = %https.local_addr()?, http = %http.local_addr()?, "listening");
 
         let connections = TaskTracker::new();
@@ -153,7 +168,12 @@ impl Listeners {
         background.spawn(async move {
             stop.run_until_cancelled_owned(tcp::shed(shed_seats, bounds)).await;
         });
-        tokio::join!(secure.accept_from(https), plain.accept_from(http));
+        let dismiss = async {
+            if let Some(predecessor) = predecessor {
+                predecessor.dismiss().await;
+            }
+        };
+        tokio::join!(secure.accept_from(https), plain.accept_from(http), dismiss);
 
         self.drain(&connections, &seats).await;
         Ok(())
@@ -180,7 +200,8 @@ impl Listeners {
             return;
         }
         let (busy, idle): (Vec<_>, Vec<_>) = seats.list().into_iter().partition(|seat| seat.completions.any());
-        if !idle.is_empty() {
+        // After a hand-over nobody waits for us.
+        if !idle.is_empty() && !self.stop.is_handed_over() {
             tracing::warn!(connections = idle.len(), "stopping although these connections are still busy");
             for seat in idle {
                 seat.cut();
@@ -206,10 +227,8 @@ impl Listeners {
 #[async_trait]
 impl Service for Listeners {
     async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
-        if let Err(error) = self.run().await {
-            tracing::error!(%error, "cannot listen");
-        }
-        self.stop.done();
+        let outcome = self.run().await;
+        self.stop.done(outcome);
     }
 
     fn name(&self) -> &'static str {
@@ -229,7 +248,7 @@ mod tests {
 
     #[test]
     fn systemd_waits_until_everything_has_ended() {
-        let unit = include_str!("../../../deploy/systemd/svc-edge.service");
+        let unit = include_str!("../../../deploy/systemd/svc-edge@.service");
         let wait = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
         let wait = Duration::from_secs(wait.parse().unwrap());
         let drain = Duration::from_secs(config::Edge::default().drain_seconds.into());

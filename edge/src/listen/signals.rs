@@ -1,6 +1,11 @@
-//! Stopping: SIGTERM and SIGINT ask for it, and the process ends when the connections have, not after a fixed pause.
+//! Stopping: SIGTERM, SIGINT, or a new edge that has taken over ask for it, and the process ends when the connections have, not
+//! after a fixed pause.
 
-use std::time::Duration;
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
@@ -11,13 +16,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::limits;
+
 /// The moments of stopping. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stop {
     asked: CancellationToken,
     /// The time when what is still under way is cut off.
     deadline: watch::Sender<Option<Instant>>,
+    /// Cancelled when a new edge has taken over.
+    handed_over: CancellationToken,
     done: CancellationToken,
+    failure: Arc<OnceLock<io::Error>>,
     /// The time from the signal to the deadline.
     drain: Duration,
 }
@@ -25,8 +35,8 @@ pub struct Stop {
 impl Stop {
     /// A stop that, once asked for, gives `drain` to what is under way.
     pub fn new(drain: Duration) -> Self {
-        let (asked, done) = Default::default();
-        Self { asked, deadline: watch::Sender::new(None), done, drain }
+        let (asked, handed_over, done) = Default::default();
+        Self { asked, deadline: watch::Sender::new(None), handed_over, done, failure: Arc::default(), drain }
     }
 
     /// Cancelled when somebody asked us to stop.
@@ -54,8 +64,28 @@ impl Stop {
     }
 
     /// Everything is finished: the process may end.
-    pub(super) fn done(&self) {
+    pub(super) fn done(&self, outcome: io::Result<()>) {
+        if let Err(error) = outcome {
+            let _ = self.failure.set(error);
+        }
         self.done.cancel();
+    }
+
+    /// Why the listeners ended by themselves.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.get()
+    }
+
+    /// A new edge has taken over: nobody waits for this one to end.
+    pub(super) fn hand_over(&self) {
+        tracing::info!("a new edge has taken over; this one ends when its connections have");
+        self.handed_over.cancel();
+        self.ask(limits::UPGRADE_DRAIN);
+    }
+
+    /// Whether a new edge has taken over.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_cancelled()
     }
 
     /// Asks to stop, and gives `patience` to what is under way, or what is left of an earlier deadline if that is less.
@@ -94,14 +124,14 @@ impl ShutdownSignalWatch for Stop {
 }
 
 /// The signals of one kind; none come where the system refuses to say so.
-struct Signals(Option<Signal>);
+pub(super) struct Signals(Option<Signal>);
 
 impl Signals {
-    fn of(kind: SignalKind) -> Self {
+    pub(super) fn of(kind: SignalKind) -> Self {
         Self(signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be heard")).ok())
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Some(signals) => drop(signals.recv().await),
             None => std::future::pending().await,

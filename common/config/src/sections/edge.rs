@@ -45,6 +45,10 @@ pub struct Edge {
     /// Seconds for which completions of the AI gateway go on after SIGTERM or SIGINT. Everything else has five, or as many if that is
     /// less. A service manager must wait some seconds longer before it kills the process (`TimeoutStopSec` of systemd).
     pub drain_seconds: u32,
+    /// The Unix socket at which an edge that was started with `--upgrade` takes over the listening sockets of the running one, when that
+    /// gets SIGQUIT. Its folder must be the user's own and nobody else's to write to. When absent: `upgrade.sock` beside the
+    /// gateway's usage (`spool`). Edges that listen on other addresses need one each.
+    pub upgrade_socket: Option<PathBuf>,
 }
 
 impl Default for Edge {
@@ -62,6 +66,7 @@ impl Default for Edge {
             spool: None,
             metrics_listen: None,
             drain_seconds: 50,
+            upgrade_socket: None,
         }
     }
 }

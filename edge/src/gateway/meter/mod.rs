@@ -28,7 +28,7 @@ mod reservation;
 mod settlement;
 mod usage;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use config::{Config, models::Model};
 use domain::{
@@ -77,6 +77,11 @@ struct Inner {
     total_reads: Semaphore,
 }
 
+/// The folder of the journal.
+pub fn spool_folder(config: &Config) -> PathBuf {
+    config.edge.spool.clone().unwrap_or_else(journal::default_folder)
+}
+
 /// Why an account's budget cannot be checked.
 #[derive(Debug, thiserror::Error)]
 enum BudgetError {
@@ -91,8 +96,7 @@ enum BudgetError {
 impl Meter {
     /// Creates the meter of the edge named `edge`, and the tasks that must run for its usage to reach Postgres.
     pub fn new(config: &Config, edge: &str, redis: Redis, db: PgPool, clock: Clock) -> (Self, MeterTasks) {
-        let folder = config.edge.spool.clone().unwrap_or_else(journal::default_folder);
-        let ledger = Arc::new(Ledger::new(journal::open(folder, edge, &config.postgres.url)));
+        let ledger = Arc::new(Ledger::new(journal::open(spool_folder(config), edge, &config.postgres.url)));
         let clock = Arc::new(RedisClock::new(clock));
         let tasks = MeterTasks::new(ledger.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone());
         let inner = Inner {

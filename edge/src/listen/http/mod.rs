@@ -159,10 +159,21 @@ where
 /// The connection has to end: we stop, it has grown old, or others need its room.
 async fn ended(seat: Arc<Seat>, stop: CancellationToken) {
     tokio::select! {
-        () = stop.cancelled() => {}
+        () = async { stop.cancelled().await; first_request(&seat).await } => {}
         () = seat.asked() => {}
         () = sleep(limits::CONNECTION_AGE) => {}
     }
+}
+
+/// Waits until the connection has brought its first request, at most [`limits::FIRST_REQUEST`]. A client that has just connected
+/// has not been told anything: it takes a connection that is closed for one that failed.
+async fn first_request(seat: &Seat) {
+    let brought = async {
+        while seat.requests.load(Ordering::Relaxed) == 0 {
+            sleep(limits::FIRST_REQUEST_LOOK).await;
+        }
+    };
+    let _ = timeout(limits::FIRST_REQUEST, brought).await;
 }
 
 /// HTTP/1.1 has its own end to idling: the limit for a request's head.

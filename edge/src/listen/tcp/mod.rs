@@ -9,7 +9,7 @@ mod seats;
 mod shedding;
 mod stall;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -27,22 +27,67 @@ pub(super) use self::{
 use super::{
     http::{self, Protocol},
     tls::Tls,
+    upgrade::{self, Predecessor},
 };
 use crate::{
     front::{Connection, Front},
     limits, metrics,
 };
 
-/// The bound sockets.
-pub struct Sockets {
-    pub(super) https: TcpSocket,
-    pub(super) http: TcpSocket,
+/// The sockets to listen on.
+pub enum Sockets {
+    /// They are ours, and listen when we do.
+    Bound {
+        /// For HTTPS.
+        https: TcpSocket,
+        /// For plain HTTP.
+        http: TcpSocket,
+    },
+    /// A running edge listens on them, until it hands them over.
+    Running {
+        /// The address of HTTPS.
+        https: SocketAddr,
+        /// The address of plain HTTP.
+        http: SocketAddr,
+        /// The upgrade socket.
+        path: PathBuf,
+    },
+}
+
+/// Sockets that listen.
+pub(super) struct Listening {
+    pub(super) https: TcpListener,
+    pub(super) http: TcpListener,
+    /// The edge that they were taken from.
+    pub(super) predecessor: Option<Predecessor>,
 }
 
 impl Sockets {
     /// Takes both addresses, so that a taken port is known before anything else happens.
     pub fn bind(https: SocketAddr, http: SocketAddr) -> io::Result<Self> {
-        Ok(Self { https: bind(https)?, http: bind(http)? })
+        Ok(Self::Bound { https: bind(https)?, http: bind(http)? })
+    }
+
+    /// Takes both addresses, from an edge that runs if there is one.
+    pub fn take_over(https: SocketAddr, http: SocketAddr, path: PathBuf) -> io::Result<Self> {
+        match Self::bind(https, http) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(Self::Running { https, http, path }),
+            bound => bound,
+        }
+    }
+
+    /// Listens, as soon as a running edge has handed over.
+    pub(super) async fn listen(self) -> io::Result<Listening> {
+        match self {
+            Self::Bound { https, http } => {
+                let [https, http] = [https, http].map(|socket| socket.listen(limits::ACCEPT_QUEUE));
+                Ok(Listening { https: https?, http: http?, predecessor: None })
+            }
+            Self::Running { https, http, path } => {
+                let ([https, http], predecessor) = upgrade::take_over(&path, https, http).await?;
+                Ok(Listening { https, http, predecessor: Some(predecessor) })
+            }
+        }
     }
 }
 
@@ -112,8 +157,10 @@ impl Acceptor {
         let (account, completions) = (self.front.account(peer), seat.completions.clone());
         let first_byte = self.seats.first_byte(self.tls.is_none());
         let Some(tls) = &self.tls else {
-            let (stream, connection) =
-                (Attended::new(Stall::new(stream), seat.clone(), first_byte), Connection::new(peer, false, account, completions));
+            let (stream, connection) = (
+                Attended::new(Stall::new(stream), seat.clone(), first_byte),
+                Connection::new(peer, false, account, completions),
+            );
             return http::serve(stream, Protocol::Http1, connection, seat.clone(), self.front, self.stop).await;
         };
         // Before anything is kept for a handshake.
