@@ -5,6 +5,7 @@ mod app;
 mod cli;
 mod events;
 mod installations;
+mod missed;
 mod pushes;
 mod repo;
 mod scene;

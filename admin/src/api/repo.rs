@@ -15,7 +15,7 @@ use db::{
 use domain::{
     UserId,
     audit::Action,
-    repo::{Directory, RepoName},
+    repo::{Branch, CommitSha, Directory, RepoName},
 };
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     codehost::{CodeHostError, Repository, grants::AccessError},
     error::{ApiError, Code},
     extract::Json,
+    jobs::pushes::CHECK_EVERY,
 };
 
 /// How long the code host may take to say whether an installation reaches a repository: it may have to list them all.
@@ -57,11 +58,11 @@ pub async fn set(
         ApiError::invalid("`installation_id` is missing: it names the installation that reaches the repository.")
     })?;
     let readers = readers(&app, &caller.user.id, &project, installation).await?;
-    let (seen, repository) = tokio::time::timeout(LOOK_UP_TIMEOUT, look_up(&app, &readers, installation, &wanted))
+    let looking = look_up(&app, &readers, installation, &wanted, body.branch);
+    let Found { seen, repository, branch, head } = tokio::time::timeout(LOOK_UP_TIMEOUT, looking)
         .await
         .map_err(|_| ApiError::new(Code::CodeHostError, "The code host took too long; please try again."))??;
 
-    let branch = body.branch.unwrap_or(repository.default_branch);
     let directory = body.directory.unwrap_or_else(Directory::root);
     let link = NewLink {
         installation: &seen,
@@ -70,6 +71,8 @@ pub async fn set(
         owner_avatar_url: repository.owner_avatar_url.as_deref(),
         branch: &branch,
         directory: &directory,
+        head: head.as_ref(),
+        check_head_at: app.clock.now() + CHECK_EVERY,
         by: &caller.user.id,
     };
     let entry = Entry::of_project(Action::RepoLink, &project)
@@ -118,13 +121,23 @@ async fn readers(
     Ok(readers)
 }
 
+/// A repository that can be linked.
+struct Found {
+    seen: installations::Seen,
+    repository: Repository,
+    branch: Branch,
+    /// What the branch points at; `None` when the code host did not say.
+    head: Option<CommitSha>,
+}
+
 /// Finds the repository in the name of the first reader whom the code host still knows.
 async fn look_up(
     app: &App,
     readers: &[UserId],
     installation: i64,
     wanted: &RepoName,
-) -> Result<(installations::Seen, Repository), ApiError> {
+    branch: Option<Branch>,
+) -> Result<Found, ApiError> {
     let host = app.code_host.repositories().ok_or_else(|| ApiError::not_found("installation"))?;
     let mut refused = None;
     // In a person's name first: an installation reaches more than each of those who may use it.
@@ -133,11 +146,14 @@ async fn look_up(
             let token = app.grants.token(reader).await?;
             let seen = host.installations(&token).await?.into_iter().find(|seen| seen.id == installation);
             let found = host.find_through(&token, installation, wanted).await?;
-            if let Some(repository) = &found {
-                // With the app's token, as pushes will be read: better refused now than at the first push.
-                host.app_token(installation, repository.id).await?;
-            }
-            Ok::<_, AccessError>(seen.zip(found))
+            let Some((seen, repository)) = seen.zip(found) else { return Ok(None) };
+            // With the app's token, as pushes will be read: better refused now than at the first push.
+            host.app_token(installation, repository.id).await?;
+            let branch = branch.clone().unwrap_or_else(|| repository.default_branch.clone());
+            // Later pushes are those that move the branch from here. Until it is known, none can be missed.
+            let head = host.head(&token, &repository.name, &branch).await.ok();
+            let head = head.map(|head| head.unwrap_or_else(CommitSha::null));
+            Ok::<_, AccessError>(Some(Found { seen, repository, branch, head }))
         };
         match looking.await {
             Ok(found) => {

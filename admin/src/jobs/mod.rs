@@ -7,7 +7,7 @@ mod deployments;
 mod forget;
 mod lease;
 mod packs;
-mod pushes;
+pub(crate) mod pushes;
 mod route_changes;
 mod shares;
 mod uploads;
@@ -58,6 +58,7 @@ pub(crate) fn start(app: &App) {
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
     attend(app, pushes::Deploy);
+    attend(app, pushes::FindMissed);
     attend(app, forget::Webhooks);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);

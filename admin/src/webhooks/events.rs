@@ -208,7 +208,7 @@ async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::E
     }
     let pushed = event.r#ref.strip_prefix(BRANCHES).zip(event.after.parse::<CommitSha>().ok());
     // A tag, or a branch that is gone: what was deployed from it stays.
-    let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !is_null(sha)) else { return Ok(0) };
+    let Some((branch, sha)) = pushed.filter(|(_, sha)| !event.deleted && !sha.is_null()) else { return Ok(0) };
     let pusher = event.pusher.as_ref().map(|pusher| &*pusher.name);
     let pusher = pusher.or(event.sender.as_ref().map(|sender| &*sender.login)).unwrap_or("code host");
     let pusher: String = pusher.chars().filter(|c| !c.is_control()).take(PUSHER_CHARS).collect();
@@ -237,11 +237,6 @@ async fn rename_account(conn: &mut PgConnection, event: &TargetEvent) -> Result<
         repo_links::rename_owner(conn, event.installation.id, from, login).await?;
     }
     Ok(())
-}
-
-/// Whether the id is git's null id, which stands for no commit.
-fn is_null(sha: &CommitSha) -> bool {
-    sha.as_str().bytes().all(|b| b == b'0')
 }
 
 async fn uninstall(change: &mut Change<'_>, installation: i64) -> Result<(), sqlx::Error> {

@@ -93,6 +93,18 @@ impl RepoName {
     }
 }
 
+impl CommitSha {
+    /// Returns git's null id, which stands for no commit.
+    pub fn null() -> Self {
+        Self("0".repeat(40))
+    }
+
+    /// Whether this is git's null id, of whichever length.
+    pub fn is_null(&self) -> bool {
+        self.0.bytes().all(|b| b == b'0')
+    }
+}
+
 impl Directory {
     /// Returns the root of the repository.
     pub fn root() -> Self {
@@ -222,6 +234,8 @@ mod tests {
     fn commits_are_named_by_their_whole_id() {
         let sha: CommitSha = "6DCB09B5B57875F334F61AEBED695E2E4193DB5E".parse().unwrap();
         assert_eq!(sha.as_str(), "6dcb09b5b57875f334f61aebed695e2e4193db5e");
+        assert!(!sha.is_null() && CommitSha::null().is_null());
+        assert_eq!(CommitSha::null().as_str().parse(), Ok(CommitSha::null()));
         for bad in ["", "main", "6dcb09b", "6dcb09b5b57875f334f61aebed695e2e4193db5g"] {
             assert_eq!(bad.parse::<CommitSha>(), Err(RepoError::Sha), "{bad:?}");
         }

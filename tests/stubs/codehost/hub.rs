@@ -74,6 +74,8 @@ pub(super) struct Hub {
     pub(super) commits: HashMap<String, Vec<u8>>,
     /// Paths of the calls so far.
     pub(super) calls: Vec<String>,
+    /// Answers that were 304.
+    pub(super) unchanged: usize,
 }
 
 impl Hub {
@@ -290,6 +292,11 @@ impl CodeHost {
     /// How often paths that contain `part` were called.
     pub fn calls(&self, part: &str) -> usize {
         self.hub(|hub| hub.calls.iter().filter(|call| call.contains(part)).count())
+    }
+
+    /// How often the caller had an answer already.
+    pub fn unchanged(&self) -> usize {
+        self.hub(|hub| hub.unchanged)
     }
 
     fn hub<T>(&self, act: impl FnOnce(&mut Hub) -> T) -> T {

@@ -9,12 +9,13 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Path, Query, Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Redirect, Response},
     routing::{get, post},
 };
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     Shared, app,
@@ -54,7 +55,23 @@ async fn misbehave(State(shared): State<Arc<Shared>>, request: Request, next: Ne
         Fault::Holds(part) if request.uri().path().contains(part) => changes.changed().await.unwrap(),
         Fault::None | Fault::Holds(_) | Fault::ArchivesAt(_) | Fault::ArchivesBreakOff => {}
     }
-    next.run(request).await
+    let is_json = !["/tarball/", "/codeload/", "/access_tokens"].iter().any(|part| request.uri().path().contains(part));
+    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
+    let response = next.run(request).await;
+    if is_json && response.status() == StatusCode::OK { unless_known(&shared, known, response).await } else { response }
+}
+
+/// The answer with its entity tag, or 304 when the caller has it.
+async fn unless_known(shared: &Shared, known: Option<HeaderValue>, response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let etag: HeaderValue = format!("W/\"{}\"", hex::encode(Sha256::digest(&body))).parse().unwrap();
+    if known.as_ref() == Some(&etag) {
+        shared.hub.lock().unwrap().unchanged += 1;
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
+    }
+    head.headers.insert(header::ETAG, etag);
+    Response::from_parts(head, Body::from(body))
 }
 
 fn bad_credentials() -> Response {

@@ -1,10 +1,11 @@
 //! One call of GitHub: bounded in time and size, redirected only within GitHub, and failing with an error that holds no
 //! secret.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use moka::sync::Cache;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
@@ -16,6 +17,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest answer that is read.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of answers that are kept: those about some thousand repositories.
+const KNOWN_BYTES: u64 = 16 * 1024 * 1024;
 /// Most redirects of one call: a renamed repository takes one, its archive another.
 const REDIRECTS: usize = 3;
 /// Pause after a rate limit when GitHub names none.
@@ -26,6 +29,23 @@ const API_VERSION: &str = "2022-11-28";
 const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+
+/// An answer that GitHub has given, and its name for it.
+#[derive(Clone)]
+pub(super) struct KnownAnswer {
+    etag: HeaderValue,
+    body: Arc<[u8]>,
+}
+
+/// Answers by their URL.
+pub(super) type KnownAnswers = Cache<String, KnownAnswer>;
+
+/// Makes the memory of answers, bounded in bytes.
+pub(super) fn known_answers() -> KnownAnswers {
+    let weight = |url: &String, known: &KnownAnswer| url.len() + known.etag.len() + known.body.len();
+    let weigher = move |url: &String, known: &KnownAnswer| u32::try_from(weight(url, known)).unwrap_or(u32::MAX);
+    Cache::builder().max_capacity(KNOWN_BYTES).weigher(weigher).build()
+}
 
 /// Makes the HTTP client. It follows no redirect by itself: a redirect may lead anywhere, a token must not.
 pub(super) fn client() -> anyhow::Result<Client> {
@@ -80,13 +100,31 @@ impl Github {
     pub(super) async fn follow(
         &self,
         call: &'static str,
-        mut url: Url,
+        url: Url,
         token: &SecretString,
         timeout: Duration,
     ) -> Result<Response, CodeHostError> {
+        self.follow_unless(call, url, token, timeout, None).await
+    }
+
+    /// As [`Self::follow`]; the answer may also be 304, when it would be the one with the entity tag `known`.
+    async fn follow_unless(
+        &self,
+        call: &'static str,
+        mut url: Url,
+        token: &SecretString,
+        timeout: Duration,
+        known: Option<&HeaderValue>,
+    ) -> Result<Response, CodeHostError> {
         for _ in 0..=REDIRECTS {
-            let request = self.api_get(url.clone(), token).timeout(timeout);
+            let mut request = self.api_get(url.clone(), token).timeout(timeout);
+            if let Some(known) = known {
+                request = request.header(header::IF_NONE_MATCH, known);
+            }
             let response = request.send().await.map_err(reqwest::Error::without_url)?;
+            if known.is_some() && response.status() == StatusCode::NOT_MODIFIED {
+                return Ok(response);
+            }
             if !response.status().is_redirection() {
                 return succeeded(call, response, |_| false);
             }
@@ -100,14 +138,29 @@ impl Github {
         Err(CodeHostError::Answer { call, reason: "too many redirects".to_owned() })
     }
 
-    /// Calls the REST API, and reads the answer's JSON.
+    /// Calls the REST API, and reads the answer's JSON. An answer that GitHub gave before and would give again is not sent anew,
+    /// and counts against no rate limit; GitHub still judges whether the token may read it.
     pub(super) async fn fetch<T: DeserializeOwned>(
         &self,
         call: &'static str,
         url: Url,
         token: &SecretString,
     ) -> Result<T, CodeHostError> {
-        json(call, self.follow(call, url, token, CALL_TIMEOUT).await?).await
+        let known = self.answers.get(url.as_str());
+        let etag = known.as_ref().map(|known| &known.etag);
+        let response = self.follow_unless(call, url.clone(), token, CALL_TIMEOUT, etag).await?;
+        if let Some(known) = known
+            && response.status() == StatusCode::NOT_MODIFIED
+        {
+            return parse(call, &known.body);
+        }
+        let etag = response.headers().get(header::ETAG).cloned();
+        let body = body(call, response).await?;
+        let answer = parse(call, &body)?;
+        if let Some(etag) = etag {
+            self.answers.insert(url.into(), KnownAnswer { etag, body: body.into() });
+        }
+        Ok(answer)
     }
 
     /// Calls the REST API for a page of a list, and returns it with the URL of the next page.
@@ -173,7 +226,11 @@ pub(super) fn succeeded(
     })
 }
 
-pub(super) async fn json<T: DeserializeOwned>(call: &'static str, mut response: Response) -> Result<T, CodeHostError> {
+pub(super) async fn json<T: DeserializeOwned>(call: &'static str, response: Response) -> Result<T, CodeHostError> {
+    parse(call, &body(call, response).await?)
+}
+
+async fn body(call: &'static str, mut response: Response) -> Result<Vec<u8>, CodeHostError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
         if body.len() + chunk.len() > ANSWER_MAX {
@@ -181,7 +238,11 @@ pub(super) async fn json<T: DeserializeOwned>(call: &'static str, mut response: 
         }
         body.extend_from_slice(&chunk);
     }
-    serde_json::from_slice(&body).map_err(|error| CodeHostError::Answer {
+    Ok(body)
+}
+
+fn parse<T: DeserializeOwned>(call: &'static str, body: &[u8]) -> Result<T, CodeHostError> {
+    serde_json::from_slice(body).map_err(|error| CodeHostError::Answer {
         call,
         reason: format!("not the JSON expected ({:?})", error.classify()),
     })
@@ -213,7 +274,6 @@ fn next_page(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use domain::Clock;
-    use http::HeaderValue;
 
     use super::*;
 

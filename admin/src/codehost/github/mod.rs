@@ -19,7 +19,7 @@ use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
 
-use self::app::GithubApp;
+use self::{app::GithubApp, call::KnownAnswers};
 use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, Repositories, SignedIn, WebSignIn};
 
 /// GitHub as a code host.
@@ -29,6 +29,7 @@ pub struct Github {
     client_secret: SecretString,
     web: String,
     api: String,
+    answers: KnownAnswers,
     /// Our app, if it has a key.
     app: Option<GithubApp>,
 }
@@ -51,6 +52,7 @@ impl Github {
             client_secret: host.client_secret.clone().into(),
             web: base(&host.web_url),
             api: base(&host.api_url),
+            answers: call::known_answers(),
             app,
         })
     }

@@ -123,7 +123,7 @@ async fn fetch_as_app(
 
 /// Gets our app's token with the repository's present name. The name that came with a cached token may be another
 /// repository's by now, even a public one's, so the id is compared every time.
-async fn reach_as_app(host: &dyn Repositories, target: &Target) -> Result<Option<AppToken>, CodeHostError> {
+pub(super) async fn reach_as_app(host: &dyn Repositories, target: &Target) -> Result<Option<AppToken>, CodeHostError> {
     let (installation, repo_id) = (target.installation, target.repo_id);
     for is_kept in [true, false] {
         let Some(AppToken { token, repo }) = host.app_token(installation, repo_id).await? else { return Ok(None) };

@@ -1,7 +1,8 @@
 //! Deploys pending pushes. A run leases one that is due and works on it in a task of its own; [`deploy`] decides its
-//! outcome.
+//! outcome. [`missed`] finds those whose webhook was lost.
 
 mod deploy;
+mod missed;
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use db::code_host::repo_deploys::{self, Claim};
 use domain::Timestamp;
 
 use self::deploy::Outcome;
+pub(crate) use self::missed::{CHECK_EVERY, FindMissed};
 use super::{Batch, Job};
 use crate::app::App;
 

@@ -5,6 +5,7 @@
 pub mod grants;
 pub mod installations;
 pub mod repo_deploys;
+pub mod repo_heads;
 pub mod repo_links;
 pub mod sharing;
 pub mod webhook_deliveries;

@@ -31,13 +31,16 @@ pub struct Push<'a> {
 pub async fn queue(conn: &mut PgConnection, push: &Push<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
     // Selected from locked links, so that one that is just being ended gives no row instead of a violated key.
     let queued = sqlx::query!(
-        "INSERT INTO repo_deploys AS d (project_id, sha, pusher, queued_at, next_attempt_at)
-         SELECT l.project_id, $4, $5, $6, $6
-         FROM repo_links l
-         JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
-         JOIN installations i ON i.id = l.installation_id AND i.suspended_at IS NULL
-         WHERE l.repo_id = $2 AND l.branch = $3 AND ($1::bigint IS NULL OR l.installation_id = $1)
-         ORDER BY l.project_id FOR KEY SHARE OF l
+        "WITH linked AS (
+             SELECT l.project_id
+             FROM repo_links l
+             JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
+             JOIN installations i ON i.id = l.installation_id AND i.suspended_at IS NULL
+             WHERE l.repo_id = $2 AND l.branch = $3 AND ($1::bigint IS NULL OR l.installation_id = $1)
+             ORDER BY l.project_id FOR NO KEY UPDATE OF l),
+         heard AS (UPDATE repo_links SET head_sha = $4 WHERE project_id IN (SELECT project_id FROM linked))
+         INSERT INTO repo_deploys AS d (project_id, sha, pusher, queued_at, next_attempt_at)
+         SELECT project_id, $4, $5, $6, $6 FROM linked ORDER BY project_id
          ON CONFLICT (project_id) DO UPDATE
              SET sha = excluded.sha, pusher = excluded.pusher, queued_at = excluded.queued_at,
                  next_attempt_at = excluded.next_attempt_at, attempts = 0, last_error = NULL, version = d.version + 1",

@@ -4,7 +4,7 @@
 use domain::{
     OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     audit::Action,
-    repo::{Branch, Directory, RepoName},
+    repo::{Branch, CommitSha, Directory, RepoName},
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -40,6 +40,10 @@ pub struct NewLink<'a> {
     pub branch: &'a Branch,
     /// The folder that is published.
     pub directory: &'a Directory,
+    /// What the branch points at, git's null id when there is no such branch; `None` when the code host did not say.
+    pub head: Option<&'a CommitSha>,
+    /// When the branch is asked about first.
+    pub check_head_at: Timestamp,
     /// The person who links.
     pub by: &'a UserId,
 }
@@ -77,8 +81,9 @@ pub async fn link(
     sqlx::query!("DELETE FROM repo_links WHERE project_id = $1", project.id.as_str()).execute(&mut *conn).await?;
     let linked = sqlx::query!(
         "INSERT INTO repo_links
-             (project_id, installation_id, org_id, repo_id, repo, owner_avatar_url, branch, directory, linked_by, linked_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+             (project_id, installation_id, org_id, repo_id, repo, owner_avatar_url, branch, directory, linked_by, linked_at,
+              head_sha, check_head_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         project.id.as_str(),
         link.installation.id,
         project.org_id.as_ref().map(OrgId::as_str),
@@ -89,6 +94,8 @@ pub async fn link(
         link.directory.as_str(),
         link.by.as_str(),
         now,
+        link.head.map(CommitSha::as_str),
+        link.check_head_at,
     )
     .execute(conn)
     .await;

@@ -1,0 +1,114 @@
+//! Finds pushes whose webhook was lost. The code host sends a webhook once, however it ends; so it is asked now and then what
+//! each linked branch points at. A commit that no webhook told of is queued like one that was told of.
+
+use std::time::Duration;
+
+use db::code_host::{
+    repo_deploys::{self, Target},
+    repo_heads::{self, DueCheck},
+};
+use domain::repo::CommitSha;
+use futures_util::{StreamExt as _, stream};
+
+use super::deploy::reach_as_app;
+use crate::{
+    app::App,
+    codehost::{AppToken, CodeHostError, Repositories, grants::AccessError},
+    jobs::{Batch, Job},
+};
+
+/// How often a linked branch is asked about.
+pub(crate) const CHECK_EVERY: Duration = Duration::from_mins(5);
+/// Links that are checked in one batch.
+const LINKS: i64 = 50;
+/// Links that are checked at a time. The code host wants few concurrent calls.
+const AT_A_TIME: usize = 4;
+/// In whose name a push is deployed whose webhook was lost: the branch does not say who pushed.
+const PUSHER: &str = "code host";
+
+/// Queues pushes whose webhook was lost.
+pub(crate) struct FindMissed;
+
+impl Job for FindMissed {
+    const NAME: &'static str = "find missed pushes";
+    const EVERY: Duration = Duration::from_secs(3);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let Some(host) = app.code_host.repositories() else { return Ok(Batch::of(0, LINKS)) };
+        let now = app.clock.now();
+        let due = repo_heads::take_due(&app.db, now, now + CHECK_EVERY, LINKS).await?;
+        let taken = due.len();
+        let checks = stream::iter(due).map(async |link| check(app, host, &link).await).buffer_unordered(AT_A_TIME);
+        let found = checks.filter(|is_found| std::future::ready(*is_found)).count().await;
+        Ok(Batch { full: Batch::of(taken, LINKS).full, ..Batch::of(found, LINKS) })
+    }
+}
+
+/// Asks what a linked branch points at. Returns whether a push was missed.
+async fn check(app: &App, host: &dyn Repositories, link: &DueCheck) -> bool {
+    let project = &link.project;
+    match try_check(app, host, link).await {
+        Ok(is_found) => is_found,
+        Err(AccessError::Host(CodeHostError::RateLimited { after })) => {
+            tracing::warn!(%project, ?after, "the code host limits how often it is asked for missed pushes");
+            if let Err(error) = repo_heads::put_off(&app.db, project, app.clock.now() + after).await {
+                tracing::warn!(%error, "the pause that the code host wants could not be recorded");
+            }
+            false
+        }
+        // A link that does not work shows at the next push; it is asked about again meanwhile.
+        Err(error) => {
+            tracing::debug!(%error, %project, "the code host does not say what a linked branch points at");
+            false
+        }
+    }
+}
+
+async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Result<bool, AccessError> {
+    let mut conn = app.db.acquire().await?;
+    let target = repo_deploys::target(&mut conn, &link.project).await?;
+    // The code host is waited for without it.
+    drop(conn);
+    let Some(target) = target else { return Ok(false) };
+    // A branch that is gone deploys nothing, and nothing is forgotten.
+    let Some(head) = head(app, host, &target).await? else { return Ok(false) };
+    let Some(known) = &link.known else {
+        repo_heads::record_first(&app.db, &link.project, &head).await?;
+        return Ok(false);
+    };
+    if *known == head {
+        return Ok(false);
+    }
+    let mut conn = app.db.acquire().await?;
+    let is_queued = repo_heads::queue_missed(&mut conn, link, &head, PUSHER, app.clock.now()).await?;
+    if is_queued {
+        tracing::info!(project = %link.project, sha = %head, "a push was missed");
+    }
+    Ok(is_queued)
+}
+
+/// What the branch points at now: as our app where it has a key, else in the name of the first person who can.
+async fn head(app: &App, host: &dyn Repositories, target: &Target) -> Result<Option<CommitSha>, AccessError> {
+    if let Some(AppToken { token, repo }) = reach_as_app(host, target).await? {
+        return Ok(host.head(&token, &repo, &target.branch).await?);
+    }
+    let mut refused = AccessError::SignInAgain;
+    for reader in &target.readers {
+        let reading = async {
+            let token = app.grants.token(&reader.user).await?;
+            // Another repository may have the name by now.
+            let repository = host.find(&token, &target.repo).await?;
+            if repository.id != target.repo_id {
+                return Err(CodeHostError::Unreached.into());
+            }
+            Ok(host.head(&token, &repository.name, &target.branch).await?)
+        };
+        match reading.await {
+            Err(error @ (AccessError::SignInAgain | AccessError::Host(CodeHostError::Unauthorized { .. }))) => {
+                refused = error;
+            }
+            settled => return settled,
+        }
+    }
+    Err(refused)
+}
