@@ -5,6 +5,7 @@ mod exactly_once;
 mod keys;
 mod limits;
 mod locks;
+mod midnight;
 mod provider;
 mod silent_redis;
 mod sleeping_edge;

@@ -1,5 +1,7 @@
 //! Making a world: its programs, their configuration, and the servers that they need.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use url::Url;
@@ -7,7 +9,7 @@ use url::Url;
 use super::{
     Bucket, OPERATOR_SECRET, World, ports,
     process::Process,
-    redis_server::{RedisKind, form_cluster, start_redis},
+    redis_server::{RedisKind, form_cluster, set_clock_ahead, start_redis},
     request, start_admin,
     template::Template,
 };
@@ -19,6 +21,7 @@ pub struct Builder {
     bucket: bool,
     lasting_redis: bool,
     redis_nodes: usize,
+    redis_ahead: Option<Duration>,
     env: Vec<(String, String)>,
 }
 
@@ -38,6 +41,12 @@ impl Builder {
     /// Gives Redis an append-only file, as `make up` does, so that its data survive [`World::restart_redis`].
     pub fn lasting_redis(mut self) -> Self {
         self.lasting_redis = true;
+        self
+    }
+
+    /// Gives Redis a clock of its own, so far ahead of the real one.
+    pub fn redis_ahead(mut self, by: Duration) -> Self {
+        self.redis_ahead = Some(by);
         self
     }
 
@@ -122,6 +131,9 @@ impl Builder {
         );
         env.extend(self.env);
 
+        if let Some(by) = self.redis_ahead {
+            set_clock_ahead(redis_port, folder.path(), by);
+        }
         let redis = start_redis(redis_port, folder.path(), redis_kind);
         let redis_nodes: Vec<(u16, Process)> =
             more_nodes.into_iter().map(|port| (port, start_redis(port, folder.path(), redis_kind))).collect();
@@ -158,6 +170,6 @@ impl Builder {
 impl World {
     /// A world to be configured.
     pub fn builder() -> Builder {
-        Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, env: Vec::new() }
+        Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, redis_ahead: None, env: Vec::new() }
     }
 }

@@ -3,9 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use super::{READY_WITHIN, World, eventually, ports, process::Process};
+
+/// The file that says how far a Redis's clock is ahead.
+const CLOCK: &str = "clock";
 
 /// Whether a Redis has persistence, or is a node of a cluster.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +40,24 @@ pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process 
             command.arg("--cluster-port").arg(bus)
         }
     };
+    let clock = folder.join(CLOCK);
+    if clock.exists() {
+        // The C library's memory stands before Redis's own, which asks for the time while the clock asks it for memory.
+        command.env("LD_PRELOAD", "/usr/$LIB/faketime/libfaketimeMT.so.1 libc.so.6");
+        command.env("FAKETIME_TIMESTAMP_FILE", clock).env("FAKETIME_NO_CACHE", "1");
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
     Process::start("redis", &folder, &command)
+}
+
+/// Sets the clock of the Redis at this port so far ahead. One that was started without such a clock keeps its own.
+pub(super) fn set_clock_ahead(port: u16, folder: &Path, by: Duration) {
+    let folder = folder.join(format!("redis-{port}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Redis reads it whenever it asks for the time, and must not find half of it.
+    let (new, clock) = (folder.join("clock.new"), folder.join(CLOCK));
+    std::fs::write(&new, format!("+{}.{:03}\n", by.as_secs(), by.subsec_millis())).unwrap();
+    std::fs::rename(new, clock).unwrap();
 }
 
 /// Makes one cluster of the nodes at these ports, without copies.
@@ -80,6 +101,11 @@ impl World {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         redis::cmd(name).query_async::<redis::Value>(&mut connection).await.unwrap();
+    }
+
+    /// Sets the clock of a Redis that was made with [`Builder::redis_ahead`](super::Builder::redis_ahead) so far ahead.
+    pub fn set_redis_ahead(&self, by: Duration) {
+        set_clock_ahead(self.redis_port, self.folder.path(), by);
     }
 
     /// Starts Redis again after it was killed, empty unless it is a lasting one.

@@ -1,0 +1,172 @@
+//! Redis's clock passes midnight, and the end of a month, while completions are under way. The edges' clocks stand weeks
+//! behind it.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    Clock, Timestamp,
+    month::{Month, midnight},
+};
+use futures_util::future::join_all;
+use time::Date;
+
+use super::*;
+
+const EDGES: usize = 2;
+/// How long before midnight Redis's clock stands while the world starts.
+const AT_START: Duration = Duration::from_hours(1);
+/// How long before midnight completions begin to be asked for without a break, and how long after it they end.
+const AROUND: Duration = Duration::from_secs(4);
+
+/// The days, by Redis's clock, on which a completion may have been admitted: one, unless midnight was between.
+type Days = (Date, Date);
+
+struct Crossing {
+    metered: Metered,
+    midnight: Timestamp,
+    /// By the prompt's tokens, which are those of no other completion.
+    served: BTreeMap<u64, Days>,
+}
+
+impl Crossing {
+    async fn start(midnight: Timestamp) -> Self {
+        let ahead = (midnight - AT_START).since(Clock::system().now());
+        let metered = Metered::start_with(|builder| {
+            builder.edges(EDGES).redis_ahead(ahead).set("LIMITS__GATEWAY_PER_MIN", 100_000)
+        })
+        .await;
+        Self { metered, midnight, served: BTreeMap::new() }
+    }
+
+    async fn redis_time(&self) -> Timestamp {
+        let seconds = self.metered.world.redis_number("EVAL", &["return redis.call('TIME')[1]", "0"]).await.unwrap();
+        Timestamp::from_unix_millis(seconds * 1_000)
+    }
+
+    async fn today(&self) -> Date {
+        self.redis_time().await.as_datetime().date()
+    }
+
+    /// Asks at every edge, twice at a time, and notes when.
+    async fn ask(&mut self) {
+        let first = 1_000 + u64::try_from(self.served.len()).unwrap();
+        let prompts = first..first + 2 * EDGES as u64;
+        let before = self.today().await;
+        let askers: Vec<_> = prompts.clone().enumerate().map(|(n, _)| self.metered.asker(n % EDGES)).collect();
+        let served = join_all(prompts.clone().zip(&askers).map(async |(prompt, asker)| {
+            let (takes, stream) = (Duration::from_millis(100), prompt % 3 == 0);
+            asker.is_served(&Completion { stream, takes, ..Completion::of(prompt, 7) }).await
+        }))
+        .await;
+        assert!(served.iter().all(|is_served| *is_served), "{served:?}");
+        let after = self.today().await;
+        self.served.extend(prompts.map(|prompt| (prompt, (before, after))));
+    }
+
+    async fn number(&self, sql: &str) -> u64 {
+        self.metered.world.sql_number(sql).await.try_into().unwrap()
+    }
+
+    /// The tokens and the cost that Redis counts for the account's present day and month; what is reserved counts, too.
+    async fn in_redis(&self) -> (u64, u64) {
+        let account = self.metered.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
+        let key = format!("svc:ai:{{{account}}}:spent");
+        let sum = async |of: [&str; 2]| {
+            let script = "return redis.call('HGET', KEYS[1], ARGV[1]) + redis.call('HGET', KEYS[1], ARGV[2])";
+            let arguments = [script, "1", &key, of[0], of[1]];
+            u64::try_from(self.metered.world.redis_number("EVAL", &arguments).await.unwrap()).unwrap()
+        };
+        (sum(["dt", "dh"]).await, sum(["mc", "mh"]).await)
+    }
+}
+
+/// Serves completions before `midnight`, across it and after it. Returns how many were served on each day.
+async fn cross(midnight: Timestamp) -> (Crossing, BTreeMap<Date, u64>) {
+    let mut crossing = Crossing::start(midnight).await;
+    crossing.ask().await;
+    crossing.metered.world.set_redis_ahead((midnight - AROUND).since(Clock::system().now()));
+    eventually(BACKGROUND, "leases that ran out are taken anew", async || {
+        crossing.metered.ask(&Completion::of(1, 1).failing()).await.status != 503
+            || crossing.metered.provider.asked().last() == Some(&1)
+    })
+    .await;
+    // These end on the day after they were admitted.
+    let before = crossing.today().await;
+    let held = [Completion::of(10, 20).held(), Completion::of(11, 21).held().streamed()];
+    let mut under_way = Vec::new();
+    for wanted in &held {
+        let (asker, wanted) = (crossing.metered.asker(0), wanted.clone());
+        let prompt = wanted.prompt;
+        under_way.push(tokio::spawn(async move { asker.is_served(&wanted).await }));
+        let provider = &crossing.metered.provider;
+        eventually(BACKGROUND, "the provider is asked", async || provider.asked().contains(&prompt)).await;
+        let after = crossing.today().await;
+        crossing.served.insert(prompt, (before, after));
+    }
+    while crossing.redis_time().await < midnight + AROUND {
+        crossing.ask().await;
+    }
+    crossing.metered.provider.release();
+    for held in under_way {
+        assert!(held.await.unwrap());
+    }
+    crossing.ask().await;
+
+    let all = i64::try_from(crossing.served.len()).unwrap();
+    crossing.metered.rows_become(all, "NOT estimated").await;
+    crossing.metered.assert_sums().await;
+    let mut days = BTreeMap::new();
+    for (prompt, (earliest, latest)) in &crossing.served {
+        let row = format!("FROM ai_usage WHERE NOT estimated AND prompt_tokens = {prompt}");
+        let day =
+            crossing.metered.world.sql_text(&format!("SELECT (created_at AT TIME ZONE 'UTC')::date::text {row}")).await;
+        assert!([earliest, latest].iter().any(|possible| possible.to_string() == day), "{prompt}: {day}");
+        *days.entry(if day == earliest.to_string() { *earliest } else { *latest }).or_default() += 1;
+    }
+    assert_eq!(days.len(), 2, "{days:?}");
+    // Each day's totals are those of the completions that were admitted on it, and Redis goes by Postgres's.
+    for (day, requests) in &days {
+        let of_day = format!("FROM ai_usage_days WHERE day = '{day}'");
+        assert_eq!(crossing.number(&format!("SELECT sum(requests)::bigint {of_day}")).await, *requests, "{day}");
+        let rows = format!("FROM ai_usage WHERE (created_at AT TIME ZONE 'UTC')::date = '{day}'");
+        for column in ["prompt_tokens", "completion_tokens", "cost_microcents"] {
+            let sums = [&of_day, &rows].map(|from| format!("SELECT sum({column})::bigint {from}"));
+            assert_eq!(crossing.number(&sums[0]).await, crossing.number(&sums[1]).await, "{column} of {day}");
+        }
+    }
+    (crossing, days)
+}
+
+/// The sum of a column over the days from `first` on.
+async fn since(crossing: &Crossing, column: &str, first: Date) -> u64 {
+    crossing.number(&format!("SELECT sum({column})::bigint FROM ai_usage_days WHERE day >= '{first}'")).await
+}
+
+async fn assert_redis_agrees(crossing: &Crossing, month: Date) {
+    let today = crossing.midnight.as_datetime().date();
+    let expected = (
+        since(crossing, "prompt_tokens + completion_tokens", today).await,
+        since(crossing, "cost_microcents", month).await,
+    );
+    eventually(BACKGROUND, "Redis has Postgres's totals", async || crossing.in_redis().await == expected).await;
+}
+
+#[tokio::test]
+async fn completions_across_midnight_are_charged_to_the_day_of_their_admission() {
+    let tenth = Month::of(Clock::system().now()).next().start() + Duration::from_hours(9 * 24);
+    let (crossing, _) = cross(tenth).await;
+    // The new day began with nothing, and the month went on.
+    assert_redis_agrees(&crossing, Month::of(tenth).first_day()).await;
+}
+
+#[tokio::test]
+async fn completions_across_the_end_of_a_month_are_charged_to_the_month_of_their_admission() {
+    let last = Month::of(Clock::system().now()).next();
+    let (crossing, days) = cross(last.next().start()).await;
+    assert_redis_agrees(&crossing, last.next().first_day()).await;
+    for ((_, requests), month) in days.iter().zip([last, last.next()]) {
+        let usage = crossing.metered.ada.get(&format!("/usage/ai?month={month}")).await.ok();
+        assert_eq!(usage["totals"]["requests"], *requests, "{month}");
+    }
+    assert_eq!(crossing.midnight, midnight(last.next().first_day()));
+}
