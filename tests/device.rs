@@ -151,8 +151,13 @@ async fn device_flow_is_limited_by_address() {
     assert_eq!(refused.header("x-ratelimit-remaining"), "0");
     refused.assert_error(429, "rate_limit_exceeded");
 
-    // A trusted proxy speaks for another client, which has its own allowance.
-    client.post("/auth/device").header("x-forwarded-for", "203.0.113.9").await.assert_status(200);
+    // An edge speaks for another client, which has its own allowance. Who cannot show that it is one does not.
+    client.at_address("203.0.113.9").post("/auth/device").await.assert_status(200);
+    for proof in [None, Some(""), Some("svc"), Some(&*"0".repeat(64))] {
+        let request = client.post("/auth/device").header("x-forwarded-for", "198.51.100.9");
+        let request = if let Some(proof) = proof { request.header("x-svc-edge", proof) } else { request };
+        request.await.assert_error(429, "rate_limit_exceeded");
+    }
     // A client of the edge cannot pretend to be somebody else.
     for forged in ["198.51.100.1", "198.51.100.2, 198.51.100.3"] {
         let url = "https://api.svc.localhost/auth/device";

@@ -17,7 +17,10 @@ use crate::{
     app::App,
     auth,
     error::{ApiError, Code},
-    middleware::{client, close, hosts, idempotency, panics, rate_limit, request_id, trace},
+    middleware::{
+        client::{self, Believed},
+        close, hosts, idempotency, panics, rate_limit, request_id, trace,
+    },
     pages,
     rates::Bucket,
     webhooks,
@@ -130,12 +133,12 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
 
 /// Makes the whole service. Its layers, outermost first: the request's id, for everything below; the log line, which
 /// covers everything below; panics, inside both; the rest of bodies that handlers do not read; the client's address,
-/// which limits are counted by. `trusted` are the networks whose `X-Forwarded-For` is believed.
+/// which limits are counted by. `trusted` are the networks whose `X-Forwarded-For` is believed beside that of edges.
 pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
     let (routes, described) = index(app);
     let mut document = document::complete(&described)?;
     document::serve_at(&mut document, app.config.site.base_url.as_str());
-    let trusted = Arc::new(trusted);
+    let believed = Believed { master_key: app.master_key.clone(), proxies: Arc::new(trusted) };
     let api = routes
         .fallback(async || ApiError::new(Code::NotFound, "There is nothing at this path; /docs lists what there is."))
         .method_not_allowed_fallback(async || {
@@ -145,7 +148,7 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
         .layer(Extension(Arc::new(pages::docs::ReferencePage::new(&document)?)));
     let within_layers = |routes: Router<App>| {
         routes
-            .layer(from_fn_with_state(trusted.clone(), client::find))
+            .layer(from_fn_with_state(believed.clone(), client::find))
             .layer(from_fn(close::after_refused_bodies))
             .layer(CatchPanicLayer::custom(panics::answer))
             .layer(from_fn(trace::record))

@@ -19,10 +19,7 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     let listen = app.config.admin.listen;
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
-    Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
-    let edges_networks = &app.config.admin.trusted_edges;
-    Networks::parse(edges_networks).context("admin.trusted_edges")?;
-    let trusted = Networks::parse(&[&**edges_networks, &app.config.edge.trusted_proxies].concat())?;
+    let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
     let service = router::router(&app, trusted)?.into_make_service_with_connect_info::<SocketAddr>();
     tracing::info!(address = %listen, "serving the control plane");
 

@@ -136,7 +136,8 @@ fn listeners(
     let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
-    let platform = Platform::new(&config.edge.admin_upstreams, threads, bounds.platform_requests, talkers.clone())
+    let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);
+    let platform = Platform::new(admins, threads, requests, master_key.clone(), talkers.clone())
         .context("edge.admin_upstreams")?;
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;

@@ -30,10 +30,9 @@ async fn world() -> World {
     World::builder().set("CODE_HOST__WEBHOOK_SECRET", WEBHOOK_SECRET).start().await
 }
 
-fn deliver(nobody: &Actor, from: &str, webhook: &Webhook) -> Request {
-    nobody
+fn deliver(sender: &Actor, webhook: &Webhook) -> Request {
+    sender
         .post("/webhooks/github")
-        .header("x-forwarded-for", from)
         .header("content-type", "application/json")
         .header("x-github-event", webhook.event)
         .header("x-github-delivery", &webhook.delivery)
@@ -46,7 +45,7 @@ fn made_up() -> Webhook {
 }
 
 /// Begins a webhook with a made-up signature, and sends a byte of it now and then.
-async fn hold(nobody: Actor, begun: Arc<AtomicUsize>) {
+async fn hold(mallory: Actor, begun: Arc<AtomicUsize>) {
     let first = stream::once(async move {
         begun.fetch_add(1, Ordering::Relaxed);
         Bytes::from_static(b"{")
@@ -57,23 +56,23 @@ async fn hold(nobody: Actor, begun: Arc<AtomicUsize>) {
     });
     let body = reqwest::Body::wrap_stream(first.chain(rest).map(Ok::<_, std::io::Error>));
     // It ends with the test, or is refused.
-    let _ = deliver(&nobody, MALLORY, &made_up()).body(body).attempt().await;
+    let _ = deliver(&mallory, &made_up()).body(body).attempt().await;
 }
 
 #[tokio::test]
 async fn made_up_webhooks_that_are_held_keep_no_delivery_out() {
     let world = world().await;
-    let nobody = world.nobody();
+    let [mallory, code_host] = [MALLORY, CODE_HOST].map(|address| world.nobody().at_address(address));
     let begun = Arc::new(AtomicUsize::new(0));
     let mut held = JoinSet::new();
     for _ in 0..HELD {
-        held.spawn(hold(nobody.clone(), begun.clone()));
+        held.spawn(hold(mallory.clone(), begun.clone()));
     }
     eventually(Duration::from_secs(20), "the webhooks are held", async || begun.load(Ordering::Relaxed) == HELD).await;
     let start = Instant::now();
     for size in [0, 900_000, 3_000_000] {
         let body = [b"{}".to_vec(), vec![b' '; size]].concat();
-        deliver(&nobody, CODE_HOST, &Webhook::of("ping", body)).await.ok();
+        deliver(&code_host, &Webhook::of("ping", body)).await.ok();
     }
     let took = start.elapsed();
     assert!(took < GIVEN_UP_AFTER, "the code host's deliveries took {took:?}");
@@ -82,10 +81,10 @@ async fn made_up_webhooks_that_are_held_keep_no_delivery_out() {
 #[tokio::test]
 async fn a_client_that_makes_signatures_up_uses_up_its_own_rate() {
     let world = world().await;
-    let nobody = world.nobody();
+    let [mallory, code_host] = [MALLORY, CODE_HOST].map(|address| world.nobody().at_address(address));
     let mut refused = None;
     for sent in 0..1_000 {
-        let answer = deliver(&nobody, MALLORY, &made_up()).await;
+        let answer = deliver(&mallory, &made_up()).await;
         if answer.status == 429 {
             answer.assert_error(429, "rate_limit_exceeded");
             refused = Some(sent);
@@ -96,6 +95,6 @@ async fn a_client_that_makes_signatures_up_uses_up_its_own_rate() {
     assert!(refused.is_some_and(|sent| sent >= 100), "{refused:?}");
     // Whoever signs is not counted, however often.
     for _ in 0..400 {
-        deliver(&nobody, CODE_HOST, &Webhook::of("ping", b"{}".to_vec())).await.ok();
+        deliver(&code_host, &Webhook::of("ping", b"{}".to_vec())).await.ok();
     }
 }

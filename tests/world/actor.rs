@@ -1,11 +1,12 @@
 //! A caller of the API.
 
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, header::HeaderMap};
+use secrets::edge_proof;
 use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, parse_id},
-    request::Request,
+    request::{self, Request},
     site::Site,
 };
 
@@ -14,6 +15,8 @@ use super::{
 pub struct Actor {
     pub(super) client: Client,
     pub(super) base: String,
+    /// What an edge shows admin.
+    pub(super) edge_proof: String,
     /// The token that is sent as `Authorization: Bearer`.
     pub token: Option<String>,
 }
@@ -32,6 +35,14 @@ impl Actor {
     /// The same caller with another token.
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    /// The same caller as an edge passes it on, from this address.
+    pub fn at_address(&self, address: &str) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(edge_proof::HEADER, self.edge_proof.parse().unwrap());
+        headers.insert("x-forwarded-for", address.parse().unwrap());
+        Self { client: request::client().default_headers(headers).build().unwrap(), ..self.clone() }
     }
 
     pub fn request(&self, method: Method, path: &str) -> Request {

@@ -34,6 +34,7 @@ use std::{
 };
 
 use reqwest::Client;
+use secrets::MasterKey;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
@@ -79,7 +80,8 @@ impl World {
     /// A caller of the API without a token.
     pub fn nobody(&self) -> Actor {
         let base = format!("http://api.svc.localhost:{}", self.admin_port);
-        Actor { client: self.client.clone(), base, token: None }
+        let edge_proof = MasterKey::load(&self.template.master_key).unwrap().edge_proof();
+        Actor { client: self.client.clone(), base, edge_proof, token: None }
     }
 
     /// A person, with a `cli` token of their own. The account is made when it does not exist yet.

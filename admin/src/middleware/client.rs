@@ -15,44 +15,65 @@ use axum::{
     response::Response,
 };
 use domain::networks::Networks;
+use secrets::{MasterKey, edge_proof};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
 /// The client's address, stored in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Whether a peer that is not trusted was reported: once is enough, and it is known to anybody who can reach this program.
-static UNTRUSTED_REPORTED: AtomicBool = AtomicBool::new(false);
+/// Who is believed about the address of a request's client.
+#[derive(Clone)]
+pub struct Believed {
+    /// Edges have it, too.
+    pub master_key: MasterKey,
+    /// The operator's own proxies, as `edge.trusted_proxies` lists them.
+    pub proxies: Arc<Networks>,
+}
 
-/// Middleware: stores the peer's address or, when the peer is an edge or a proxy that is trusted, the one that
-/// `X-Forwarded-For` names.
-pub async fn find(State(trusted): State<Arc<Networks>>, mut request: Request, next: Next) -> Response {
+/// Whether a peer that is not believed was reported: once is enough, and it is known to anybody who can reach this program.
+static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Middleware: stores the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
+/// is trusted, the one that `X-Forwarded-For` names.
+pub async fn find(State(believed): State<Believed>, mut request: Request, next: Next) -> Response {
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let peer = peer.ip().to_canonical();
+        let is_edge = is_edge(request.headers(), &believed.master_key);
         if request.headers().contains_key(X_FORWARDED_FOR)
-            && !trusted.contains(peer)
-            && !UNTRUSTED_REPORTED.swap(true, Ordering::Relaxed)
+            && !is_edge
+            && !believed.proxies.contains(peer)
+            && !UNBELIEVED_REPORTED.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(
                 %peer,
-                "X-Forwarded-For of a peer that is not trusted is ignored, so all its clients share one rate limit; \
-                 if it is an edge, add it to admin.trusted_edges, if it is a proxy of yours, to edge.trusted_proxies"
+                "X-Forwarded-For of a peer that is not believed is ignored, so all its clients share one rate limit; \
+                 if it is an edge, give it this program's master key, if it is a proxy of yours, add it to edge.trusted_proxies"
             );
         }
-        let address = client(peer, request.headers(), &trusted);
+        let address = client(peer, is_edge, request.headers(), &believed.proxies);
         request.extensions_mut().insert(ClientAddress(address));
     }
+    // Nothing further in has a use for it.
+    request.headers_mut().remove(EDGE_PROOF);
     next.run(request).await
 }
 
-/// Finds the nearest address in the chain that is not a trusted proxy's.
-fn client(peer: IpAddr, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
+/// Whether the request shows that an edge sent it.
+fn is_edge(headers: &HeaderMap, master_key: &MasterKey) -> bool {
+    headers.get(EDGE_PROOF).is_some_and(|proof| master_key.is_edge_proof(proof.as_bytes()))
+}
+
+/// Finds the nearest address in the chain that is neither an edge's nor a trusted proxy's. Only the peer can be an edge.
+fn client(peer: IpAddr, is_edge: bool, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
     let mut client = peer;
     let chain = headers.get_all(X_FORWARDED_FOR).into_iter().filter_map(|value| value.to_str().ok());
     let hops: Vec<&str> = chain.flat_map(|value| value.split(',')).map(str::trim).collect();
-    for hop in hops.into_iter().rev() {
-        if !trusted.contains(client) {
+    for (passed, hop) in hops.into_iter().rev().enumerate() {
+        let is_believed = trusted.contains(client) || (is_edge && passed == 0);
+        if !is_believed {
             break;
         }
         match hop.parse::<IpAddr>() {
@@ -69,13 +90,15 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn only_trusted_peers_are_believed() {
+    fn seen(peer: &str, is_edge: bool, forwarded: &str) -> String {
         let trusted = Networks::parse(&["10.0.0.0/8".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        let seen = |peer: &str, forwarded: &str| {
-            let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, HeaderValue::from_str(forwarded).unwrap())]);
-            client(peer.parse().unwrap(), &headers, &trusted).to_string()
-        };
+        let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, HeaderValue::from_str(forwarded).unwrap())]);
+        client(peer.parse().unwrap(), is_edge, &headers, &trusted).to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed_by_their_address() {
+        let seen = |peer: &str, forwarded: &str| seen(peer, false, forwarded);
         assert_eq!(seen("127.0.0.1", "203.0.113.9"), "203.0.113.9");
         assert_eq!(seen("10.1.2.3", "203.0.113.9"), "203.0.113.9");
         assert_eq!(seen("203.0.113.1", "198.51.100.7"), "203.0.113.1");
@@ -87,5 +110,23 @@ mod tests {
         );
         assert_eq!(seen("127.0.0.1", "not an address"), "127.0.0.1");
         assert_eq!(seen("127.0.0.1", "::ffff:203.0.113.9"), "203.0.113.9");
+    }
+
+    #[test]
+    fn an_edge_is_believed_wherever_it_is_but_not_what_its_client_says() {
+        let seen = |forwarded: &str| seen("203.0.113.1", true, forwarded);
+        assert_eq!(seen("198.51.100.7"), "198.51.100.7");
+        assert_eq!(seen("6.6.6.6, 198.51.100.7"), "198.51.100.7");
+        assert_eq!(seen("198.51.100.7, 10.0.0.1"), "198.51.100.7", "a trusted proxy before the edge");
+        assert_eq!(seen("not an address"), "203.0.113.1");
+    }
+
+    #[test]
+    fn an_edge_is_known_by_the_master_key() {
+        let (ours, theirs) = (MasterKey::generate(), MasterKey::generate());
+        let is_known =
+            |proof: &str| is_edge(&HeaderMap::from_iter([(EDGE_PROOF, HeaderValue::from_str(proof).unwrap())]), &ours);
+        assert!(is_known(&ours.edge_proof()));
+        assert!(!is_known(&theirs.edge_proof()) && !is_known("") && !is_edge(&HeaderMap::new(), &ours));
     }
 }

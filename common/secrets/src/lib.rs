@@ -2,6 +2,7 @@
 //!
 //! The form of tokens and other secrets that are handed out is in `domain`. Start with [`MasterKey`].
 
+pub mod edge_proof;
 pub mod master_key;
 pub mod passwords;
 

@@ -28,6 +28,8 @@ pub enum Purpose {
     CodeHost,
     /// Naming in Redis who is counted, so that no address can be read there.
     CountedSubjects,
+    /// Proving to admin that a request comes from an edge.
+    EdgeProof,
     /// Sealing the values of environment variables.
     EnvValues,
     /// Authenticating gate cookies.
@@ -44,6 +46,7 @@ impl Purpose {
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
             Self::CountedSubjects => "counted subjects",
+            Self::EdgeProof => "edge proof",
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
             Self::SignIns => "sign-ins",
@@ -137,7 +140,7 @@ impl Key {
         hex::encode(&self.tag()[1..])
     }
 
-    fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
+    pub(crate) fn derive(&self, purpose: Purpose, context: &[u8]) -> [u8; 32] {
         derive(&self.0, purpose.label(), context)
     }
 }

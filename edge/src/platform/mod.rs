@@ -23,6 +23,7 @@ use pingora::{
     proxy::{HttpProxy, http_proxy},
     server::configuration::ServerConf,
 };
+use secrets::{MasterKey, edge_proof};
 use tokio::{
     sync::{Semaphore, watch},
     time::timeout,
@@ -53,6 +54,9 @@ const NOT_HANDED_ON: [HeaderName; 8] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
+/// Shows admin that the request comes from an edge.
+const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
+
 /// Hands requests on to the admins.
 pub struct Platform {
     proxy: Arc<HttpProxy<Admins>>,
@@ -62,6 +66,7 @@ pub struct Platform {
     /// Requests whose bodies are being read.
     bodies: Turns<Client>,
     request_ids: RequestIds,
+    master_key: MasterKey,
     talkers: Arc<Talkers>,
     /// Pingora's proxy asks whether the server stops; connections are ended by `listen/`, so never.
     stops: watch::Receiver<bool>,
@@ -70,7 +75,13 @@ pub struct Platform {
 
 impl Platform {
     /// A proxy to `admin_upstreams` that has up to `requests` in flight. Fails when one of them is not an address.
-    pub fn new(admin_upstreams: &[String], threads: usize, requests: usize, talkers: Arc<Talkers>) -> io::Result<Self> {
+    pub fn new(
+        admin_upstreams: &[String],
+        threads: usize,
+        requests: usize,
+        master_key: MasterKey,
+        talkers: Arc<Talkers>,
+    ) -> io::Result<Self> {
         let upstreams = Arc::new(Upstreams::resolve(admin_upstreams)?);
         let conf = ServerConf { threads, max_retries: upstreams.len(), ..ServerConf::default() };
         let proxy = Arc::new(http_proxy(&Arc::new(conf), Admins::new(upstreams.clone())));
@@ -83,7 +94,8 @@ impl Platform {
         };
         let bodies = Bounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
-        Ok(Self { proxy, upstreams, requests, bodies, request_ids: RequestIds::new(), talkers, stops, _never: never })
+        let request_ids = RequestIds::new();
+        Ok(Self { proxy, upstreams, requests, bodies, request_ids, master_key, talkers, stops, _never: never })
     }
 
     /// As many requests as may be in flight where the process may open `files`.
@@ -178,6 +190,10 @@ impl Platform {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
         prepare(&mut request, host, visitor)?;
+        // In place of what the visitor may have sent under this name.
+        let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
+        proof.set_sensitive(true);
+        request.headers_mut().insert(EDGE_PROOF, proof);
         let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
         let (proxy, stops) = (self.proxy.clone(), self.stops.clone());
         // Both tasks end with the pipe: when the answer is read, or the visitor gone. The turn is given back when the last of

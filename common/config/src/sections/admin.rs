@@ -26,9 +26,6 @@ pub struct Admin {
     pub password_hashes: usize,
     /// Percent of the disks of the spool and the store that have to be free for an upload to be taken.
     pub free_disk_percent: u8,
-    /// Networks (CIDR) or addresses that edges speak from, whose `X-Forwarded-For` admin believes beside that of
-    /// `edge.trusted_proxies`: this machine's own, unless edges run on others.
-    pub trusted_edges: Vec<String>,
     /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
     pub metrics_listen: Option<SocketAddr>,
 }
@@ -43,7 +40,6 @@ impl Default for Admin {
             publishes: 0,
             password_hashes: 0,
             free_disk_percent: 10,
-            trusted_edges: vec!["127.0.0.0/8".into(), "::1".into()],
             metrics_listen: None,
         }
     }
