@@ -3,7 +3,7 @@
 use super::Gateway;
 
 /// Fields of requests that are refused, beside the usual ones, as they are written, and the `param` of the refusal.
-const REFUSED: [(&str, &str); 72] = [
+const REFUSED: [(&str, &str); 83] = [
     // Tools that run at the provider.
     (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
     (r#""tools":[{"type":"web_search_premium"}]"#, "tools[0].type"),
@@ -17,14 +17,18 @@ const REFUSED: [(&str, &str); 72] = [
     (r#""tools":[{"type":null}]"#, "tools[0].type"),
     (r#""tools":[{"type":["function"]}]"#, "tools[0].type"),
     (r#""tools":[{"type":"function","type":"web_search"}]"#, "tools[0].type"),
+    (r#""tools":[{"type":"web_search","type":"function"}]"#, "tools[0].type"),
     (r#""tools":[{"type":"function","Type":"web_search"}]"#, "tools[0].Type"),
+    (r#""tools":[{"TYPE":"web_search"}]"#, "tools[0].TYPE"),
     (r#""tools":[{"type":"function","type\u0000":"web_search"}]"#, "tools[0].type\0"),
     (r#""tools":[{"t\u0079pe":"web_search"}]"#, "tools[0].type"),
     (r#""tools":[],"tools":[{"type":"web_search"}]"#, "tools"),
     (r#""t\u006fols":[{"type":"web_search"}]"#, "tools[0].type"),
     (r#""Tools":[{"type":"web_search"}]"#, "Tools"),
+    (r#""TOOLS":[]"#, "TOOLS"),
     (r#""tool\u017f":[{"type":"web_search"}]"#, "tool\u{17f}"),
-    // Names of governed fields in another form.
+    // Governed fields that are said twice, or whose names are in another form.
+    (r#""messages":[{"role":"user"}]"#, "messages"),
     (r#""MODEL":"other""#, "MODEL"),
     (r#""Max_Tokens":100000"#, "Max_Tokens"),
     (r#""max_to\u212aens":100000"#, "max_to\u{212a}ens"),
@@ -37,15 +41,19 @@ const REFUSED: [(&str, &str); 72] = [
     (r#""Messages":[]"#, "Messages"),
     (r#""me\u00dfages":[]"#, "me\u{df}ages"),
     (r#""mod\ud800el":"other""#, r"mod\ud800el"),
+    (r#""model\u0000":"other""#, "model\0"),
+    (r#""x\ny":1"#, "x\ny"),
     // Other models, hosts and accounts.
     (r#""models":["a","b"]"#, "models"),
     (r#""Models":["a","b"]"#, "Models"),
+    (r#""m\u006fdels":["a"]"#, "models"),
     (r#""route":"fallback""#, "route"),
     (r#""provider":{"order":["x"]}"#, "provider"),
     (r#""fallbacks":[{"model":"x"}]"#, "fallbacks"),
     (r#""transforms":["middle-out"]"#, "transforms"),
     (r#""api_base":"http://127.0.0.1:1""#, "api_base"),
     (r#""api_\u0062ase":"http://127.0.0.1:1""#, "api_base"),
+    (r#""api_ba\u017fe":"http://127.0.0.1:1""#, "api_ba\u{17f}e"),
     (r#""base_url":"http://127.0.0.1:1""#, "base_url"),
     (r#""api_key":"x""#, "api_key"),
     (r#""extra_headers":{"a":"b"}"#, "extra_headers"),
@@ -67,6 +75,7 @@ const REFUSED: [(&str, &str); 72] = [
     (r#""mm_processor_kwargs":{"max_pixels":99999999}"#, "mm_processor_kwargs"),
     // Work and prices that the count of tokens does not show, and other names of the ceiling.
     (r#""prediction":{"type":"content","content":"x"}"#, "prediction"),
+    (r#""prediction":null,"prediction":{"type":"content"}"#, "prediction"),
     (r#""prompt_mode":"reasoning""#, "prompt_mode"),
     (r#""modalities":["text","audio"]"#, "modalities"),
     (r#""audio":{"voice":"alloy","format":"mp3"}"#, "audio"),
@@ -81,10 +90,12 @@ const REFUSED: [(&str, &str); 72] = [
     (r#""options":{"num_predict":100000}"#, "options"),
     (r#""chat_template":"{% for x in range(99999) %}x{% endfor %}""#, "chat_template"),
     (r#""chat_template_kwargs":{"chat_template":"x"}"#, "chat_template_kwargs"),
+    (r#""chat_template_kwargs":{"Chat\u005ftemplate":"x"}"#, "chat_template_kwargs"),
+    (r#""chat_template_kwargs":"x""#, "chat_template_kwargs"),
 ];
 
 /// Parts of a message that are refused, and what follows the message in the `param` of the refusal.
-const REFUSED_OF_MESSAGES: [(&str, &str); 11] = [
+const REFUSED_OF_MESSAGES: [(&str, &str); 13] = [
     (r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
     (r#""content":[{"type":"input_audio","input_audio":{"data":"x"}}]"#, "content[0].type"),
@@ -93,8 +104,10 @@ const REFUSED_OF_MESSAGES: [(&str, &str); 11] = [
     (r#""content":[{"type":"document\u005furl","document_url":"x"}]"#, "content[0].type"),
     (r#""content":[{"document_url":"x"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","type":"file"}]"#, "content[0].type"),
+    (r#""content":[{"Type":"file","type":"text"}]"#, "content[0].Type"),
     (r#""content":"hi","content":[{"type":"file"}]"#, "content"),
     (r#""Content":[{"type":"file"}]"#, "Content"),
+    (r#""ROLE":"system""#, "ROLE"),
     (r#""audio":{"id":"audio_abc"}"#, "audio"),
 ];
 

@@ -170,57 +170,10 @@ fn invalid_requests_get_a_code_and_a_param() {
     }
 }
 
+// What reaches beyond tokens, with whole edges: tests/gateway/beyond_tokens.rs.
+
 #[test]
-fn what_reaches_beyond_tokens_is_refused() {
-    for (fields, param) in [
-        (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
-        (r#""tools":[{"type":"function"},{"type":"web_search_premium"}]"#, "tools[1].type"),
-        (r#""tools":[{"type":"code_interpreter"}]"#, "tools[0].type"),
-        (r#""tools":[{"type":"document_library","library_ids":["x"]}]"#, "tools[0].type"),
-        (r#""tools":[{"type":"connector","connector_id":"x"}]"#, "tools[0].type"),
-        (r#""tools":[{"type":null}]"#, "tools[0].type"),
-        (r#""tools":[{"type":["function"]}]"#, "tools[0].type"),
-        (r#""tools":[{"type":"function","type":"web_search"}]"#, "tools[0].type"),
-        (r#""tools":[{"type":"web_search","type":"function"}]"#, "tools[0].type"),
-        (r#""tools":[{"TYPE":"web_search"}]"#, "tools[0].TYPE"),
-        (r#""tools":[{"t\u0079pe":"web_search"}]"#, "tools[0].type"),
-        (r#""tools":[],"tools":[{"type":"web_search"}]"#, "tools"),
-        (r#""Tools":[{"type":"web_search"}]"#, "Tools"),
-        (r#""TOOLS":[]"#, "TOOLS"),
-        (r#""tool\u017f":[{"type":"web_search"}]"#, "tool\u{17f}"),
-        (r#""Max_Tokens":100000"#, "Max_Tokens"),
-        (r#""max_to\u212aens":100000"#, "max_to\u{212a}ens"),
-        (r#""STREAM":true"#, "STREAM"),
-        (r#""N":16"#, "N"),
-        (r#""Model":"other""#, "Model"),
-        (r#""messages":[{"role":"user"}]"#, "messages"),
-    ] {
-        let (status, error) =
-            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#));
-        assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_value")), "{fields}: {error}");
-        assert_eq!(error["param"], param, "{fields}");
-    }
-    for (message, param) in [
-        (
-            r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#,
-            "content[0].type",
-        ),
-        (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
-        (r#""content":[{"type":"input_audio","input_audio":{"data":"x"}}]"#, "content[0].type"),
-        (r#""content":[{"type":"reference","reference_ids":[1]}]"#, "content[0].type"),
-        (r#""content":[{"type":"document\u005furl","document_url":"x"}]"#, "content[0].type"),
-        (r#""content":[{"document_url":"x"}]"#, "content[0].type"),
-        (r#""content":[{"type":"text","type":"file"}]"#, "content[0].type"),
-        (r#""content":[{"Type":"file","type":"text"}]"#, "content[0].Type"),
-        (r#""content":"hi","content":[{"type":"file"}]"#, "content"),
-        (r#""Content":[{"type":"file"}]"#, "Content"),
-        (r#""ROLE":"system""#, "ROLE"),
-    ] {
-        let (status, error) =
-            refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user",{message}}}]}}"#));
-        assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_value")), "{message}: {error}");
-        assert_eq!(error["param"], format!("messages[0].{param}"), "{message}");
-    }
+fn the_content_of_a_message_is_text_or_parts() {
     for message in [r#""content":7"#, r#""content":{"type":"text"}"#, r#""content":["hi"]"#] {
         let (status, error) =
             refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user",{message}}}]}}"#));
@@ -235,40 +188,6 @@ fn refused_param(quirks: &Quirks, fields: &str) -> Option<String> {
     let error: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
     assert_eq!(error["error"]["code"], "invalid_value", "{fields}: {error}");
     Some(error["error"]["param"].as_str().unwrap().to_owned())
-}
-
-#[test]
-fn fields_that_reach_beyond_tokens_are_refused_wherever_no_entry_allows_them() {
-    let none = Quirks::default();
-    for (fields, param) in [
-        (r#""models":["a","b"]"#, "models"),
-        (r#""Models":["a"]"#, "Models"),
-        (r#""m\u006fdels":["a"]"#, "models"),
-        (r#""api_ba\u017fe":"http://127.0.0.1""#, "api_ba\u{17f}e"),
-        (r#""best_of":20"#, "best_of"),
-        (r#""prediction":{"type":"content","content":"x"}"#, "prediction"),
-        (r#""prediction":null,"prediction":{"type":"content"}"#, "prediction"),
-        (r#""max_new_tokens":100000"#, "max_new_tokens"),
-        (r#""modalities":["text","audio"]"#, "modalities"),
-        (r#""service_tier":"priority""#, "service_tier"),
-        (r#""chat_template":"{% for x in range(99999) %}x{% endfor %}""#, "chat_template"),
-        (r#""chat_template_kwargs":{"chat_template":"x"}"#, "chat_template_kwargs"),
-        (r#""chat_template_kwargs":{"Chat\u005ftemplate":"x"}"#, "chat_template_kwargs"),
-        (r#""chat_template_kwargs":"x""#, "chat_template_kwargs"),
-        (r#""model\u0000":"other""#, "model\0"),
-        (r#""x\ny":1"#, "x\ny"),
-        (r#""mod\ud800el":"other""#, "mod\\ud800el"),
-    ] {
-        assert_eq!(refused_param(&none, fields).as_deref(), Some(param), "{fields}");
-    }
-    for fields in [
-        r#""prediction":null,"audio":null,"metadata":null"#,
-        r#""modalities":["text"],"service_tier":"auto""#,
-        r#""chat_template_kwargs":{"enable_thinking":false}"#,
-        r#""x_unknown":{"models":["a"]},"temperature":1,"user":"models""#,
-    ] {
-        assert_eq!(refused_param(&none, fields), None, "{fields}");
-    }
 }
 
 #[test]
