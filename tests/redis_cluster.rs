@@ -12,6 +12,8 @@ use crate::{
     world::{Actor, Builder, Site, World, eventually, ports, process::Process},
 };
 
+/// Nodes that have keys.
+const NODES: usize = 3;
 /// At least so many people; more when their keys do not lie on every node.
 const PEOPLE: usize = 9;
 const PER_MINUTE: usize = 20;
@@ -39,7 +41,7 @@ impl Spread {
         let world = configure(builder).start().await;
         let mut people = Vec::new();
         let mut nodes = BTreeSet::new();
-        while people.len() < PEOPLE || nodes.len() < world.redis_ports().count() {
+        while people.len() < PEOPLE || nodes.len() < NODES {
             let login = format!("person-{}", people.len());
             let person = world.user(&login).await;
             let id = world.sql_text(&format!("SELECT id FROM users WHERE vcs_login = '{login}'")).await;
@@ -68,6 +70,30 @@ impl Spread {
 
     async fn rows(&self) -> i64 {
         self.world.sql_number("SELECT count(*) FROM ai_usage WHERE NOT estimated").await
+    }
+
+    /// Every person completes once, at one edge or the other, as soon as it is possible.
+    async fn complete_all(&self) {
+        for person in 0..self.people.len() {
+            let served = async || self.complete(person % 2, person).await.0 == 200;
+            eventually(2 * BACKGROUND, "admissions go on", served).await;
+        }
+    }
+
+    /// Waits until all that the provider has served is counted, once.
+    async fn assert_counted(&self) {
+        let all = i64::try_from(self.provider.asked().len()).unwrap();
+        eventually(BACKGROUND, "all is counted", async || self.rows().await == all).await;
+    }
+
+    /// Waits until every edge acknowledges changes.
+    async fn assert_acknowledged(&self) {
+        let (ada, _) = &self.people[0];
+        let one = ada.publish("engine", &Site::page("one")).await;
+        eventually(BACKGROUND, "edges acknowledge", async || {
+            ada.activate("engine", &one.id).await.header("x-svc-propagation").starts_with("2/2")
+        })
+        .await;
     }
 
     /// How many keys of this kind each node has.
@@ -160,13 +186,39 @@ async fn a_node_that_comes_back_empty_is_filled_from_postgres() {
     eventually(BACKGROUND, "all is counted", async || spread.rows().await == all).await;
     eventually(BACKGROUND, "nothing is open", async || spread.keys("svc:ai:*:open").await.iter().all(|n| *n == 0))
         .await;
-    // Changes go on as well.
-    let (ada, _) = &spread.people[0];
-    let one = ada.publish("engine", &Site::page("one")).await;
-    eventually(BACKGROUND, "edges acknowledge again", async || {
-        ada.activate("engine", &one.id).await.header("x-svc-propagation").starts_with("2/2")
+    spread.assert_acknowledged().await;
+}
+
+#[tokio::test]
+async fn a_node_that_fell_silent_is_given_up_for_its_copy() {
+    let spread = Spread::start_with(Builder::redis_cluster_with_copies).await;
+    spread.complete_all().await;
+    spread.assert_counted().await;
+    spread.world.signal_redis_node(2, "STOP");
+    spread.complete_all().await;
+    spread.assert_counted().await;
+    // It comes back as the copy of what was its copy.
+    spread.world.signal_redis_node(2, "CONT");
+    for _ in 0..2 {
+        spread.complete_all().await;
+    }
+    spread.assert_counted().await;
+    spread.assert_acknowledged().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_silent_for_a_while_is_used_again() {
+    let spread = Spread::start().await;
+    spread.complete_all().await;
+    spread.world.signal_redis_node(2, "STOP");
+    eventually(BACKGROUND, "what cannot be counted is refused", async || {
+        let asked = join_all((0..spread.people.len()).map(|person| spread.complete(person % 2, person))).await;
+        asked.iter().any(|(status, _)| *status == 503)
     })
     .await;
+    spread.world.signal_redis_node(2, "CONT");
+    spread.complete_all().await;
+    spread.assert_counted().await;
 }
 
 #[tokio::test]

@@ -56,6 +56,12 @@ impl Builder {
         self
     }
 
+    /// Makes Redis a cluster of three nodes, each with a copy that takes its place.
+    pub fn redis_cluster_with_copies(mut self) -> Self {
+        self.redis_nodes = 6;
+        self
+    }
+
     /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));

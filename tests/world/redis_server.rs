@@ -37,6 +37,8 @@ pub(super) fn start_redis(port: u16, folder: &Path, kind: RedisKind) -> Process 
             let bus = std::fs::read_to_string(&known).unwrap_or_else(|_| ports::free().to_string());
             std::fs::write(&known, &bus).unwrap();
             command.args(["--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+            // A copy is in step at once.
+            command.args(["--repl-diskless-sync-delay", "0"]);
             command.arg("--cluster-port").arg(bus)
         }
     };
@@ -60,12 +62,13 @@ pub(super) fn set_clock_ahead(port: u16, folder: &Path, by: Duration) {
     std::fs::rename(new, clock).unwrap();
 }
 
-/// Makes one cluster of the nodes at these ports, without copies.
+/// Makes one cluster of the nodes at these ports: the first three have the keys, the others are their copies.
 pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
     let nodes: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    let copies = (nodes.len() / 3 - 1).to_string();
     let form = || {
         let mut command = Command::new("redis-cli");
-        command.args(["--cluster", "create"]).args(&nodes).args(["--cluster-replicas", "0", "--cluster-yes"]);
+        command.args(["--cluster", "create"]).args(&nodes).args(["--cluster-replicas", &copies, "--cluster-yes"]);
         command.stdin(std::process::Stdio::null()).output().is_ok_and(|output| output.status.success())
     };
     eventually(READY_WITHIN, "the nodes form a cluster", async || {
@@ -78,6 +81,15 @@ pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
         form()
     })
     .await;
+    for copy in &nodes[3..] {
+        let client = redis::Client::open(format!("redis://{copy}")).unwrap();
+        let mut copy = client.get_multiplexed_async_connection().await.unwrap();
+        eventually(READY_WITHIN, "a copy is in step", async || {
+            let replication: String = redis::cmd("INFO").arg("replication").query_async(&mut copy).await.unwrap();
+            replication.contains("master_link_status:up")
+        })
+        .await;
+    }
 }
 
 impl World {
@@ -128,6 +140,11 @@ impl World {
         })
         .await;
         *process = start_redis(*port, self.folder.path(), self.redis_kind);
+    }
+
+    /// Sends a signal to a node of a Redis that is a cluster.
+    pub fn signal_redis_node(&self, index: usize, name: &str) {
+        self.redis_nodes[index - 1].1.signal(name);
     }
 
     /// The folder in which Redis keeps its files.
