@@ -72,6 +72,11 @@ async fn refused_admissions_are_as_described() {
     let mut gateway = Gateway::start_with(|world| world.set("LIMITS__GATEWAY_PER_MIN", 1)).await;
     completions.assert_describes(&gateway.complete(&json!({})).await, 200);
     completions.assert_describes(&gateway.complete(&json!({})).await, 429);
+    // What was refused for a minute stays refused, whatever becomes of Redis.
+    gateway.world.redis.kill();
+    completions.assert_describes(&gateway.complete(&json!({})).await, 429);
+
+    let mut gateway = Gateway::start().await;
     gateway.world.redis.kill();
     let answer = gateway.complete(&json!({})).await;
     assert!(answer.find_header("retry-after").is_some(), "{:?}", answer.headers);
