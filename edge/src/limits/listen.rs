@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fairness::budget::Patience;
 
-/// Memory that an idle connection over TLS and HTTP/1.1 takes, as measured (bench/README.md): `edge.connections` follows from it
-/// unless it is configured.
-pub(crate) const CONNECTION_BYTES: u64 = 33 * 1000;
+/// Memory that an idle connection over TLS and HTTP/1.1 takes: 19 KB as measured (bench/README.md), and some more as not all are parked.
+/// `edge.connections` follows from it unless it is configured. Where most are at work, [`SHED_MEMORY_PERCENT`] comes first.
+pub(crate) const CONNECTION_BYTES: u64 = 24 * 1000;
 /// Open files that neither connections nor requests for the platform may take: for the database, the store, the gateway's
 /// upstreams, the connections to admins that idle, the logs.
 pub(crate) const SPARE_FILES: usize = 384;

@@ -180,8 +180,7 @@ async fn uploads_flooded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, made by `bench/run --only attacks`"]
 async fn idle_connections() {
-    // More than it would have by itself: the figure is what so many take.
-    let world = Arc::new(builder().set("EDGE__CONNECTIONS", 18_000).start().await);
+    let world = Arc::new(builder().start().await);
     world.user("ada").await.publish(HOST.trim_end_matches(".svc.localhost"), &Site::page("home")).await;
     world.edge().get(&world.site_url("engine")).await.assert_body(200, "home");
     let before = world.edge().process.memory("VmRSS");
