@@ -24,9 +24,10 @@ pub struct Edge {
     /// Worker threads; one a core when 0.
     pub threads: usize,
     /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, certificates, keys, members,
-    /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the machine's memory, or
-    /// of what the control group of the process may have if that is less. At least 128 MiB, whatever is said here. What a
-    /// process needs beside it (its code, connections, requests) is some 50 MB and about 40 KB a connection.
+    /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the
+    /// machine's memory, or of what the control group of the process may have if that is less. At least 128 MiB, whatever is said
+    /// here. What a process needs beside it (its code, connections, requests) is some 50 MB, and about 20 KB a connection that
+    /// idles, 40 KB one at work.
     pub memory: Option<Size>,
     /// Concurrent connections. When 0: as many as the files that the process may open allow, and as fit into `memory` while
     /// they idle. HTTPS keeps a quarter of them; beyond nine tenths, and while the process has more than five quarters of `memory`,
