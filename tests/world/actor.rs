@@ -37,7 +37,7 @@ impl Actor {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The same caller as an edge passes it on, from this address.
+    /// Returns this caller with headers by which an edge tells admin that the client has this address.
     pub fn at_address(&self, address: &str) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(edge_proof::HEADER, self.edge_proof.parse().unwrap());

@@ -17,10 +17,9 @@ const BATCH: usize = 500;
 /// track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
-/// Settles open completions of dead edges from their estimates, which are marked as such. It looks for them only when an edge
-/// is gone, and once an hour. Rows that the edge has
-/// written to Postgres stay, and what it knows better later replaces the estimates: an edge that was only stopped finds its
-/// completions claimed, or gone.
+/// Settles open completions of dead edges from their estimates, which are marked as such. It looks for them only when an edge is
+/// gone, and once an hour. Rows that the edge has written to Postgres stay, and what it knows better later replaces the
+/// estimates: an edge that was only stopped finds its completions claimed, or gone.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -38,12 +37,7 @@ impl Job for Sweep {
         let mut left = Vec::new();
         let mut gone: HashMap<String, bool> = edges.iter().map(|edge| (edge.clone(), true)).collect();
         let mut seen = HashSet::new();
-        let mut is_whole = true;
         for account in app.redis.accounts_with_open().await? {
-            if left.len() >= BATCH {
-                is_whole = false;
-                break;
-            }
             for open in app.redis.open_of(&account).await? {
                 if !gone.contains_key(&open.edge) {
                     gone.insert(open.edge.clone(), app.redis.is_gone(&open.edge).await?);
@@ -54,8 +48,12 @@ impl Job for Sweep {
                 }
                 seen.insert(open.edge);
             }
+            if left.len() >= BATCH {
+                break;
+            }
         }
-        if is_whole {
+        // Else there may be more, in an account that was not looked at or beyond the batch.
+        if left.len() < BATCH {
             let settled: Vec<&str> = edges.iter().map(String::as_str).filter(|&edge| !seen.contains(edge)).collect();
             app.redis.finish_sweep(&epoch, &settled).await?;
         }

@@ -24,7 +24,7 @@ const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Who is believed about the address of a request's client.
+/// Peers whose `X-Forwarded-For` says who their client is: edges, and the operator's proxies.
 #[derive(Clone)]
 pub struct Believed {
     /// Edges have it, too.

@@ -46,7 +46,7 @@ pub(super) fn text(
     text
 }
 
-/// What is aimed at as a ratio per CPU second: its name, the peer, whether it is of JSON, the aim and the stretch.
+/// Aims for requests per CPU second of ours against a peer's: name, peer, whether JSON or streams (true is JSON), aim, stretch.
 const AIMS: [(&str, &str, bool, f64, f64); 4] = [
     ("JSON per CPU second, against nginx", "nginx", true, 0.22, 0.35),
     ("JSON per CPU second, against TensorZero", "TensorZero", true, 2.0, 3.0),
@@ -54,7 +54,7 @@ const AIMS: [(&str, &str, bool, f64, f64); 4] = [
     ("streams per CPU second, against TensorZero", "TensorZero", false, 2.0, 3.0),
 ];
 
-/// What was measured of the aims that are ratios.
+/// Returns the measured ratio of each of [`AIMS`], by its name; none of one whose peer was not measured.
 pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
     let per_cpu = |name: &str, is_json: bool| {
         let (_, figures) = all.iter().find(|(other, _)| *other == name)?;

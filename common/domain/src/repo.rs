@@ -4,6 +4,9 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// The pusher's login where the code host names nobody.
+pub const UNNAMED_PUSHER: &str = "code host";
+
 /// Bytes of a branch's name, at most. Git's own bound is the file system's.
 const BRANCH_BYTES: usize = 255;
 /// Bytes of a directory, at most: a path of an archive may have as many.

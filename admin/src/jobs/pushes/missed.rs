@@ -7,7 +7,7 @@ use db::code_host::{
     repo_deploys::{self, Target},
     repo_heads::{self, DueCheck},
 };
-use domain::repo::CommitSha;
+use domain::repo::{CommitSha, UNNAMED_PUSHER};
 use futures_util::{StreamExt as _, stream};
 
 use super::deploy::reach_as_app;
@@ -23,8 +23,6 @@ pub(crate) const CHECK_EVERY: Duration = Duration::from_mins(5);
 const LINKS: i64 = 50;
 /// Links that are checked at a time. The code host wants few concurrent calls.
 const AT_A_TIME: usize = 4;
-/// In whose name a push is deployed whose webhook was lost: the branch does not say who pushed.
-const PUSHER: &str = "code host";
 
 /// Queues pushes whose webhook was lost.
 pub(crate) struct FindMissed;
@@ -80,7 +78,7 @@ async fn try_check(app: &App, host: &dyn Repositories, link: &DueCheck) -> Resul
         return Ok(false);
     }
     let mut conn = app.db.acquire().await?;
-    let is_queued = repo_heads::queue_missed(&mut conn, link, &head, PUSHER, app.clock.now()).await?;
+    let is_queued = repo_heads::queue_missed(&mut conn, link, &head, UNNAMED_PUSHER, app.clock.now()).await?;
     if is_queued {
         tracing::info!(project = %link.project, sha = %head, "a push was missed");
     }

@@ -85,10 +85,7 @@ impl Refusal {
 mod tests {
     use std::time::Duration;
 
-    use super::{
-        super::fixtures::{row, row as another},
-        *,
-    };
+    use super::{super::fixtures, *};
 
     const GROUNDS: Grounds = Grounds { memory: 1, ends: 7 };
     const USED: Used =
@@ -102,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_refusal_of_the_minute_holds_until_the_minute_has_slid() {
-        let row = row(300);
+        let row = fixtures::row(300);
         let refusals = remembered(&row, Verdict::Minute(USED));
         let find = |age, grounds| refusals.find(&row, row.at + Duration::from_millis(age), grounds);
         let later = Used { frees_in: Duration::from_secs(5), resets_in: Duration::from_secs(35), ..USED };
@@ -112,7 +109,7 @@ mod tests {
         assert_eq!(find(20_000, GROUNDS), None);
         let smaller = UsageRow { completion: 1, cost: Microcents(0), ..row.clone() };
         assert!(refusals.find(&smaller, row.at, GROUNDS).is_some(), "the size is of no matter");
-        let other = another(300);
+        let other = fixtures::row(300);
         assert_eq!(refusals.find(&other, row.at, GROUNDS), None, "of another account");
         assert_eq!(refusals.find(&row, row.at - Duration::from_secs(5), GROUNDS), None, "the clock went back");
         assert_eq!(find(1_000, Grounds { memory: 2, ..GROUNDS }), None, "Redis has another memory");
@@ -121,7 +118,7 @@ mod tests {
     #[test]
     fn a_refusal_for_want_of_budget_holds_for_a_moment_and_until_something_ends() {
         for verdict in [Verdict::Day(USED), Verdict::Month(USED)] {
-            let row = row(300);
+            let row = fixtures::row(300);
             let refusals = remembered(&row, verdict);
             let find = |row: &UsageRow, age, grounds| refusals.find(row, row.at + Duration::from_millis(age), grounds);
             assert!(find(&row, 249, GROUNDS).is_some());
@@ -136,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_was_admitted_is_not_remembered() {
-        let row = row(300);
+        let row = fixtures::row(300);
         for verdict in [Verdict::Admitted(USED), Verdict::Unknown] {
             assert_eq!(remembered(&row, verdict).find(&row, row.at, GROUNDS), None);
         }
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn no_refusal_outlasts_its_day() {
-        let mut row = row(300);
+        let mut row = fixtures::row(300);
         row.at = domain::month::next_midnight(row.at) - Duration::from_millis(100);
         let refusals = remembered(&row, Verdict::Minute(USED));
         assert!(refusals.find(&row, row.at, GROUNDS).is_some());

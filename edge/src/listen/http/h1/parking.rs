@@ -6,7 +6,6 @@
 //! one would not have.
 
 use std::{
-    error::Error,
     io::{self, IoSlice},
     mem,
     pin::Pin,
@@ -27,9 +26,10 @@ use super::{
     builder,
     patience::{HeadTimer, Inner},
 };
-use crate::limits;
+use crate::{http::BodyError, limits};
 
-/// What is known of a connection from outside of hyper. All of it happens in the connection's task.
+/// Signs of whether hyper is idle, set by the timer and the stream that a connection gives it, and read by [`Parkable`]. Only the
+/// connection's own task touches them.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Whether the wait for a head has lasted for [`limits::PARK_IDLE_AFTER`].
@@ -85,14 +85,11 @@ impl Watch {
     }
 }
 
-impl<S, V, B> Parkable<S, V>
+impl<S, V> Parkable<S, V>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
-    V: HttpService<Incoming, ResBody = B> + Unpin,
-    V::Future: Unpin,
-    V::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: Body + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    V: HttpService<Incoming, ResBody: Body<Error: Into<BodyError>> + 'static, Error: Into<BodyError>, Future: Unpin>
+        + Unpin,
 {
     /// The requests of `stream`, answered by `service`. It is never parked once `had_body` is set.
     pub(in crate::listen::http) fn new(stream: S, service: V, had_body: Arc<AtomicBool>) -> Self {
@@ -135,8 +132,8 @@ where
         }
     }
 
-    /// Whether there is something else to do than to wait.
-    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Takes the connection one step on, to another state perhaps; pending while it has to wait.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match mem::replace(&mut self.state, State::Over) {
             State::Served(mut connection) => {
                 if Pin::new(&mut *connection).poll(cx).is_ready() {
@@ -179,20 +176,17 @@ where
     }
 }
 
-impl<S, V, B> Future for Parkable<S, V>
+impl<S, V> Future for Parkable<S, V>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
-    V: HttpService<Incoming, ResBody = B> + Unpin,
-    V::Future: Unpin,
-    V::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: Body + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    V: HttpService<Incoming, ResBody: Body<Error: Into<BodyError>> + 'static, Error: Into<BodyError>, Future: Unpin>
+        + Unpin,
 {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         while !matches!(self.state, State::Over) {
-            ready!(self.poll_state(cx));
+            ready!(self.poll_step(cx));
         }
         Poll::Ready(())
     }

@@ -47,7 +47,7 @@ impl HeadTimer {
         Self(Arc::new(Shared { spare: Mutex::new(spare), watch }))
     }
 
-    /// What is left of the latest sleep, which was dropped.
+    /// Returns a sleep that ends when the latest one would have, which was dropped before.
     pub(super) fn rest(&self) -> Inner {
         let mut spare = self.spare();
         let deadline = spare.deadline;
