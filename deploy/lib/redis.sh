@@ -37,4 +37,4 @@ CONF
   [[ -n $comment ]] || REDIS_SOCKET_URL="redis+unix://$socket?pass=$password"
 }
 
-redis_answers() { REDISCLI_AUTH=$2 redis-cli -h 127.0.0.1 -p "$1" ping | grep -q PONG; }
+redis_answers() { [[ $(REDISCLI_AUTH=$2 redis-cli -h 127.0.0.1 -p "$1" ping) == PONG ]]; }
