@@ -19,12 +19,15 @@ const TABLES: [(&str, &str); 3] = [
          |---|--:|--:|--:|--:|--:|--:|",
     ),
     ("uploads", "| one account | deploys of 1 MB by another | median s | slowest s |\n|---|--:|--:|--:|"),
-    ("idle", "| idle connections, TLS, HTTP/1.1 | resident MB before | with them |\n|--:|--:|--:|"),
+    (
+        "idle",
+        "| idle connections, TLS, HTTP/1.1 | resident MB before | with them | a minute after they have gone |\n|--:|--:|--:|--:|",
+    ),
 ];
 
 pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
     let mut text = "An edge with `edge.memory` of 512 MB; its attackers, and the client and the account that are measured, are on \
-                    the same two cores, and built for debugging. Each attack lasts 30 s, on an edge of its own.\n"
+                    the same two cores, and built for debugging. Each attack lasts a minute, on an edge of its own.\n"
         .to_owned();
     for (tests, head) in TABLES {
         let rows = rows(world, &format!("attacks::figures::{tests}"))?;

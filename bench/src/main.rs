@@ -75,7 +75,7 @@ pub(crate) struct Effort {
 }
 
 const FULL: Effort =
-    Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000], is_kept: true };
+    Effort { rounds: 5, seconds: 3, activations: 300, sites: &[1_000, 10_000, 100_000, 250_000], is_kept: true };
 const QUICK: Effort = Effort { rounds: 1, seconds: 1, activations: 50, sites: &[1_000, 10_000], is_kept: false };
 
 fn main() -> anyhow::Result<()> {

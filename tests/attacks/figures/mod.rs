@@ -24,7 +24,7 @@ use super::{attacker, held_uploads, pause, platform_floods::open_files, shedding
 use crate::world::{Builder, Site, World, site::noise};
 
 /// The time that an attack lasts.
-const LASTS: Duration = Duration::from_secs(30);
+const LASTS: Duration = Duration::from_mins(1);
 /// The time after which an idle connection over HTTP/1.1 is closed, less some: all are opened within it.
 const OPENED_WITHIN: Duration = Duration::from_secs(25);
 /// Connections that idle, and those of them that one client has.
@@ -32,6 +32,8 @@ const IDLE: usize = 15_000;
 const IDLE_PER_CLIENT: usize = 500;
 /// Connections that are being opened at a time.
 const OPENED_AT_ONCE: usize = 64;
+/// The time after they have gone at which it is looked what the edge holds still.
+const AFTERMATH: Duration = Duration::from_mins(1);
 /// Deploys whose time is measured under each attack on uploads.
 const DEPLOYS: usize = 10;
 
@@ -195,5 +197,9 @@ async fn idle_connections() {
     let memory = world.edge().process.memory("VmRSS");
     opened.retain(|stream| !super::silent_connections::is_closed(stream.get_ref().0));
     let late = if took > OPENED_WITHIN { ", some of them closed since" } else { "" };
-    print(&format!("| {} | {} | {} |{late}", opened.len(), megabytes(before), megabytes(memory)));
+    let count = opened.len();
+    drop(opened);
+    pause(AFTERMATH).await;
+    let after = world.edge().process.memory("VmRSS");
+    print(&format!("| {count} | {} | {} | {} |{late}", megabytes(before), megabytes(memory), megabytes(after)));
 }
