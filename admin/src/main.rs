@@ -92,9 +92,9 @@ impl From<Reason> for Suspension {
     }
 }
 
-// The edge's allocator. That it suits uploads better than the system's was not shown: tests/attacks/upload_memory.rs has figures.
+// As the edge's: what an upload took goes back to the machine within seconds.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -33,8 +33,9 @@ use pingora::server::{RunArgs, Server, configuration::ServerConf};
 use secrets::MasterKey;
 use telemetry::metrics::Exporter;
 
+// What it lets go of is used again at once, while it is in the core's cache, or goes back to the machine: bench/README.md.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Serves sites over HTTPS, and hands the API's and the console's requests to admin.
 #[derive(Parser)]

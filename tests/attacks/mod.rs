@@ -7,6 +7,7 @@ mod anonymous_writes;
 mod control_frames;
 mod cookie_bombs;
 mod figures;
+mod flood_memory;
 mod foreign_up_file;
 mod greedy_clients;
 mod header_expansion;

@@ -1,7 +1,6 @@
 //! Uploads that unpack to much: the memory that they take is bounded, and goes back to the machine.
 //!
-//! The bounds hold whichever allocator admin has, so this does not show that it needs its own: in a debug build these uploads took
-//! 70 MB with the C library's allocator (74 MB with 14 pages) and kept them; with mimalloc they took 258 MB and kept 199.
+//! The bounds are wide: what was measured with one allocator and with another is in bench/README.md.
 
 use futures_util::{StreamExt as _, stream};
 

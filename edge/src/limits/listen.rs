@@ -123,10 +123,6 @@ pub(crate) const FLIGHT_PATIENCE: Patience = Patience { own: CONNECTION_FLIGHT_W
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 /// Time after which an answer that its visitor does not take lets go of what can be read again.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(1);
-/// Bytes of a TLS record of ours, without the 17 that TLS 1.3 adds: it takes 8 KiB of memory. Large bodies cost less time so than
-/// with records of 16 KiB, presumably because mimalloc goes through 64 KiB before it uses a block of 8 KiB again, and through
-/// 512 KiB with larger ones, which are in no cache any more.
-pub(crate) const TLS_FRAGMENT_BYTES: usize = 8 * 1024 - 17;
 /// Bytes of HTTP/2 frames that are gathered before they are sent: as many as rustls takes in one call.
 pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
 /// Control frames over HTTP/2 (pings, settings, priorities, unknown ones) that a visitor may send in a burst.

@@ -25,7 +25,7 @@ use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
 use self::tickets::Tickets;
 use crate::{
-    limits::{Shares, TLS_FRAGMENT_BYTES},
+    limits::Shares,
     memory::{
         Marks,
         certificates::{CertificateStore, Certificates},
@@ -107,7 +107,6 @@ fn server_config(
     // A ticket opens at every edge; a session kept here would only at this one.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 1;
-    config.max_fragment_size = Some(TLS_FRAGMENT_BYTES);
     Ok(config)
 }
 
