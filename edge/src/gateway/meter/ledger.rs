@@ -206,11 +206,16 @@ impl Ledger {
         self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);
     }
 
+    /// The number of completions that have ended and that Redis has been told of.
+    pub(super) fn reported(&self) -> u64 {
+        *self.reported.borrow()
+    }
+
     /// Waits, up to [`limits::TELL_WAIT`], until Redis has been told of every completion that has ended by now. Returns
-    /// whether there was anything to wait for.
-    pub(super) async fn wait_until_reported(&self) -> bool {
+    /// whether it had been told of fewer when `reported` was read: what it said since then may rest on what is outdated.
+    pub(super) async fn wait_until_reported(&self, reported: u64) -> bool {
         let ended = self.ended();
-        if *self.reported.borrow() >= ended {
+        if reported >= ended {
             return false;
         }
         self.is_urgent.notify_one();

@@ -202,6 +202,8 @@ impl Meter {
     /// Runs the admission script, and brings the account's totals to Redis first where it does not have them.
     async fn check(&self, row: &UsageRow, budget: Budget) -> Result<Judgement, BudgetError> {
         let edge = self.0.ledger.edge();
+        // Before Redis is asked: it may be told while its answer is on the way.
+        let reported = self.0.ledger.reported();
         let mut judgement = self.0.redis.admit(edge, row, budget, None).await?;
         // More than one round is needed only if Postgres was written to between the read and its arrival in Redis.
         for _ in 0..limits::SPENT_READ_TRIES {
@@ -213,7 +215,8 @@ impl Meter {
             judgement = self.0.redis.admit(edge, row, budget, Some(totals)).await?;
         }
         // Redis may not have been told yet what a completion that has just ended left unused.
-        if matches!(judgement.verdict, Verdict::Day(_) | Verdict::Month(_)) && self.0.ledger.wait_until_reported().await
+        if matches!(judgement.verdict, Verdict::Day(_) | Verdict::Month(_))
+            && self.0.ledger.wait_until_reported(reported).await
         {
             judgement = self.0.redis.admit(edge, row, budget, None).await?;
         }

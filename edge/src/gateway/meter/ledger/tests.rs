@@ -124,3 +124,15 @@ fn a_report_that_failed_still_opens_what_was_lost() {
     ledger.finish_revalue(&failed[0], false);
     assert!(ledger.take_to_revalue(10)[0].is_lost);
 }
+
+#[tokio::test]
+async fn what_redis_was_told_while_it_was_asked_counts_as_untold() {
+    let (ledger, _folder) = ledger();
+    let row = row(300);
+    ledger.open(row.clone());
+    ledger.end(&row.id, |_| {});
+    let before = ledger.reported();
+    ledger.mark_reported(1);
+    assert!(ledger.wait_until_reported(before).await, "what Redis answered may be older");
+    assert!(!ledger.wait_until_reported(ledger.reported()).await);
+}
