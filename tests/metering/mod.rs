@@ -6,6 +6,7 @@ mod keys;
 mod limits;
 mod locks;
 mod midnight;
+mod months;
 mod provider;
 mod silent_redis;
 mod sleeping_edge;

@@ -12,6 +12,7 @@ mod route_changes;
 mod shares;
 mod uploads;
 mod usage;
+mod usage_months;
 
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ pub(crate) fn start(app: &App) {
     attend(app, uploads::GiveUp);
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
+    attend(app, usage_months::Make);
     attend(app, pushes::Deploy);
     attend(app, pushes::FindMissed);
     attend(app, forget::Webhooks);

@@ -39,6 +39,11 @@ fn time_part(time: Timestamp) -> String {
     part.iter().map(|&b| char::from(b)).collect()
 }
 
+fn time_of(body: &str) -> Timestamp {
+    let digits = body.chars().take(TIME_LEN).map(|digit| i64::from(digit.to_digit(36).unwrap_or(0)));
+    Timestamp::from_unix_millis(digits.fold(0, |millis, digit| millis * 36 + digit))
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $pattern:literal) => {
         $(#[$doc])*
@@ -60,6 +65,11 @@ macro_rules! id {
             /// Makes the lowest id of `time`: none that is made at `time` or later sorts before it.
             pub fn first_of(time: Timestamp) -> Self {
                 Self(format!("{}{:0<width$}", $prefix, time_part(time), width = BODY_LEN))
+            }
+
+            /// Returns the time at which it was made, to the millisecond.
+            pub fn time(&self) -> Timestamp {
+                time_of(self.body())
             }
 
             /// Returns the id without its prefix.
@@ -150,6 +160,7 @@ mod tests {
         let early = ProjectId::new(Timestamp::from_unix_millis(1_700_000_000_000));
         let late = ProjectId::new(Timestamp::from_unix_millis(1_700_000_000_001));
         assert!(early < late);
+        assert_eq!(late.time(), Timestamp::from_unix_millis(1_700_000_000_001));
         assert_eq!(early.as_str().parse::<ProjectId>(), Ok(early.clone()));
         assert_eq!(early.as_str().parse::<DeploymentId>(), Err(IdError));
         assert_eq!("prj_UPPERCASE00000000000".parse::<ProjectId>(), Err(IdError));

@@ -4,3 +4,4 @@
 
 pub mod ai_keys;
 pub mod ai_usage;
+pub mod usage_months;
