@@ -2,7 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{Actor, Site, World};
+use crate::{
+    cli::Shell,
+    world::{
+        Actor, Site, World,
+        answer::{assert_keys, parse_timestamp},
+    },
+};
 
 /// What the program prints when it succeeds, else what it says of its failure.
 async fn operate(world: &World, arguments: &[&str]) -> Result<String, String> {
@@ -92,4 +98,87 @@ async fn what_is_not_there_or_has_no_reason_is_not_suspended() {
     }
     world.edge().get(&site.url).await.assert_body(200, "fine");
     assert_eq!(entries(&ada, "engine").await.len(), 0);
+}
+
+/// The projects and reasons of a list of suspended sites.
+async fn suspensions(actor: &Actor, query: &str) -> Vec<(String, String)> {
+    let list = actor.get(&format!("/suspensions{query}")).await.ok();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let sites = list["suspensions"].as_array().unwrap().iter();
+    sites.map(|site| (word(&site["project"]), word(&site["reason"]))).collect()
+}
+
+#[tokio::test]
+async fn owners_see_which_of_their_sites_are_suspended() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    ada.create_org("acme").await;
+    for name in ["engine", "motor", "wheel"] {
+        ada.create_project(name).await;
+    }
+    ada.post("/projects").json(&json!({ "name": "crane", "org": "acme" })).await.created();
+    let words = ada.share(&Site::page("bad"), 1).await.share_name();
+    assert_eq!(ada.get("/suspensions").await.ok(), json!({ "suspensions": [], "next_cursor": null }));
+    for (name, reason) in [("engine", "legal"), ("wheel", "abuse"), ("crane", "payment"), (words.as_str(), "abuse")] {
+        operate(&world, &["suspend", name, "--reason", reason]).await.unwrap();
+    }
+
+    let behind = ada.get("/shares").await.ok()["shares"][0]["project"].as_str().unwrap().to_owned();
+    let pair = |project: &str, reason: &str| (project.to_owned(), reason.to_owned());
+    let mine = [pair(&behind, "abuse"), pair("wheel", "abuse"), pair("engine", "legal")];
+    assert_eq!(suspensions(&ada, "").await, mine);
+    assert_eq!(suspensions(&ada, "?org=acme").await, [pair("crane", "payment")]);
+    let first = ada.get("/suspensions?limit=2").await.ok();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    assert_eq!(suspensions(&ada, &format!("?limit=2&cursor={cursor}")).await, mine[2..]);
+    assert_keys(&first["suspensions"][1], "project reason suspended_at");
+    parse_timestamp(&first["suspensions"][1]["suspended_at"]);
+    // They are nobody else's to see, and a project has the fields that it always has.
+    assert!(suspensions(&eve, "").await.is_empty());
+    eve.get("/suspensions?org=acme").await.assert_error(404, "not_found");
+    let listed = ada.get("/projects").await.ok();
+    assert_keys(&listed["projects"][0], "id name org url active_deployment_id expires_at created_at");
+
+    operate(&world, &["resume", "wheel"]).await.unwrap();
+    ada.delete(&format!("/shares/{words}")).await.ok();
+    assert_eq!(suspensions(&ada, "").await, mine[2..]);
+}
+
+#[tokio::test]
+async fn the_command_line_calls_no_suspended_site_live() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let shell = Shell::new(&world, ada.token.clone());
+    ada.create_project("empty").await;
+    for name in ["engine", "motor"] {
+        ada.publish(name, &Site::page("bad")).await;
+    }
+    let share = ada.share(&Site::page("bad"), 1).await.share_name();
+    for name in ["engine", share.as_str()] {
+        operate(&world, &["suspend", name, "--reason", "legal"]).await.unwrap();
+    }
+    let state = async |command: &str, name: &str| {
+        let table = shell.text(&[command]).await;
+        table.lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    let engine = state("projects", "engine").await;
+    assert!(engine.contains(" suspended (legal) ") && !engine.contains("live"), "{engine}");
+    assert!(state("projects", "motor").await.contains(" live "));
+    assert!(state("projects", "empty").await.contains(" empty "));
+    assert!(state("shares", &share).await.contains(" suspended (legal) "));
+    let projects = shell.json(&["projects"]).await;
+    let reasons: Vec<&Value> =
+        projects["projects"].as_array().unwrap().iter().map(|project| &project["suspended"]).collect();
+    assert_eq!(reasons, [&Value::Null, &json!("legal"), &Value::Null]);
+    assert_eq!(shell.json(&["shares"]).await["shares"][0]["suspended"], "legal");
+    operate(&world, &["resume", "engine"]).await.unwrap();
+    assert!(state("projects", "engine").await.contains(" live "));
+
+    // A token that may not ask is not told that a site is live.
+    ada.create_org("acme").await;
+    ada.post("/projects").json(&json!({ "name": "crane", "org": "acme" })).await.created();
+    ada.deploy("crane", &Site::page("hello")).await;
+    let token = ada.post("/orgs/acme/tokens").json(&json!({ "kind": "deploy" })).await.created();
+    let ci = Shell::new(&world, token["token"].as_str().map(str::to_owned));
+    assert!(ci.text(&["projects"]).await.contains(" deployed "));
 }

@@ -56,6 +56,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::usage::of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
+        .routes(routes!(api::suspensions::list))
         .routes(routes!(api::deployments::list))
         .routes(routes!(api::deployments::show, api::deployments::delete))
         .routes(routes!(api::deployments::activate))

@@ -29,6 +29,7 @@ pub(super) const TABLE: &[Row] = &[
     // Projects.
     Row("GET /projects", AnyToken, 200, Empty),
     Row("POST /projects", Person, 201, Json(r#"{"name":"{new}"}"#)),
+    Row("GET /suspensions", Person, 200, Empty),
     Row("GET /projects/{name}", Project(Deploy), 200, Empty),
     Row("DELETE /projects/{name}", Project(Admin), 200, Empty),
     Row("POST /projects/{name}/transfer", Project(Admin), 200, Json(r#"{"org":null}"#)),

@@ -28,12 +28,12 @@ use crate::{
     extract::{Json, Paged, Query},
 };
 
-/// The query that chooses which projects are listed.
+/// The query that chooses whose projects are listed.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Whose {
     /// The name of an organization that you belong to; your personal projects when absent.
-    org: Option<String>,
+    pub(super) org: Option<String>,
 }
 
 /// Lists your personal projects, or those of an organization, newest first.
@@ -146,7 +146,7 @@ pub async fn delete(
 }
 
 /// Finds the org called `name`, if the user belongs to it.
-async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
+pub(super) async fn org_of(app: &App, user: &UserId, name: &str) -> Result<Account, ApiError> {
     let no_org = || ApiError::not_found("organization");
     let name: OrgName = name.parse().map_err(|_| no_org())?;
     let membership = orgs::membership(&app.db, user, &name).await?.ok_or_else(no_org)?;

@@ -9,7 +9,10 @@ use console::Term;
 use domain::{OrgName, ProjectName, names::NewProjectName};
 use serde_json::json;
 
-use super::browser;
+use super::{
+    browser,
+    suspensions::{self, Suspensions},
+};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
@@ -113,15 +116,24 @@ pub(super) fn unknown(name: &ProjectName, failure: Failure) -> Failure {
 async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
     let path = org.map_or("/projects".to_owned(), |org| format!("/projects?org={org}"));
     let projects = client.list(&path, |page: ProjectList| (page.projects, page.next_cursor)).await?;
+    let suspensions = Suspensions::fetch(org, client).await;
+    let projects: Vec<_> =
+        projects.into_iter().map(|project| suspensions.mark(&project.name.clone(), project)).collect();
     let none = match org {
         Some(org) => format!("No projects yet. Publish a folder: svc deploy DIR --project NAME --org {org}"),
         None => "No projects of your own yet. Publish a folder: svc deploy DIR --project NAME\n\
                  An organization's: svc projects list --org ORG"
             .to_owned(),
     };
-    output.list("projects", &projects, &["NAME", "STATE", "CREATED", "ADDRESS"], &none, |project| {
-        let state = if project.active_deployment_id.is_some() { "live" } else { "empty" };
-        vec![project.name.to_string(), state.to_owned(), output.relative(project.created_at), project.url.clone()]
+    output.list("projects", &projects, &["NAME", "STATE", "CREATED", "ADDRESS"], &none, |listed| {
+        let project = &listed.site;
+        let state = match (listed.suspended, &project.active_deployment_id) {
+            (Some(reason), _) => suspensions::word(reason),
+            (None, None) => "empty".to_owned(),
+            (None, Some(_)) if suspensions.is_known() => "live".to_owned(),
+            (None, Some(_)) => "deployed".to_owned(),
+        };
+        vec![project.name.to_string(), state, output.relative(project.created_at), project.url.clone()]
     })
 }
 

@@ -4,6 +4,7 @@ use api::{Done, shares::ShareList};
 use clap::Subcommand;
 use domain::{ProjectName, ShareName};
 
+use super::suspensions::{self, Suspensions};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
@@ -42,18 +43,22 @@ pub(crate) async fn run(shares: Shares, client: &Client, output: Output) -> anyh
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let shares = client.list("/shares", |page: ShareList| (page.shares, page.next_cursor)).await?;
+    let suspensions = Suspensions::fetch(None, client).await;
+    let shares: Vec<_> = shares.into_iter().map(|share| suspensions.mark(&share.project.clone(), share)).collect();
     output.list(
         "shares",
         &shares,
         &["NAME", "EXPIRES", "FILES", "SIZE", "ACCESS", "ADDRESS"],
         "No live shares. Publish a page: svc share FILE",
-        |share| {
+        |listed| {
+            let share = &listed.site;
+            let access = if share.protected { "password" } else { "open" };
             vec![
                 share.name.to_string(),
                 output.relative(share.expires_at),
                 count(share.files.into(), "file"),
                 size(share.bytes),
-                if share.protected { "password" } else { "open" }.to_owned(),
+                listed.suspended.map_or(access.to_owned(), suspensions::word),
                 share.url.clone(),
             ]
         },

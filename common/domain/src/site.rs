@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{DeploymentId, OrgId, ProjectId, Timestamp};
 
 /// The site that an edge serves for a host.
@@ -24,8 +26,10 @@ pub struct Site {
 }
 
 /// A reason for which the operator takes a site down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "lowercase"))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Suspension {
     /// The site harms others, or breaks the operator's terms.
     Abuse,

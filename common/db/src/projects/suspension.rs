@@ -1,9 +1,51 @@
-//! Taking a site down, and letting it be served again: the operator's, so without a permit.
+//! Taking a site down, and letting it be served again: the operator's, so without a permit. Owners see what is down.
 
-use domain::{ProjectName, ShareName, Timestamp, changes::Touched, site::Suspension};
-use sqlx::PgConnection;
+use domain::{
+    Account, OrgId, ProjectId, ProjectName, ShareName, Timestamp, UserId, changes::Touched, site::Suspension,
+};
+use sqlx::{PgConnection, PgExecutor};
 
 use super::project::{Project, select_projects};
+
+/// A site that the operator has taken down.
+#[derive(Debug, Clone)]
+pub struct SuspendedSite {
+    /// The project's id.
+    pub id: ProjectId,
+    /// The project's name.
+    pub project: ProjectName,
+    /// The reason.
+    pub reason: Suspension,
+    /// Time of the suspension.
+    pub suspended_at: Timestamp,
+}
+
+/// Returns the owner's suspended sites, shares included, those of the newest projects first: at most `rows`, older than
+/// `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    owner: &Account,
+    before: Option<&ProjectId>,
+    rows: i64,
+    now: Timestamp,
+) -> Result<Vec<SuspendedSite>, sqlx::Error> {
+    sqlx::query_as!(
+        SuspendedSite,
+        r#"SELECT id, name AS project, COALESCE(suspended_for, 'abuse') AS "reason!: Suspension",
+                  suspended_at AS "suspended_at!"
+           FROM projects
+           WHERE (user_id = $1 OR org_id = $2) AND suspended_at IS NOT NULL AND (expires_at IS NULL OR expires_at > $3)
+                 AND ($4::text IS NULL OR id < $4)
+           ORDER BY id DESC LIMIT $5"#,
+        owner.as_user().map(UserId::as_str),
+        owner.as_org().map(OrgId::as_str),
+        now as Timestamp,
+        before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
 
 /// Suspends a site for `reason`, or resumes it when there is none; a suspended site may be given another reason. It is that
 /// of the project called `name`, else the share of these words. Returns the project, and what the edges have to forget;

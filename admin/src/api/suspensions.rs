@@ -1,0 +1,49 @@
+//! `/suspensions`: sites that the operator has taken down, for their owners to see.
+
+use api::{
+    Page,
+    suspensions::{SuspendedSite, SuspensionList},
+};
+use axum::extract::State;
+use db::projects::suspension;
+use domain::{Account, ProjectId};
+
+use crate::{
+    api::projects::{Whose, org_of},
+    app::App,
+    auth::CliUser,
+    error::ApiError,
+    extract::{Json, Paged, Query},
+};
+
+/// Lists which of your sites the operator has taken down, or of an organization's.
+///
+/// Shares are among yours. Visitors get 403, or 451 when the reason is `legal`; nothing else about a site changes.
+#[utoipa::path(
+    get, path = "/suspensions", tag = "Projects",
+    params(Whose, Page),
+    responses((status = 200, description = "The suspended sites", body = SuspensionList)),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it",
+    }))),
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: CliUser,
+    Query(whose): Query<Whose>,
+    page: Paged<ProjectId>,
+) -> Result<Json<SuspensionList>, ApiError> {
+    let owner = match whose.org {
+        None => Account::User(caller.user.id.clone()),
+        Some(org) => org_of(&app, &caller.user.id, &org).await?,
+    };
+    let now = app.clock.now();
+    let mut rows = suspension::page(&app.db, &owner, page.before.as_ref(), page.rows(), now).await?;
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    let view = |row: suspension::SuspendedSite| SuspendedSite {
+        project: row.project,
+        reason: row.reason,
+        suspended_at: row.suspended_at,
+    };
+    Ok(Json(SuspensionList { suspensions: rows.into_iter().map(view).collect(), next_cursor }))
+}

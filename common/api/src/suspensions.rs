@@ -1,0 +1,26 @@
+//! `/suspensions`.
+
+use domain::{ProjectName, Timestamp, site::Suspension};
+use serde::{Deserialize, Serialize};
+
+/// A site that the operator has taken down.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SuspendedSite {
+    /// The name of the project; of a share, that of its `tmp-…` project.
+    pub project: ProjectName,
+    /// The reason for which it was taken down.
+    pub reason: Suspension,
+    /// The time at which it was taken down.
+    pub suspended_at: Timestamp,
+}
+
+/// A page of suspended sites; those of the newest projects come first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SuspensionList {
+    /// The suspended sites of this page.
+    pub suspensions: Vec<SuspendedSite>,
+    /// The `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
