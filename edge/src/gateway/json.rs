@@ -109,6 +109,15 @@ pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     }))
 }
 
+/// The characters of the JSON string that `text` is, its escapes decoded. Empty for anything else.
+pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
+    match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
+        Some(plain) if !plain.contains(&b'\\') => Cow::Borrowed(plain),
+        Some(_) => serde_json::from_slice::<String>(text).map_or(Cow::Borrowed(b""), |text| text.into_bytes().into()),
+        None => Cow::Borrowed(b""),
+    }
+}
+
 fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()

@@ -4,8 +4,6 @@
 //! paid for by the call. Only what costs tokens alone passes: text, images, and functions that the client itself runs. What
 //! parsers could read differently (a field that is there twice, or in other case) is refused.
 
-use std::borrow::Cow;
-
 use super::{super::error::ApiError, json, quoted};
 
 /// The kinds of content parts that pass.
@@ -46,7 +44,7 @@ fn validate_content(content: Option<&[u8]>, place: &str) -> Result<u64, ApiError
     for (index, part) in parts.enumerate() {
         let place = format!("{place}.content[{index}]");
         let [kind, image] = known(part, ["type", "image_url"], &place)?;
-        let kind = kind.map(string).unwrap_or_default();
+        let kind = kind.map(json::string).unwrap_or_default();
         if !PARTS.contains(&&*kind) {
             return Err(ApiError::invalid_value(format!("{place}.type"), "only \"text\" and \"image_url\" are taken"));
         }
@@ -63,7 +61,7 @@ pub(super) fn validate_tools(tools: Option<&[u8]>) -> Result<(), ApiError> {
     for (index, tool) in tools.enumerate() {
         let place = format!("tools[{index}]");
         let [kind] = known(tool, ["type"], &place)?;
-        if kind.is_some_and(|kind| &*string(kind) != b"function") {
+        if kind.is_some_and(|kind| &*json::string(kind) != b"function") {
             return Err(ApiError::invalid_value(
                 format!("{place}.type"),
                 "only \"function\" is taken; a tool that runs at the provider is not",
@@ -97,15 +95,6 @@ fn known<'t, const N: usize>(
         values[at] = object.get(field.value);
     }
     Ok(values)
-}
-
-/// The characters of a JSON string, its escapes decoded. Empty for anything else.
-fn string(text: &[u8]) -> Cow<'_, [u8]> {
-    match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
-        Some(plain) if !plain.contains(&b'\\') => Cow::Borrowed(plain),
-        Some(_) => serde_json::from_slice::<String>(text).map_or(Cow::Borrowed(b""), |text| text.into_bytes().into()),
-        None => Cow::Borrowed(b""),
-    }
 }
 
 /// A name as parsers see it that fold case as Unicode does, or skip a NUL: `K` (the Kelvin sign) is a k, `ſ` an s.

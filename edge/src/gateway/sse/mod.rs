@@ -134,7 +134,7 @@ impl Frames {
         if !self.last.is_closing {
             return Err(StreamError::CutOff);
         }
-        out.extend_from_slice(DONE);
+        self.close(out);
         Ok(())
     }
 
@@ -247,7 +247,9 @@ impl Frames {
                 }
                 b"choices" => choices = Some(part(field.value)),
                 b"error" if part(field.value.clone()) != b"null" => return Err(StreamError::Reported),
-                b"object" if part(field.value.clone()) == b"\"error\"" => return Err(StreamError::Reported),
+                b"object" if &*json::string(part(field.value.clone())) == b"error" => {
+                    return Err(StreamError::Reported);
+                }
                 b"id" => id = Some(part(field.value)),
                 b"created" => created = Some(part(field.value)),
                 _ => {}

@@ -94,6 +94,11 @@ fn a_stream_without_its_last_frame_is_cut_off() {
     // After the usage nothing can follow but the end.
     let text = stream(&[WORD, STOP, USAGE], "\n");
     assert_eq!(relay([text.as_bytes()]), (renamed(&text) + "data: [DONE]\n\n", Ok(()), USAGE_OF_FRAME));
+    // Usage that the same frame takes back is said again.
+    let twice = USAGE.replace("5}}", r#"5},"usage":null}"#);
+    let (out, end, usage) = relay([stream(&[WORD, STOP, &twice], "\n").as_bytes()]);
+    assert_eq!((end, usage), (Ok(()), USAGE_OF_FRAME));
+    assert!(out.ends_with("\"total_tokens\":5}}\n\ndata: [DONE]\n\n"), "{out}");
     // The last event may lack its empty line.
     let text = stream(&[WORD, STOP, USAGE], "\n") + DONE_LINE;
     assert_eq!(relay([text.as_bytes()]).0, renamed(&text) + "\n\n");
@@ -105,6 +110,7 @@ fn a_providers_error_does_not_reach_the_client() {
         r#"data: {"error":{"message":"secret words"}}"#,
         r#"data: {"model":"Qwen3-32B","error":"secret words"}"#,
         r#"data: {"object":"error","message":"secret words"}"#,
+        r#"data: {"object":"\u0065rror","message":"secret words"}"#,
         "event: error\ndata: {\"message\":\"secret words\"}",
     ] {
         let (out, end, _) = relay([stream(&[WORD, error, DONE_LINE], "\n").as_bytes()]);
