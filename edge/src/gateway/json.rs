@@ -220,23 +220,4 @@ mod tests {
         assert_eq!(read(r#"[ {"a":","} , 2,"]"]"#).unwrap(), [&br#"{"a":","}"#[..], b"2", b"\"]\""]);
         assert!(read("{}").is_none());
     }
-
-    proptest::proptest! {
-        #[test]
-        fn arbitrary_bytes_do_not_panic(text: Vec<u8>) {
-            fields(&text).for_each(drop);
-            elements(&text).into_iter().flatten().for_each(drop);
-        }
-
-        #[test]
-        fn agrees_with_serde(map: std::collections::BTreeMap<String, Vec<Option<f64>>>) {
-            let text = serde_json::to_string(&map).unwrap();
-            let found: Vec<_> = read(&text).unwrap();
-            assert_eq!(found.len(), map.len());
-            for ((name, value), (wanted, values)) in found.iter().zip(&map) {
-                assert_eq!(name, wanted);
-                assert_eq!(value, &serde_json::to_string(values).unwrap());
-            }
-        }
-    }
 }

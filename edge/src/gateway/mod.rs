@@ -32,6 +32,7 @@ mod stream;
 mod under_way;
 mod upstream;
 mod usage_report;
+#[cfg(any(test, fuzzing))]
 pub mod wire;
 
 use std::{net::IpAddr, sync::Arc};

@@ -7,7 +7,7 @@
 //! in [`content`], and how many tokens they can be in [`prompt`].
 
 mod content;
-mod passing;
+pub(super) mod passing;
 mod prompt;
 
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
@@ -42,7 +42,7 @@ pub(super) const GOVERNED: [&[u8]; 7] =
     [b"model", b"max_tokens", b"max_completion_tokens", b"n", b"stream", b"stream_options", b"store"];
 
 /// The fields that are judged and passed on as they are.
-const JUDGED: [&[u8]; 2] = [b"messages", b"tools"];
+pub(super) const JUDGED: [&[u8]; 2] = [b"messages", b"tools"];
 
 /// Validates the body of a request, and writes the provider's.
 pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {

@@ -10,7 +10,7 @@ use config::gateway::Quirks;
 use super::{super::error::ApiError, Field, GOVERNED, JUDGED, content, json, quoted};
 
 /// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
-const BEYOND_TOKENS: [&str; 89] = [
+pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     // Another model, host, key or account: OpenRouter, LiteLLM, and proxies like them.
     "adapter_id",
     "api_base",

@@ -12,6 +12,7 @@ use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::gateway::wire::Wire;
 
 /// Requests that are judged.
 const REQUESTS: usize = 6_000;
@@ -134,11 +135,12 @@ fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
 
 #[test]
 fn every_parser_reads_what_was_judged() {
-    let models = models(&Quirks::default());
+    let (models, wire) = (models(&Quirks::default()), Wire::new().unwrap());
     let mut runner = TestRunner::deterministic();
     let (mut sent, mut expected) = (String::new(), Vec::new());
     for _ in 0..REQUESTS {
         let body = request().new_tree(&mut runner).unwrap().current();
+        wire.check_request(body.as_bytes()).unwrap();
         let Ok(request) = validate(&Bytes::from(body), &models) else { continue };
         let text = std::str::from_utf8(&request.body).unwrap();
         // Without a stream its options pass as they came, also under names that serde does not read.

@@ -1,0 +1,134 @@
+//! The reader of JSON objects finds in them what serde does.
+
+use std::{fmt, slice};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::{super::json, Violation, Wire, require};
+
+impl Wire {
+    /// Checks the reader of JSON objects: it finds the fields that serde finds, and each of them, copied from the text, is
+    /// for serde the field that was judged.
+    pub fn check_fields(text: &[u8]) -> Result<(), Violation> {
+        let expected = serde_json::from_slice::<Pairs>(text).ok();
+        let Ok(found) = json::fields(text).collect::<Result<Vec<_>, _>>() else {
+            return require(text, [("an object's fields are found", expected.is_none())]);
+        };
+        let part = |range| text.get(range).unwrap_or_default();
+        let mut end = 0;
+        for json::Field { whole, value, .. } in &found {
+            let follows = end < whole.start && whole.start < value.start;
+            let ends = value.start < value.end && value.end == whole.end && whole.end < text.len();
+            let elements = json::elements(part(value.clone())).map_or(0, Iterator::count);
+            require(
+                text,
+                [
+                    ("fields stand one after the other", follows && ends),
+                    ("elements take up space", elements < value.len()),
+                ],
+            )?;
+            end = whole.end;
+        }
+        let Some(Pairs(expected)) = expected else {
+            // Strings and numbers that serde refuses are not looked at.
+            return require(text, [("only objects have fields", serde_json::from_slice::<Value>(text).is_err())]);
+        };
+        require(text, [("there are as many fields as for serde", found.len() == expected.len())])?;
+        for (field, pair) in found.iter().zip(&expected) {
+            let (name, value) = pair;
+            let found = part(field.value.clone());
+            let copied = [&b"{"[..], part(field.whole.clone()), b"}"].concat();
+            let copied = serde_json::from_slice::<Pairs>(&copied);
+            require(
+                text,
+                [
+                    ("the names are serde's", *field.name() == *name.as_bytes()),
+                    (
+                        "the values are serde's",
+                        serde_json::from_slice::<Value>(found).is_ok_and(|found| found == *value),
+                    ),
+                    ("a copied field is the same", copied.is_ok_and(|Pairs(copied)| copied == slice::from_ref(pair))),
+                    ("the elements are serde's", has_elements(found, value)),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether `text` has the elements of `value`, or neither is an array.
+fn has_elements(text: &[u8], value: &Value) -> bool {
+    match (json::elements(text), value) {
+        (Some(found), Value::Array(elements)) => {
+            found.map(|element| serde_json::from_slice::<Value>(element).ok()).eq(elements.iter().cloned().map(Some))
+        }
+        (found, value) => found.is_none() && !value.is_array(),
+    }
+}
+
+/// The fields of an object as serde reads them: in their order, none left out that is there twice.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+/// An object, in which the gateway's reader and serde see the same fields.
+#[derive(PartialEq, Eq)]
+pub(super) struct Object<'t>(pub(super) Vec<(String, &'t [u8])>);
+
+impl<'t> Object<'t> {
+    pub(super) fn read(text: &'t [u8]) -> Result<Self, Violation> {
+        Wire::check_fields(text)?;
+        let fields = json::fields(text).map(|field| {
+            let field = field.map_err(|error| format!("{error}: {}", text.escape_ascii()))?;
+            let name = String::from_utf8_lossy(&field.name()).into_owned();
+            Ok((name, text.get(field.value).unwrap_or_default()))
+        });
+        fields.collect::<Result<_, Violation>>().map(Self)
+    }
+
+    /// The value of the field that every parser takes for the one with this name. Another spelling of the name, or a
+    /// second field, is a violation.
+    pub(super) fn only(&self, name: &str) -> Result<Option<&'t [u8]>, Violation> {
+        let mut found = self.0.iter().filter(|(other, _)| is_spelling(other, name));
+        match (found.next(), found.next()) {
+            (None, _) => Ok(None),
+            (Some((found, value)), None) if found == name => Ok(Some(*value)),
+            (Some((found, _)), _) => Err(format!("{found:?} stands for {name}, or beside it")),
+        }
+    }
+
+    /// The number in the field with this name, or `None` if the field is absent or null.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Violation> {
+        let value = self.only(name)?.filter(|value| *value != b"null");
+        value.map(|value| serde_json::from_slice(value).map_err(|error| format!("{name}: {error}"))).transpose()
+    }
+}
+
+/// Whether a parser that knows no case, or skips a NUL, takes `name` for `plain`, which is in lower case.
+pub(super) fn is_spelling(name: &str, plain: &str) -> bool {
+    let name = name.replace('\0', "");
+    name.to_lowercase() == plain || name.to_uppercase() == plain.to_uppercase()
+}

@@ -1,0 +1,134 @@
+//! The reader of streams: cuts make no difference, and nothing passes but events, under the gateway's name of the model.
+
+use std::iter;
+
+use bytes::BytesMut;
+use config::models::MAX_TOKENS;
+
+use super::{
+    super::{
+        meter::Usage,
+        models::ServedModel,
+        sse::{Frames, Progress, StreamError},
+        usage_report,
+    },
+    Violation, Wire,
+    fields::Object,
+    require,
+};
+use crate::limits;
+
+/// The shortest field with a model's name.
+const SHORTEST_MODEL: &str = "\"model\":0";
+
+/// A stream as it was relayed.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::gateway) struct Relayed {
+    /// What the client gets.
+    pub(in crate::gateway) out: Vec<u8>,
+    pub(in crate::gateway) end: Result<(), StreamError>,
+    pub(in crate::gateway) usage: Usage,
+    usage_so_far: Usage,
+}
+
+impl Wire {
+    /// Checks the reader of streams. The first byte of `input` says how the rest is cut.
+    ///
+    /// However it is cut, the client gets the same, and the same is charged. What the client gets is bounded by what the
+    /// provider sent, consists of whole events, has no other name of the model than the gateway's and no error of the
+    /// provider's; and if it has an end, it shows before it no more usage than is charged.
+    pub fn check_frames(&self, input: &[u8]) -> Result<(), Violation> {
+        let Some((&first, text)) = input.split_first() else { return Ok(()) };
+        let whole = self.relay([text]);
+        let is_same = self.relay(text.chunks(1)) == whole && self.relay(pieces(text, first)) == whole;
+        require(input, [("cuts make no difference", is_same)])?;
+        let longer = text.len() / SHORTEST_MODEL.len() * self.streamed.id_json.len();
+        let added = 2 * limits::IDENTITY_BYTES + 4 * limits::ADDED_BYTES;
+        let Usage { prompt, completion, is_estimated } = whole.usage;
+        let most = if is_estimated { MAX_TOKENS } else { limits::BELIEVABLE_TOKENS };
+        require(
+            input,
+            [
+                ("what passes is bounded", whole.out.len() <= text.len() + longer + added),
+                ("what is charged is bounded", prompt.max(completion) <= most),
+            ],
+        )?;
+        check_relayed(&whole, &self.streamed)
+    }
+
+    /// Relays the stream of these pieces.
+    pub(in crate::gateway) fn relay<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
+        let mut frames = Frames::new(self.streamed.clone(), 7, MAX_TOKENS);
+        let mut out = BytesMut::new();
+        let end = pieces.into_iter().find_map(|piece| match frames.push(piece, &mut out) {
+            Ok(Progress::Ongoing) => None,
+            Ok(Progress::Complete) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        });
+        let end = end.unwrap_or_else(|| frames.end(&mut out));
+        Relayed { out: out.to_vec(), end, usage: frames.usage(), usage_so_far: frames.usage_so_far() }
+    }
+}
+
+/// `text` in pieces of 1 to 32 bytes, whose sizes depend on `seed`.
+fn pieces(mut text: &[u8], mut seed: u8) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        seed = seed.wrapping_mul(5).wrapping_add(3);
+        let (piece, rest) = text.split_at(text.len().min(1 + usize::from(seed >> 3)));
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Checks what a client reads of a stream.
+fn check_relayed(relayed: &Relayed, model: &ServedModel) -> Result<(), Violation> {
+    let out = &relayed.out[..];
+    let events = read_events(out)?;
+    let done = events.iter().position(|data| data == "[DONE]");
+    for frame in events.iter().filter(|data| *data != "[DONE]") {
+        for (name, value) in &Object::read(frame.as_bytes())?.0 {
+            let passes = match name.as_str() {
+                "model" => *value == model.id_json.as_bytes(),
+                "error" => *value == b"null",
+                "object" => serde_json::from_slice::<String>(value).ok().as_deref() != Some("error"),
+                _ => true,
+            };
+            require(out, [("the provider's names and errors stay here", passes)])?;
+        }
+    }
+    if relayed.end.is_err() {
+        return require(out, [("a stream that failed has no end", done.is_none())]);
+    }
+    require(out, [("a stream ends once", done.is_some_and(|done| done + 1 == events.len()))])?;
+    let frame = events.iter().rev().nth(1).ok_or("nothing stands before the end")?;
+    let frame = Object::read(frame.as_bytes())?;
+    let shown = frame.0.iter().rfind(|(name, _)| name == "usage").and_then(|(_, usage)| usage_report::parse(usage));
+    let is_charged = |shown: Usage| shown.prompt + shown.completion <= relayed.usage.prompt + relayed.usage.completion;
+    require(out, [("the usage that a client is shown is charged", shown.is_some_and(is_charged))])
+}
+
+/// The data of each event, as a client reads them.
+fn read_events(out: &[u8]) -> Result<Vec<String>, Violation> {
+    let text = String::from_utf8_lossy(out).replace("\r\n", "\n").replace('\r', "\n");
+    let (mut events, mut data, mut is_whole) = (Vec::new(), Vec::new(), true);
+    for line in text.split_terminator('\n') {
+        is_whole = line.is_empty();
+        if is_whole {
+            // Clients skip events without data.
+            events.extend(Some(data.join("\n")).filter(|data| !data.trim_ascii().is_empty()));
+            data.clear();
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let is_field = match name {
+            "data" => {
+                data.push(value.strip_prefix(' ').unwrap_or(value));
+                true
+            }
+            "event" => !value.trim_ascii().eq_ignore_ascii_case("error"),
+            name => matches!(name, "" | "id" | "retry"),
+        };
+        require(out, [("only fields of events pass, and none that says error", is_field)])?;
+    }
+    require(out, [("events pass whole", is_whole)])?;
+    Ok(events)
+}
