@@ -82,3 +82,17 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
     })
     .await;
 }
+
+/// A copy has seen fewer writes than Redis, which must not take its totals for older ones.
+#[tokio::test]
+async fn versions_go_on_growing_at_a_copy_that_has_seen_fewer_writes() {
+    let metered = Metered::start().await;
+    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
+    metered.rows_become(1, "true").await;
+    let version = async || metered.world.sql_number("SELECT version FROM ai_usage_versions").await;
+    let before = version().await;
+    metered.world.sql("DELETE FROM ai_usage_versions").await;
+    metered.ask(&Completion::of(2, 2)).await.assert_status(200);
+    metered.rows_become(2, "true").await;
+    assert!(version().await > before, "it has begun anew");
+}
