@@ -1,45 +1,13 @@
 //! Each completion is counted exactly once, while edges, Redis, admin and Postgres are killed and stopped.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
 use futures_util::future::join_all;
 
 use super::*;
-
-fn spool(metered: &Metered) -> PathBuf {
-    metered.world.folder().join("spool")
-}
-
-fn files(folder: &Path) -> usize {
-    std::fs::read_dir(folder).map_or(0, Iterator::count)
-}
-
-/// The number of reservations in Redis that contain this text, or `None` while Redis is away.
-async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
-    let script = "local count = 0
-                  for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:open')) do
-                    for _, entry in ipairs(redis.call('HVALS', key)) do
-                      if string.find(entry, ARGV[1], 1, true) then count = count + 1 end
-                    end
-                  end
-                  return count";
-    metered.world.redis_number("EVAL", &[script, "0", text]).await
-}
-
-/// Starts a completion, and returns once the provider has been asked.
-async fn begin(metered: &Metered, edge: usize, wanted: &Completion) -> tokio::task::JoinHandle<bool> {
-    let asked = metered.provider.asked().len();
-    let (asker, wanted) = (metered.asker(edge), wanted.clone());
-    let under_way = tokio::spawn(async move { asker.is_served(&wanted).await });
-    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() > asked).await;
-    under_way
-}
 
 #[tokio::test]
 async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
@@ -97,8 +65,7 @@ async fn admin_settles_for_a_lost_edge_and_a_later_journal_replaces_its_estimate
     let (here, away) = (spool(&metered), metered.world.folder().join("away"));
     std::fs::create_dir(&away).unwrap();
     let own = |path: &Path| std::fs::read_to_string(path).unwrap().contains("\"open\"");
-    let journals: Vec<PathBuf> =
-        std::fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().path()).filter(|path| own(path)).collect();
+    let journals: Vec<PathBuf> = files_in(&here).into_iter().filter(|path| own(path)).collect();
     assert_eq!(journals.len(), 1);
     let moved = away.join(journals[0].file_name().unwrap());
     std::fs::rename(&journals[0], &moved).unwrap();

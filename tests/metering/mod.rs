@@ -2,6 +2,7 @@
 
 mod budgets;
 mod exactly_once;
+mod journals;
 mod keys;
 mod limits;
 mod locks;
@@ -12,7 +13,10 @@ mod silent_redis;
 mod sleeping_edge;
 mod usage;
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
@@ -92,6 +96,42 @@ impl Metered {
             assert_eq!(self.world.sql_number(&surplus).await, 0, "{column}");
         }
     }
+}
+
+/// The folder of the edges' journals.
+fn spool(metered: &Metered) -> PathBuf {
+    metered.world.folder().join("spool")
+}
+
+/// The files in a folder, those in its folders left out.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_file()).collect()
+}
+
+fn files(folder: &Path) -> usize {
+    files_in(folder).len()
+}
+
+/// The number of reservations in Redis that contain this text, or `None` while Redis is away.
+async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
+    let script = "local count = 0
+                  for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:open')) do
+                    for _, entry in ipairs(redis.call('HVALS', key)) do
+                      if string.find(entry, ARGV[1], 1, true) then count = count + 1 end
+                    end
+                  end
+                  return count";
+    metered.world.redis_number("EVAL", &[script, "0", text]).await
+}
+
+/// Starts a completion, and returns once the provider has been asked.
+async fn begin(metered: &Metered, edge: usize, wanted: &Completion) -> tokio::task::JoinHandle<bool> {
+    let asked = metered.provider.asked().len();
+    let (asker, wanted) = (metered.asker(edge), wanted.clone());
+    let under_way = tokio::spawn(async move { asker.is_served(&wanted).await });
+    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() > asked).await;
+    under_way
 }
 
 async fn new_key(actor: &Actor) -> String {

@@ -226,6 +226,11 @@ impl World {
         self.wait_until_ready().await;
     }
 
+    /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.
+    pub fn set(&mut self, variable: &str, value: impl std::fmt::Display) {
+        self.env.push((format!("SVC__{variable}"), value.to_string()));
+    }
+
     /// Starts an edge that was killed or stopped, at its former ports.
     pub async fn restart_edge(&mut self, index: usize) {
         let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);

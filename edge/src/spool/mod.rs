@@ -13,7 +13,7 @@ use std::{
     io,
     marker::PhantomData,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicUsize},
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -34,6 +34,8 @@ pub trait Record: DeserializeOwned {
     const KIND: &'static str;
     /// The name of the counter of records that could not be written.
     const ERRORS: &'static str;
+    /// The name of the gauge of dead processes whose segments are of another scope.
+    const FOREIGN: &'static str;
 }
 
 /// The folder of a [`Spool`], and its bounds.
@@ -43,8 +45,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// The name of the writing process. It must be unique among all processes that share the folder, past ones included.
     pub owner: String,
-    /// The owner of the records, such as a database: a spool takes over only records of the same scope.
-    pub scope: String,
+    /// A scope ([`Spool::set_scope`]) that stands for the spool's own in segments of earlier versions.
+    pub former_scope: String,
     /// The size in bytes after which a segment is full and the next one begins.
     pub segment_bytes: u64,
     /// The size in bytes of all segments together beyond which [`Spool::append`] fails.
@@ -69,8 +71,15 @@ pub struct SegmentId(u64);
 /// # Durability
 /// When [`append`](Self::append) has returned, the record is in the kernel's page cache and survives the death of the
 /// process. It survives the loss of power after the next [`sync`](Self::sync). The owner chooses when to pay for that.
+///
+/// # Access
+/// The folder is made for the user of the process alone. One that another user owns, or that every user may write to, is not
+/// used: what a segment says is believed.
 pub struct Spool<R> {
     options: Options,
+    scope: OnceLock<String>,
+    /// The number of dead processes whose segments were last found to be of another scope.
+    foreign: AtomicUsize,
     state: Mutex<State>,
     record: PhantomData<fn() -> R>,
 }
@@ -99,7 +108,19 @@ struct Header<S> {
 impl<R: Record> Spool<R> {
     /// An empty spool. It touches no file before the first [`append`](Self::append).
     pub fn new(options: Options) -> Self {
-        Self { options, state: Mutex::default(), record: PhantomData }
+        let (scope, foreign) = (OnceLock::new(), AtomicUsize::new(0));
+        Self { options, scope, foreign, state: Mutex::default(), record: PhantomData }
+    }
+
+    /// Says whose the records are, such as a database's: a spool takes over only records of the same scope. Until that is
+    /// known it writes none and takes none over. Only the first call counts.
+    pub fn set_scope(&self, scope: String) {
+        let _ = self.scope.set(scope);
+    }
+
+    /// Whether [`set_scope`](Self::set_scope) was called.
+    pub fn has_scope(&self) -> bool {
+        self.scope.get().is_some()
     }
 
     /// The name of the writing process.
@@ -157,7 +178,8 @@ impl<R: Record> Spool<R> {
     }
 
     fn begin_segment(&self, state: &mut State) -> io::Result<()> {
-        let mut header = serde_json::to_vec(&Header { scope: &self.options.scope })?;
+        let scope = self.scope.get().ok_or_else(|| io::Error::other("the spool's scope is not known yet"))?;
+        let mut header = serde_json::to_vec(&Header { scope })?;
         header.push(b'\n');
         let id = SegmentId(state.next);
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);

@@ -1,9 +1,9 @@
 //! One file of a spool, and its name.
 
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io::{self, Write as _},
-    os::unix::fs::DirBuilderExt as _,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -27,9 +27,10 @@ impl Segment {
     pub(super) fn create(path: PathBuf, id: SegmentId) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             // For this user alone: whoever puts a segment there says what others have used.
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            check_owner(folder)?;
         }
-        let file = File::options().append(true).create_new(true).open(&path)?;
+        let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
         Ok(Self { id, path, file, bytes: 0, unreleased: 0, is_unsynced: false })
     }
@@ -55,6 +56,17 @@ impl Segment {
     pub(super) fn delete(self) {
         let _ = fs::remove_file(self.path);
     }
+}
+
+/// Fails if another user than ours and root owns the folder, or every user may write to it.
+pub(super) fn check_owner(folder: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(folder)?;
+    let is_ours = [rustix::process::geteuid().as_raw(), 0].contains(&metadata.uid());
+    let is_writable_by_others = metadata.mode() & 0o002 != 0;
+    if is_ours && !is_writable_by_others {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder is another user's, or every user may write to it"))
 }
 
 /// The path of a segment.

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{self, BufRead as _, BufReader},
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 use super::{Header, Record, SegmentId, Spool, segment};
@@ -37,23 +38,33 @@ impl<R: Record> Spool<R> {
     /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them
     /// lives. Those of another scope are left alone.
     pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
+        if !self.has_scope() {
+            return Ok(None);
+        }
+        let mut foreign = 0;
         for paths in self.segments_of_others()? {
             let Some(segments) = lock_all(paths)? else { continue };
-            if let Some(contents) = self.read(&segments, &fold)? {
-                return Ok(Some(Abandoned { contents, segments }));
+            match self.read(&segments, &fold)? {
+                Some(contents) => return Ok(Some(Abandoned { contents, segments })),
+                None => foreign += 1,
             }
+        }
+        metrics::gauge!(R::FOREIGN).set(f64::from(u32::try_from(foreign).unwrap_or(u32::MAX)));
+        if self.foreign.swap(foreign, Ordering::Relaxed) < foreign {
+            let folder = self.options.folder.display();
+            tracing::warn!(kind = R::KIND, foreign, %folder, "what other processes left in the spool is of another scope");
         }
         Ok(None)
     }
 
     /// The segments of each other owner, in the order in which they were written.
     fn segments_of_others(&self) -> io::Result<Vec<Vec<PathBuf>>> {
-        let folder = match fs::read_dir(&self.options.folder) {
+        match segment::check_owner(&self.options.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            folder => folder?,
-        };
+            checked => checked?,
+        }
         let mut owners: BTreeMap<String, BTreeMap<SegmentId, PathBuf>> = BTreeMap::new();
-        for entry in folder {
+        for entry in fs::read_dir(&self.options.folder)? {
             let path = entry?.path();
             if let Some((owner, id)) = segment::parse_path::<R>(&path)
                 && owner != self.options.owner
@@ -67,12 +78,13 @@ impl<R: Record> Spool<R> {
     /// The folded records, or `None` if a header has another scope.
     fn read<T: Default>(&self, segments: &[LockedSegment], fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
         let mut contents = T::default();
+        let scope = self.scope.get();
         for segment in segments {
             let mut reader = BufReader::new(&segment.file);
             let mut line = Vec::new();
             while reader.read_until(b'\n', &mut line)? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
-                    if header.scope != self.options.scope {
+                    if scope != Some(&header.scope) && self.options.former_scope != header.scope {
                         return Ok(None);
                     }
                 } else if let Ok(record) = serde_json::from_slice(&line) {

@@ -1,7 +1,9 @@
 use std::{
     fs::{self, File},
     io::Write as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::Path,
+    sync::atomic::Ordering,
 };
 
 use super::*;
@@ -16,20 +18,27 @@ impl Record for Word {
     const SUFFIX: &'static str = ".words";
     const KIND: &'static str = "words";
     const ERRORS: &'static str = "test_errors_total";
+    const FOREIGN: &'static str = "test_foreign";
 }
 
 fn options(folder: &Path, owner: &str) -> Options {
     Options {
         folder: folder.to_owned(),
         owner: owner.to_owned(),
-        scope: "here".to_owned(),
+        former_scope: "at home".to_owned(),
         segment_bytes: 1_000,
         max_bytes: 10_000,
     }
 }
 
 fn spool(folder: &Path, owner: &str) -> Spool<Word> {
-    Spool::new(options(folder, owner))
+    spool_of("here", folder, owner)
+}
+
+fn spool_of(scope: &str, folder: &Path, owner: &str) -> Spool<Word> {
+    let spool = Spool::new(options(folder, owner));
+    spool.set_scope(scope.to_owned());
+    spool
 }
 
 fn take_over(spool: &Spool<Word>) -> Option<Abandoned<Vec<String>>> {
@@ -53,14 +62,57 @@ fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
     let other = spool(folder.path(), "b");
     assert!(take_over(&other).is_none(), "the owner lives");
     drop(dead);
-    let elsewhere = Spool::new(Options { scope: "there".to_owned(), ..options(folder.path(), "c") });
-    assert!(take_over(&elsewhere).is_none(), "the scope is another");
+    assert!(take_over(&spool_of("there", folder.path(), "c")).is_none(), "the scope is another");
+    assert!(take_over(&Spool::new(options(folder.path(), "c"))).is_none(), "the scope is not known");
 
     let abandoned = take_over(&other).unwrap();
     assert_eq!(abandoned.contents, ["one", &long, "two", "three"]);
     assert!(take_over(&spool(folder.path(), "d")).is_none(), "another process has taken them over");
     abandoned.delete();
     assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn segments_of_the_former_scope_are_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("old-00000000.words"), "{\"journal\":\"at home\"}\n\"word\"\n").unwrap();
+    assert_eq!(take_over(&spool(folder.path(), "b")).unwrap().contents, ["word"]);
+}
+
+#[test]
+fn what_is_of_another_scope_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    for owner in ["a", "b"] {
+        spool_of("there", folder.path(), owner).append(&"word").unwrap();
+    }
+    let spool = spool(folder.path(), "c");
+    assert!(take_over(&spool).is_none());
+    assert_eq!(spool.foreign.load(Ordering::Relaxed), 2);
+    assert_eq!(files(folder.path()), 2, "they are left alone");
+}
+
+#[test]
+fn the_folder_is_for_its_user_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("spool");
+    spool(&folder, "a").append(&"word").unwrap();
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    let file = fs::metadata(folder.join("a-00000000.words")).unwrap();
+    assert_eq!(file.mode() & 0o777, 0o600);
+    // Somebody may have written what is there.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let other = spool(&folder, "b");
+    assert!(other.append(&"word").is_none());
+    assert!(other.take_over(|words: &mut Vec<String>, Word(word)| words.push(word)).is_err());
+}
+
+#[test]
+fn nothing_is_written_before_the_scope_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = Spool::<Word>::new(options(folder.path(), "a"));
+    assert!(spool.append(&"word").is_none());
+    spool.set_scope("here".to_owned());
+    assert!(spool.append(&"word").is_some());
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use db::upkeep::database;
 use domain::{CompletionId, usage::UsageRow};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use sqlx::PgPool;
+use tokio::time::timeout;
 use url::Url;
 
 use crate::{
@@ -16,15 +19,26 @@ use crate::{
 /// The spool of an edge's usage records.
 pub(super) type Journal = Spool<Record>;
 
-/// The journal of the edge `edge`, in `folder`, for the database at `postgres_url`.
+/// The journal of the edge `edge`, in `folder`. It needs the [`name`] of its database; earlier versions went by where that is,
+/// which is `postgres_url`.
 pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
     Spool::new(spool::Options {
         folder,
         owner: edge.to_owned(),
-        scope: database_id(postgres_url),
+        former_scope: database_place(postgres_url),
         segment_bytes: limits::JOURNAL_SEGMENT,
         max_bytes: limits::JOURNAL_BYTES,
     })
+}
+
+/// Names the database whose usage the journal keeps, if that is not done. A journal of one database must not be settled in
+/// another, and has to be found again when the same one has moved to another host.
+pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Error> {
+    if !journal.has_scope() {
+        let name = timeout(limits::SPENT_WAIT, database::name(db)).await;
+        journal.set_scope(name.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
+    }
+    Ok(())
 }
 
 /// A step of a completion, as it is written.
@@ -54,6 +68,7 @@ impl spool::Record for Record {
     const SUFFIX: &'static str = ".usage";
     const KIND: &'static str = "usage";
     const ERRORS: &'static str = "svc_gateway_journal_errors_total";
+    const FOREIGN: &'static str = "svc_gateway_journals_foreign";
 }
 
 /// The completions that the records of a dead edge tell of.
@@ -110,8 +125,8 @@ pub(super) fn default_folder() -> PathBuf {
     state.map_or_else(|| std::env::temp_dir().join("svc-edge-spool"), |state| state.join("spool"))
 }
 
-/// An id of the database, without its password: a journal of one database must not be settled in another.
-fn database_id(postgres_url: &str) -> String {
+/// A hash of where the database is, without its password.
+fn database_place(postgres_url: &str) -> String {
     let place = Url::parse(postgres_url).map_or_else(
         |_| String::new(),
         |url| format!("{}:{}{}", url.host_str().unwrap_or_default(), url.port().unwrap_or(5432), url.path()),

@@ -142,6 +142,11 @@ impl Meter {
             tracing::warn!("too much usage waits for Postgres; nothing is admitted until it is there");
             return Err(refused("books", &row, UNAVAILABLE));
         }
+        if let Err(error) = journal::name(&self.0.ledger.journal, &self.0.db).await {
+            tracing::debug!(%error, "the database's name cannot be read");
+            postgres_failed("name");
+            return Err(refused("unavailable", &row, UNAVAILABLE));
+        }
         let budget =
             Budget { per_minute: self.0.requests_per_minute, per_day: self.0.tokens_per_day, per_month: key.credit.0 };
         let pending = PendingAdmission::of(&self.0.ledger, &row);

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    journal::Completions,
+    journal::{self, Completions},
     ledger::{Ledger, Report},
     redis_clock::RedisClock,
 };
@@ -200,6 +200,10 @@ impl MeterTasks {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
+            if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
+                tracing::debug!(%error, "the database's name cannot be read");
+                continue;
+            }
             while self.ledger.len() < limits::UNSETTLED / 2 {
                 let ledger = self.ledger.clone();
                 let adopted = tokio::task::spawn_blocking(move || {

@@ -1,10 +1,16 @@
-use std::fs;
+use std::{fs, path::Path};
 
 use domain::usage::{Certainty, Microcents};
 
 use super::{super::fixtures::row, *};
 
 const DATABASE: &str = "postgres://svc:secret@db.example/svc";
+
+fn journal(folder: &Path, edge: &str, database: &str) -> Journal {
+    let journal = super::open(folder.to_owned(), edge, DATABASE);
+    journal.set_scope(database.to_owned());
+    journal
+}
 
 fn take_over(journal: &Journal) -> Option<Completions> {
     journal.take_over(Completions::apply).unwrap().map(|abandoned| abandoned.contents)
@@ -18,7 +24,7 @@ fn completion(row: UsageRow, is_released: bool) -> (CompletionId, AbandonedCompl
 fn the_last_record_of_a_completion_counts() {
     let folder = tempfile::tempdir().unwrap();
     let (open, ended, released) = (row(10), row(20), row(30));
-    let dead = super::open(folder.path().to_owned(), "a", DATABASE);
+    let dead = journal(folder.path(), "a", "this");
     for row in [&open, &ended, &released] {
         dead.append(&RecordRef::Open(row)).unwrap();
     }
@@ -27,9 +33,8 @@ fn the_last_record_of_a_completion_counts() {
     dead.append(&RecordRef::Released(&released.id)).unwrap();
     drop(dead);
 
-    let elsewhere = super::open(folder.path().to_owned(), "b", "postgres://svc:secret@db.example/another");
-    assert!(take_over(&elsewhere).is_none(), "the journal is of another database");
-    let completions = take_over(&super::open(folder.path().to_owned(), "c", DATABASE)).unwrap();
+    assert!(take_over(&journal(folder.path(), "b", "another")).is_none(), "the journal is of another database");
+    let completions = take_over(&journal(folder.path(), "c", "this")).unwrap();
     assert_eq!(completions.estimated(), 1);
     let expected = [completion(open, false), completion(ended, false), completion(released, true)];
     assert_eq!(completions, Completions(expected.into()));
@@ -52,11 +57,11 @@ const OLD_JOURNAL: &str = concat!(
 fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("old-edge-00000000.usage"), OLD_JOURNAL).unwrap();
-    let completions = take_over(&super::open(folder.path().to_owned(), "a", DATABASE)).unwrap();
+    let completions = take_over(&journal(folder.path(), "a", "this")).unwrap();
     let [completion] = completions.iter().collect::<Vec<_>>()[..] else { panic!("{completions:?}") };
     assert_eq!((completion.row.prompt, completion.row.completion, completion.is_released), (3, 4, false));
 
-    let journal = super::open(folder.path().join("new"), "a", DATABASE);
+    let journal = journal(&folder.path().join("new"), "a", "Mr9ijspmS1TGuXOw");
     let certainty = Certainty::Reserved;
     let open = UsageRow { prompt: 1, completion: 10, certainty, cost: Microcents(1), ..completion.row.clone() };
     journal.append(&RecordRef::Open(&open)).unwrap();
@@ -66,8 +71,8 @@ fn a_journal_of_the_previous_version_is_read_and_written_alike() {
 }
 
 #[test]
-fn a_database_id_depends_on_the_place_and_not_on_the_credentials() {
-    assert_eq!(database_id(DATABASE), database_id("postgres://other:word@db.example:5432/svc?sslmode=require"));
-    assert_ne!(database_id(DATABASE), database_id("postgres://svc:secret@db.example/svc2"));
-    assert!(!database_id(DATABASE).contains("secret"));
+fn a_databases_place_is_without_its_credentials() {
+    assert_eq!(database_place(DATABASE), database_place("postgres://other:word@db.example:5432/svc?sslmode=require"));
+    assert_ne!(database_place(DATABASE), database_place("postgres://svc:secret@db.example/svc2"));
+    assert!(!database_place(DATABASE).contains("secret"));
 }

@@ -10,7 +10,9 @@ const DATABASE: &str = "postgres://db.example/svc";
 
 fn ledger() -> (Ledger, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (Ledger::new(journal::open(folder.path().to_owned(), "edge", DATABASE)), folder)
+    let journal = journal::open(folder.path().to_owned(), "edge", DATABASE);
+    journal.set_scope("this".to_owned());
+    (Ledger::new(journal), folder)
 }
 
 fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
