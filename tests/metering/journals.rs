@@ -1,12 +1,20 @@
-//! What becomes of the journals of dead edges: whose they are.
+//! What becomes of the journals of dead edges: whose they are, and what they tell by what they do not hold.
+
+use std::os::unix::fs::PermissionsExt as _;
 
 use domain::{
     CompletionId, Timestamp, TokenId,
     usage::{Certainty, Microcents, UsageRow},
 };
+use live::{
+    Redis,
+    budgets::{Budget, Verdict},
+};
 
-use super::*;
+use super::{relay::Relay, silent_redis::redis, *};
 use crate::{metrics::Page, world::ports};
+
+const BUDGET: Budget = Budget { per_minute: 1_000, per_day: 1_000_000, per_month: 1_000_000_000_000 };
 
 /// The row of a completion of the only account, with so many tokens reserved for it.
 async fn row(metered: &Metered, completion: u64) -> UsageRow {
@@ -26,9 +34,11 @@ async fn row(metered: &Metered, completion: u64) -> UsageRow {
 }
 
 /// Leaves a journal, as of the edge `edge`, which is dead. Returns its path.
-fn leave_journal(metered: &Metered, edge: &str, database: &str, record: &Value) -> PathBuf {
+fn leave_journal(metered: &Metered, edge: &str, database: &str, boot: &str, records: &[Value]) -> PathBuf {
     let path = spool(metered).join(format!("{edge}-00000000.usage"));
-    std::fs::write(&path, format!("{}\n{record}\n", json!({ "journal": database }))).unwrap();
+    let head = [json!({ "journal": database }), json!({ "boot": boot })];
+    let lines: Vec<String> = head.iter().chain(records).map(Value::to_string).collect();
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
     path
 }
 
@@ -64,9 +74,9 @@ async fn a_journal_of_another_database_is_passed_over_counted_and_logged() {
     let port = ports::free();
     let metered = after_one(|builder| builder.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))).await;
     let ended = json!({ "ended": row(&metered, 7).await });
-    let foreign = leave_journal(&metered, "foreign", "another", &ended);
+    let foreign = leave_journal(&metered, "foreign", "another", "any", std::slice::from_ref(&ended));
     let own = metered.world.sql_text("SELECT name FROM database_name").await;
-    let left = leave_journal(&metered, "gone", &own, &json!({ "ended": row(&metered, 8).await }));
+    let left = leave_journal(&metered, "gone", &own, "any", &[json!({ "ended": row(&metered, 8).await })]);
     eventually(BACKGROUND, "it is counted", async || {
         Page::of(port).await.sum("svc_gateway_journals_foreign") > 0.5 && !left.exists()
     })
@@ -75,4 +85,72 @@ async fn a_journal_of_another_database_is_passed_over_counted_and_logged() {
     assert!(metered.world.edge().process.log().contains("of another scope"));
     assert!(foreign.exists());
     assert_eq!(metered.rows("completion_tokens = 7").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, _redis) = redis(folder.path());
+    let relay = Relay::start(port).await;
+    let url = format!("redis://127.0.0.1:{}", relay.port);
+    let mut metered = after_one(|builder| builder.edges(2).set("REDIS__URL", url)).await;
+    // The other edge is to settle, before admin would by the reservation.
+    metered.world.admin.kill();
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{port}")).unwrap();
+    let open = async || {
+        let mut open = Vec::new();
+        for account in redis.accounts_with_open().await.unwrap() {
+            open.extend(redis.open_of(&account).await.unwrap());
+        }
+        open.len()
+    };
+    eventually(BACKGROUND, "nothing is open", async || open().await == 0).await;
+
+    relay.swallow_answers();
+    let asker = metered.asker(0);
+    let asking = tokio::spawn(async move { asker.is_served(&Completion::of(2, 2).at_most(300)).await });
+    eventually(BACKGROUND, "it is reserved", async || open().await == 1).await;
+    metered.world.edges[0].process.kill();
+    assert!(!asking.await.unwrap());
+    eventually(BACKGROUND, "the reservation is given back", async || open().await == 0).await;
+    assert_eq!(metered.provider.asked(), [1]);
+    assert_eq!(metered.rows("true").await, 1);
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn an_edge_that_cannot_write_its_journal_serves_and_says_so_in_redis() {
+    let folder = tempfile::tempdir().unwrap();
+    // Any user may have written what is there.
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let metered = after_one(|builder| builder.set("EDGE__SPOOL", folder.path().display())).await;
+    assert_eq!(files(folder.path()), 0);
+    let edges_with_gaps = ["return #redis.call('KEYS', 'svc:ai:gaps:*')", "0"];
+    assert_eq!(metered.world.redis_number("EVAL", &edges_with_gaps).await, Some(1));
+}
+
+#[tokio::test]
+async fn what_a_journal_may_have_lost_counts_as_an_estimate() {
+    let metered = after_one(|builder| builder).await;
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let database = metered.world.sql_text("SELECT name FROM database_name").await;
+    let present = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let (present, former) = (present.trim(), "00000000-0000-0000-0000-000000000000");
+    // Each has reserved, and has it not in its journal; one of them because it could not write it.
+    let mut journals = Vec::new();
+    for (edge, boot, tokens) in [("killed", present, 100), ("rebooted", former, 200), ("full-disk", present, 300)] {
+        redis.renew_lease(edge).await.unwrap();
+        let admitted = redis.admit(edge, &row(&metered, tokens).await, BUDGET, None).await.unwrap();
+        assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+        if edge == "full-disk" {
+            redis.note_gaps(edge).await.unwrap();
+        }
+        journals.push(leave_journal(&metered, edge, &database, boot, &[]));
+    }
+    eventually(BACKGROUND, "the journals are taken over", async || journals.iter().all(|path| !path.exists())).await;
+    assert_eq!(open_in_redis(&metered, " killed ").await, Some(0), "its reservation is given back");
+    metered.rows_become(2, "estimated AND completion_tokens IN (200, 300)").await;
+    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
+    assert_eq!(metered.rows("true").await, 3);
+    metered.assert_sums().await;
 }

@@ -9,6 +9,7 @@ mod locks;
 mod midnight;
 mod months;
 mod provider;
+mod relay;
 mod silent_redis;
 mod sleeping_edge;
 mod usage;

@@ -92,6 +92,16 @@ impl Redis {
         self.commands().sadd(EDGES, edge).await
     }
 
+    /// Notes that the journal of `edge` does not have every completion that it asked a provider for.
+    pub async fn note_gaps(&self, edge: &str) -> Result<(), RedisError> {
+        self.commands().pset_ex(gaps_key(edge), 1, whole(GONE_KEPT)).await
+    }
+
+    /// Whether [`Self::note_gaps`] was called for `edge`.
+    pub async fn has_gaps(&self, edge: &str) -> Result<bool, RedisError> {
+        self.commands().exists(gaps_key(edge)).await
+    }
+
     /// Returns the edges that are gone ([`Self::is_gone`]) and may have left completions open.
     pub async fn gone_edges(&self) -> Result<Vec<String>, RedisError> {
         let mut gone = Vec::new();
@@ -157,6 +167,10 @@ fn lease_key(edge: &str) -> String {
 
 fn gone_key(edge: &str) -> String {
     format!("svc:ai:gone:{{{edge}}}")
+}
+
+fn gaps_key(edge: &str) -> String {
+    format!("svc:ai:gaps:{{{edge}}}")
 }
 
 fn whole(duration: Duration) -> u64 {

@@ -41,6 +41,8 @@ pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
 /// Interval at which the journals of edges that have died are looked for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
+/// Longest wait for Redis to give back what a dead edge had not asked a provider for: a job of admin settles it by then.
+pub(crate) const UNASKED_WAIT: Duration = Duration::from_secs(10);
 /// Longest time for the meter, at the end of the program, to write to Postgres what it has.
 pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);
 /// Accounts whose latest refusal is remembered. Each takes about 200 bytes.

@@ -9,7 +9,7 @@ mod take_over;
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io,
     marker::PhantomData,
     path::PathBuf,
@@ -23,7 +23,8 @@ pub use self::take_over::Abandoned;
 
 /// A kind of record that a [`Spool`] keeps. Each kind has a file suffix of its own, so several kinds can share a folder.
 ///
-/// A record is one line of JSON and must not be an object whose only field is `journal`: that is a segment's header.
+/// A record is one line of JSON and must not be an object whose only field is `journal` or `boot`: a segment begins with
+/// those.
 pub trait Record: DeserializeOwned {
     /// The borrowed form, which is written. It must serialize to what the owned form deserializes from.
     type Ref<'a>: Serialize;
@@ -61,8 +62,8 @@ pub struct SegmentId(u64);
 ///
 /// # Format
 /// A segment is a file `<owner>-<number><suffix>` of lines, each one JSON value. The first line is the header
-/// `{"journal": "<scope>"}`; every other line is a record. A line that is not complete is ignored by readers: its
-/// [`append`](Self::append) did not return, so nobody has relied on it.
+/// `{"journal": "<scope>"}`, the second, `{"boot": "<id>"}`, names the run of the machine; every other line is a record. A line
+/// that is not complete is ignored by readers: its [`append`](Self::append) did not return, so nobody has relied on it.
 ///
 /// # Ownership
 /// The owner holds a lock on each of its segments. The kernel drops the locks when the process ends, however it ends;
@@ -105,8 +106,20 @@ struct Header<S> {
     scope: S,
 }
 
+/// The line of a segment after its header, where the system tells its runs apart.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Boot<B> {
+    boot: B,
+}
+
+/// The id of the machine's present run: after a restart, what was not synced is lost.
+fn boot_id() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
 impl<R: Record> Spool<R> {
-    /// An empty spool. It touches no file before the first [`append`](Self::append).
+    /// An empty spool. It touches no file before it is [begun](Self::begin), or the first [`append`](Self::append).
     pub fn new(options: Options) -> Self {
         let (scope, foreign) = (OnceLock::new(), AtomicUsize::new(0));
         Self { options, scope, foreign, state: Mutex::default(), record: PhantomData }
@@ -177,10 +190,25 @@ impl<R: Record> Spool<R> {
         Ok(segment.id)
     }
 
+    /// Begins the first segment, if that is not done: from then on the death of this process is noticed by others. Where it
+    /// fails, [`append`](Self::append) says so.
+    pub fn begin(&self) {
+        let mut state = self.state();
+        if state.current.is_none()
+            && let Err(error) = self.begin_segment(&mut state)
+        {
+            tracing::debug!(kind = R::KIND, %error, "the spool cannot be begun");
+        }
+    }
+
     fn begin_segment(&self, state: &mut State) -> io::Result<()> {
         let scope = self.scope.get().ok_or_else(|| io::Error::other("the spool's scope is not known yet"))?;
         let mut header = serde_json::to_vec(&Header { scope })?;
         header.push(b'\n');
+        if let Some(boot) = boot_id() {
+            serde_json::to_writer(&mut header, &Boot { boot })?;
+            header.push(b'\n');
+        }
         let id = SegmentId(state.next);
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
         let mut segment = Segment::create(path, id)?;

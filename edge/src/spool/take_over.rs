@@ -8,12 +8,17 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use super::{Header, Record, SegmentId, Spool, segment};
+use super::{Boot, Header, Record, SegmentId, Spool, boot_id, segment};
 
 /// What a dead process left in the folder. Its segments stay locked, and on disk, until [`delete`](Self::delete).
 pub struct Abandoned<T> {
     /// The records, folded in the order in which they were written.
     pub contents: T,
+    /// The name of the dead process.
+    pub owner: String,
+    /// Whether no record can be missing whose [`append`](Spool::append) has returned it: the machine has run on since the
+    /// first of the segments was begun.
+    pub is_complete: bool,
     segments: Vec<LockedSegment>,
 }
 
@@ -42,10 +47,10 @@ impl<R: Record> Spool<R> {
             return Ok(None);
         }
         let mut foreign = 0;
-        for paths in self.segments_of_others()? {
+        for (owner, paths) in self.segments_of_others()? {
             let Some(segments) = lock_all(paths)? else { continue };
             match self.read(&segments, &fold)? {
-                Some(contents) => return Ok(Some(Abandoned { contents, segments })),
+                Some((contents, is_complete)) => return Ok(Some(Abandoned { contents, owner, is_complete, segments })),
                 None => foreign += 1,
             }
         }
@@ -58,7 +63,7 @@ impl<R: Record> Spool<R> {
     }
 
     /// The segments of each other owner, in the order in which they were written.
-    fn segments_of_others(&self) -> io::Result<Vec<Vec<PathBuf>>> {
+    fn segments_of_others(&self) -> io::Result<Vec<(String, Vec<PathBuf>)>> {
         match segment::check_owner(&self.options.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             checked => checked?,
@@ -72,28 +77,31 @@ impl<R: Record> Spool<R> {
                 owners.entry(owner).or_default().insert(id, path);
             }
         }
-        Ok(owners.into_values().map(|segments| segments.into_values().collect()).collect())
+        Ok(owners.into_iter().map(|(owner, segments)| (owner, segments.into_values().collect())).collect())
     }
 
-    /// The folded records, or `None` if a header has another scope.
-    fn read<T: Default>(&self, segments: &[LockedSegment], fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
-        let mut contents = T::default();
-        let scope = self.scope.get();
+    /// The folded records, and whether they are complete; or `None` if a header has another scope.
+    fn read<T: Default>(&self, segments: &[LockedSegment], fold: impl Fn(&mut T, R)) -> io::Result<Option<(T, bool)>> {
+        let (mut contents, mut is_complete) = (T::default(), true);
+        let (scope, boot) = (self.scope.get(), boot_id());
         for segment in segments {
             let mut reader = BufReader::new(&segment.file);
-            let mut line = Vec::new();
+            let (mut line, mut written_in) = (Vec::new(), None);
             while reader.read_until(b'\n', &mut line)? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
                     if scope != Some(&header.scope) && self.options.former_scope != header.scope {
                         return Ok(None);
                     }
+                } else if let Ok(of) = serde_json::from_slice::<Boot<String>>(&line) {
+                    written_in = Some(of.boot);
                 } else if let Ok(record) = serde_json::from_slice(&line) {
                     fold(&mut contents, record);
                 }
                 line.clear();
             }
+            is_complete &= written_in.is_some() && written_in == boot;
         }
-        Ok(Some(contents))
+        Ok(Some((contents, is_complete)))
     }
 }
 

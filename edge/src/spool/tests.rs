@@ -67,16 +67,28 @@ fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
 
     let abandoned = take_over(&other).unwrap();
     assert_eq!(abandoned.contents, ["one", &long, "two", "three"]);
+    assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("a-1", true));
     assert!(take_over(&spool(folder.path(), "d")).is_none(), "another process has taken them over");
     abandoned.delete();
     assert_eq!(files(folder.path()), 0);
 }
 
 #[test]
-fn segments_of_the_former_scope_are_taken_over() {
+fn segments_of_the_former_scope_and_of_an_earlier_run_of_the_machine_are_taken_over() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("old-00000000.words"), "{\"journal\":\"at home\"}\n\"word\"\n").unwrap();
-    assert_eq!(take_over(&spool(folder.path(), "b")).unwrap().contents, ["word"]);
+    for (name, head) in [
+        ("old-00000000.words", "{\"journal\":\"at home\"}\n"),
+        ("rebooted-00000000.words", "{\"journal\":\"here\"}\n{\"boot\":\"another\"}\n"),
+    ] {
+        fs::write(folder.path().join(name), format!("{head}\"word\"\n")).unwrap();
+    }
+    let spool = spool(folder.path(), "b");
+    for owner in ["old", "rebooted"] {
+        let abandoned = take_over(&spool).unwrap();
+        assert_eq!((abandoned.owner.as_str(), abandoned.contents.as_slice()), (owner, &["word".to_owned()][..]));
+        assert!(!abandoned.is_complete, "its last records may be lost");
+        abandoned.delete();
+    }
 }
 
 #[test]
@@ -161,6 +173,17 @@ fn a_segment_is_deleted_with_its_last_record() {
     spool.close();
     assert_eq!(files(folder.path()), 2, "not all records are released");
     spool.release([words[0]]);
+    spool.close();
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn nothing_is_left_of_a_spool_that_was_begun_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = spool(folder.path(), "a");
+    spool.begin();
+    spool.begin();
+    assert_eq!(files(folder.path()), 1);
     spool.close();
     assert_eq!(files(folder.path()), 0);
 }

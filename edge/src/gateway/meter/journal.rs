@@ -102,6 +102,11 @@ impl Completions {
         }
     }
 
+    /// Whether there is a record of this completion.
+    pub(super) fn contains(&self, id: &CompletionId) -> bool {
+        self.0.contains_key(id)
+    }
+
     /// The number of completions.
     pub(super) fn len(&self) -> usize {
         self.0.len()

@@ -4,9 +4,14 @@
 //! Each step of a completion is in the journal before it is in the ledger. The queues hold ids of entries and are
 //! therefore bounded like the entries; an id whose entry is gone, or is in another state by now, is skipped.
 
+mod adoption;
+
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -22,7 +27,7 @@ use tokio::{
 
 use super::{
     ends::Ends,
-    journal::{AbandonedCompletion, Journal, RecordRef},
+    journal::{Journal, RecordRef},
 };
 use crate::{limits, spool::SegmentId};
 
@@ -44,6 +49,8 @@ pub(super) struct Ledger {
     reported: watch::Sender<u64>,
     /// What a refusal for want of budget may rest on no longer.
     pub(super) ends: Ends,
+    /// Whether there was an admission that the journal did not take.
+    has_gaps: AtomicBool,
 }
 
 #[derive(Default)]
@@ -100,6 +107,7 @@ impl Ledger {
             is_urgent: Notify::new(),
             reported: watch::Sender::new(0),
             ends: Ends::new(),
+            has_gaps: AtomicBool::new(false),
         }
     }
 
@@ -133,9 +141,17 @@ impl Ledger {
     /// Enters an admitted completion, with a row that says what it can use at most.
     pub(super) fn open(&self, row: UsageRow) {
         let segment = self.journal.append(&RecordRef::Open(&row));
+        if segment.is_none() {
+            self.has_gaps.store(true, Ordering::Relaxed);
+        }
         let entry =
             Entry { row, status: Status::Open, segments: [segment, None], is_being_revalued: false, is_lost: false };
         self.state().entries.insert(entry.row.id.clone(), entry);
+    }
+
+    /// Whether some completion was admitted that the journal does not have.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.has_gaps.load(Ordering::Relaxed)
     }
 
     /// Ends a completion; `update` makes its row say what was used.
@@ -222,23 +238,6 @@ impl Ledger {
         let mut reported = self.reported.subscribe();
         let _ = timeout(limits::TELL_WAIT, reported.wait_for(|reported| *reported >= ended)).await;
         true
-    }
-
-    /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
-    ///
-    /// Its usage is not reported to Redis, which may have forgotten it with good reason: Postgres may have the row since
-    /// long. Where Postgres has not, the reservation is still there.
-    pub(super) fn adopt(&self, completion: &AbandonedCompletion) {
-        let id = &completion.row.id;
-        if self.contains(id) {
-            return;
-        }
-        self.open(completion.row.clone());
-        if completion.is_released {
-            self.release(id);
-        } else {
-            self.end_with(id, |_| {}, false);
-        }
     }
 
     /// Queues every completion that Redis may have lost for a new report.

@@ -13,7 +13,8 @@
 //!   is killed the moment after. A write to the page cache costs microseconds and outlives the process.
 //! - An edge takes over the journals that dead edges left in its folder. A completion whose end is not recorded there
 //!   counts with its reservation, as an estimate. Where no edge takes the journal over, a job of admin finds the
-//!   reservation in Redis and does the same.
+//!   reservation in Redis and does the same. For a reservation that the journal does not know, no provider was asked: it is
+//!   released, unless the machine has restarted or the journal had gaps.
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 
 mod admission;
@@ -22,6 +23,7 @@ mod ends;
 mod fixtures;
 mod journal;
 mod ledger;
+mod orphans;
 mod redis_clock;
 mod refusals;
 mod reservation;
@@ -43,7 +45,7 @@ use live::{
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
 use tokio::{
-    sync::Semaphore,
+    sync::{OnceCell, Semaphore},
     time::{sleep, timeout},
 };
 
@@ -71,6 +73,8 @@ struct Inner {
     db: PgPool,
     clock: Arc<RedisClock>,
     refusals: Refusals,
+    /// Set once Redis has been told that the journal has gaps.
+    gaps_noted: OnceCell<()>,
     requests_per_minute: u64,
     tokens_per_day: u64,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
@@ -105,6 +109,7 @@ impl Meter {
             db,
             clock,
             refusals: Refusals::new(),
+            gaps_noted: OnceCell::new(),
             requests_per_minute: config.limits.gateway_per_min.into(),
             tokens_per_day: config.limits.gateway_tokens_per_day,
             total_reads: Semaphore::new(limits::SPENT_READS),
@@ -147,6 +152,8 @@ impl Meter {
             postgres_failed("name");
             return Err(refused("unavailable", &row, UNAVAILABLE));
         }
+        // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
+        self.0.ledger.journal.begin();
         let budget =
             Budget { per_minute: self.0.requests_per_minute, per_day: self.0.tokens_per_day, per_month: key.credit.0 };
         let pending = PendingAdmission::of(&self.0.ledger, &row);
@@ -169,7 +176,19 @@ impl Meter {
         };
         self.0.clock.learn(judgement.at);
         self.0.refusals.remember(&row, judgement, grounds);
-        self.decide(judgement, row, model)
+        let admission = self.decide(judgement, row, model)?;
+        if self.0.ledger.has_gaps() && self.note_gaps().await.is_err() {
+            admission.reservation.release();
+            return Err(UNAVAILABLE);
+        }
+        Ok(admission)
+    }
+
+    /// Lets Redis know that the journal has gaps, before a provider is asked for what is not in it: whoever takes the journal
+    /// over goes by what it does not have.
+    async fn note_gaps(&self) -> Result<(), RedisError> {
+        let noted = || self.0.redis.note_gaps(self.0.ledger.edge());
+        self.0.gaps_noted.get_or_try_init(noted).await.copied()
     }
 
     /// Makes the reservation of an admitted completion, or says why there is none.

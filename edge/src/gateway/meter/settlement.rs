@@ -1,5 +1,7 @@
 //! Settlement: the tasks that bring the ledger's completions to Postgres and keep Redis in step.
 
+mod adoption;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use db::gateway::ai_usage;
@@ -23,8 +25,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    journal::{self, Completions},
     ledger::{Ledger, Report},
+    orphans,
     redis_clock::RedisClock,
 };
 use crate::limits;
@@ -129,6 +131,11 @@ impl MeterTasks {
         loop {
             beat.tick().await;
             let renewed = self.redis.renew_lease(&self.edge).await;
+            if self.ledger.has_gaps()
+                && let Err(error) = self.redis.note_gaps(&self.edge).await
+            {
+                tracing::debug!(%error, "the gaps of the journal cannot be noted");
+            }
             crate::metrics::level("svc_gateway_redis_up", usize::from(renewed.is_ok()));
             match renewed {
                 Ok(epoch) => {
@@ -181,52 +188,13 @@ impl MeterTasks {
     }
 
     async fn release_orphans_before(&self, before: Timestamp) -> Result<(), RedisError> {
-        for account in self.redis.accounts_with_open().await? {
-            let open = self.redis.open_of(&account).await?;
-            let is_orphan =
-                |open: &&Open| open.edge == self.edge && open.row.at < before && !self.ledger.contains(&open.row.id);
-            let ids: Vec<&CompletionId> = open.iter().filter(is_orphan).map(|open| &open.row.id).collect();
-            for ids in ids.chunks(limits::REDIS_BATCH) {
-                self.redis.release(&account, ids).await?;
-                tracing::info!(completions = ids.len(), "released reservations of completions that had ended");
-            }
+        let is_orphan =
+            |open: &Open| open.edge == self.edge && open.row.at < before && !self.ledger.contains(&open.row.id);
+        let completions = orphans::release(&self.redis, is_orphan).await?;
+        if completions > 0 {
+            tracing::info!(completions, "released reservations of completions that had ended");
         }
         Ok(())
-    }
-
-    /// Takes over the journals that dead edges left in the folder.
-    async fn adopt_journals(&self) {
-        let mut beat = interval(limits::ADOPT_EVERY);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            beat.tick().await;
-            if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
-                tracing::debug!(%error, "the database's name cannot be read");
-                continue;
-            }
-            while self.ledger.len() < limits::UNSETTLED / 2 {
-                let ledger = self.ledger.clone();
-                let adopted = tokio::task::spawn_blocking(move || {
-                    let Some(abandoned) = ledger.journal.take_over(Completions::apply)? else { return Ok(None) };
-                    abandoned.contents.iter().for_each(|completion| ledger.adopt(completion));
-                    ledger.journal.sync();
-                    let counts = (abandoned.contents.len(), abandoned.contents.estimated());
-                    abandoned.delete();
-                    Ok::<_, std::io::Error>(Some(counts))
-                });
-                match adopted.await {
-                    Ok(Ok(Some((completions, estimated)))) if completions > 0 => {
-                        tracing::warn!(completions, estimated, "settling completions of an edge that died");
-                    }
-                    Ok(Ok(Some(_))) => {}
-                    Ok(Ok(None)) | Err(_) => break,
-                    Ok(Err(error)) => {
-                        tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
-                        break;
-                    }
-                }
-            }
-        }
     }
 
     /// Writes ended completions to Postgres, and confirms them to Redis with the accounts' new totals.

@@ -66,8 +66,10 @@ fn a_journal_of_the_previous_version_is_read_and_written_alike() {
     let open = UsageRow { prompt: 1, completion: 10, certainty, cost: Microcents(1), ..completion.row.clone() };
     journal.append(&RecordRef::Open(&open)).unwrap();
     journal.append(&RecordRef::Ended(&completion.row)).unwrap();
-    let lines: Vec<_> = OLD_JOURNAL.split_inclusive('\n').take(3).collect();
-    assert_eq!(fs::read_to_string(folder.path().join("new/a-00000000.usage")).unwrap(), lines.concat());
+    let written = fs::read_to_string(folder.path().join("new/a-00000000.usage")).unwrap();
+    // The previous version has no use for the second line, and passes over it.
+    let known: Vec<_> = written.split_inclusive('\n').filter(|line| !line.contains("\"boot\"")).collect();
+    assert_eq!(known, OLD_JOURNAL.split_inclusive('\n').take(3).collect::<Vec<_>>());
 }
 
 #[test]

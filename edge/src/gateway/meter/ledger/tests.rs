@@ -2,7 +2,11 @@ use domain::usage::Microcents;
 use tempfile::TempDir;
 
 use super::{
-    super::{fixtures::row, journal, reservation::PendingAdmission},
+    super::{
+        fixtures::row,
+        journal::{self, AbandonedCompletion},
+        reservation::PendingAdmission,
+    },
     *,
 };
 
@@ -75,6 +79,17 @@ fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
     ledger.adopt(&completion);
     assert!(ledger.take_to_revalue(10).is_empty());
     assert_eq!(ids(&ledger.take_to_write(10)), [&completion.row.id]);
+}
+
+#[test]
+fn an_admission_that_the_journal_does_not_take_is_a_gap() {
+    let (ledger, folder) = ledger();
+    ledger.open(row(300));
+    assert!(!ledger.has_gaps());
+    // It does not know its database.
+    let ledger = Ledger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
+    ledger.open(row(300));
+    assert!(ledger.has_gaps());
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! The journals of dead edges.
+
+use std::io;
+
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::{MeterTasks, REDIS_PAUSE};
+use crate::{
+    gateway::meter::{
+        journal::{self, Completions},
+        orphans,
+    },
+    limits,
+    spool::Abandoned,
+};
+
+impl MeterTasks {
+    /// Takes over the journals that dead edges left in the folder.
+    pub(super) async fn adopt_journals(&self) {
+        let mut beat = interval(limits::ADOPT_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beat.tick().await;
+            if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
+                tracing::debug!(%error, "the database's name cannot be read");
+                continue;
+            }
+            while self.ledger.len() < limits::UNSETTLED / 2 {
+                let ledger = self.ledger.clone();
+                let adopted = tokio::task::spawn_blocking(move || {
+                    let Some(abandoned) = ledger.journal.take_over(Completions::apply)? else { return Ok(None) };
+                    abandoned.contents.iter().for_each(|completion| ledger.adopt(completion));
+                    ledger.journal.sync();
+                    Ok::<_, io::Error>(Some(abandoned))
+                });
+                match adopted.await {
+                    Ok(Ok(Some(abandoned))) => self.finish_adoption(abandoned).await,
+                    Ok(Ok(None)) | Err(_) => break,
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives back what a dead edge reserved beyond what its journal has, and deletes that.
+    async fn finish_adoption(&self, abandoned: Abandoned<Completions>) {
+        let (completions, estimated) = (abandoned.contents.len(), abandoned.contents.estimated());
+        if completions > 0 {
+            tracing::warn!(completions, estimated, "settling completions of an edge that died");
+        }
+        if abandoned.is_complete {
+            self.release_unasked(&abandoned).await;
+        }
+        let _ = tokio::task::spawn_blocking(move || abandoned.delete()).await;
+    }
+
+    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for. Without Redis it counts as an
+    /// estimate in the end.
+    async fn release_unasked(&self, abandoned: &Abandoned<Completions>) {
+        let releasing = async {
+            loop {
+                match orphans::release_unasked(&self.redis, &abandoned.owner, &abandoned.contents).await {
+                    Ok(completions) => return completions,
+                    Err(error) => tracing::debug!(%error, "the open completions of a dead edge cannot be released"),
+                }
+                sleep(REDIS_PAUSE).await;
+            }
+        };
+        let completions = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or(0);
+        if completions > 0 {
+            tracing::info!(completions, "released what a dead edge had not asked a provider for");
+        }
+    }
+}
