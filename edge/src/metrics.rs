@@ -83,6 +83,7 @@ pub fn describe() {
     describe_gauge!("svc_gateway_journal_backlog", "Completions that have ended and that Postgres does not have yet.");
     describe_counter!("svc_gateway_journal_errors_total", "Lines that the journal of usage did not take.");
     describe_gauge!("svc_gateway_journals_foreign", "Dead edges in the spool whose journals are of another database.");
+    describe_counter!("svc_gateway_replayed_total", "Completions written again because a copy took Postgres's place.");
     describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
     describe_counter!(
         "svc_gateway_drains_refused_total",

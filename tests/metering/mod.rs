@@ -2,6 +2,7 @@
 
 mod budgets;
 mod exactly_once;
+mod failover;
 mod journals;
 mod keys;
 mod limits;

@@ -7,7 +7,9 @@ use tempfile::TempDir;
 use url::Url;
 
 use super::{
-    Bucket, OPERATOR_SECRET, World, ports,
+    Bucket, OPERATOR_SECRET, World,
+    own_postgres::OwnPostgres,
+    ports,
     process::Process,
     redis_server::{RedisKind, form_cluster, set_clock_ahead, start_redis},
     request, start_admin,
@@ -16,12 +18,14 @@ use super::{
 
 /// A world that is being configured. Without further calls it has one edge, a folder store and a Redis without
 /// persistence.
+#[derive(Default)]
 pub struct Builder {
     edges: usize,
     bucket: bool,
     lasting_redis: bool,
     redis_nodes: usize,
     redis_ahead: Option<Duration>,
+    own_postgres: bool,
     env: Vec<(String, String)>,
 }
 
@@ -62,6 +66,12 @@ impl Builder {
         self
     }
 
+    /// Gives the world a Postgres of its own, with a copy for [`World::fail_over`].
+    pub fn own_postgres(mut self) -> Self {
+        self.own_postgres = true;
+        self
+    }
+
     /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
@@ -90,6 +100,9 @@ impl Builder {
         let (database_name, database) = template.database().await;
         let folder = TempDir::with_prefix_in(format!("{}-", std::process::id()), &template.worlds).unwrap();
         std::fs::create_dir(folder.path().join("store")).unwrap();
+        let own_postgres =
+            if self.own_postgres { Some(OwnPostgres::start(&database, folder.path()).await) } else { None };
+        let database = own_postgres.as_ref().map_or(database, OwnPostgres::url);
 
         let (redis_port, admin_port) = (ports::free(), ports::free());
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
@@ -162,6 +175,7 @@ impl Builder {
             bucket,
             redis_kind,
             redis_nodes,
+            own_postgres,
             folder,
         };
         for (http_port, https_port) in listeners {
@@ -176,6 +190,6 @@ impl Builder {
 impl World {
     /// A world to be configured.
     pub fn builder() -> Builder {
-        Builder { edges: 1, bucket: false, lasting_redis: false, redis_nodes: 1, redis_ahead: None, env: Vec::new() }
+        Builder { edges: 1, redis_nodes: 1, ..Builder::default() }
     }
 }

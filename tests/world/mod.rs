@@ -16,6 +16,7 @@ pub mod form;
 pub mod frames;
 pub mod mailbox;
 pub mod org;
+mod own_postgres;
 pub mod person;
 pub mod ports;
 pub mod process;
@@ -41,6 +42,7 @@ use url::Url;
 
 pub use self::{actor::Actor, bucket::Bucket, builder::Builder, edge::Edge, site::Site, wait::eventually};
 use self::{
+    own_postgres::OwnPostgres,
     process::{Process, program},
     redis_server::RedisKind,
     template::Template,
@@ -68,6 +70,7 @@ pub struct World {
     redis_kind: RedisKind,
     /// The other nodes, when Redis is a cluster.
     redis_nodes: Vec<(u16, Process)>,
+    own_postgres: Option<OwnPostgres>,
     folder: TempDir,
 }
 

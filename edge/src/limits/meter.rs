@@ -39,6 +39,13 @@ pub(crate) const REDIS_BATCH: usize = 256;
 pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// Bytes of a segment of the journal, after which a new one begins.
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
+/// Time for which a segment of the journal is kept after Postgres has had all of it: a copy that takes Postgres's place may lack
+/// its last moments.
+pub(crate) const JOURNAL_KEPT: Duration = Duration::from_mins(15);
+/// Bytes of the segments that are kept so, of all edges that share the folder: some 350,000 completions.
+pub(crate) const JOURNAL_KEPT_BYTES: u64 = 256 * 1024 * 1024;
+/// Interval at which Postgres is asked whether a copy has taken its place.
+pub(crate) const FAILOVER_LOOK: Duration = Duration::from_secs(1);
 /// Interval at which the journals of edges that have died are looked for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
 /// Longest wait for Redis to give back what a dead edge had not asked a provider for: a job of admin settles it by then.

@@ -1,9 +1,10 @@
 //! A durable spool: records that must outlive this process until another system has taken them.
 //!
-//! What lives here: segments on disk, their locks, and the take-over of segments that a dead process left. What does
-//! not: what a record means, and when it may be forgotten; that is its owner's (for usage, `gateway::meter`).
-//! Start with [`Spool`].
+//! What lives here: segments on disk, their locks, the take-over of segments that a dead process left, and segments that are
+//! kept for a while after their records were taken. What does not: what a record means, and when it may be forgotten; that is
+//! its owner's (for usage, `gateway::meter`). Start with [`Spool`].
 
+mod kept;
 mod segment;
 mod take_over;
 
@@ -14,6 +15,7 @@ use std::{
     marker::PhantomData,
     path::PathBuf,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicUsize},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -52,13 +54,17 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The size in bytes of all segments together beyond which [`Spool::append`] fails.
     pub max_bytes: u64,
+    /// Time for which a segment is kept after its last record was released.
+    pub kept_for: Duration,
+    /// The size in bytes of the kept segments in the folder, beyond which the oldest ones are deleted.
+    pub kept_bytes: u64,
 }
 
 /// The number of a segment. Numbers grow with time and are unique in a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentId(u64);
 
-/// An append-only journal of records on disk, in segments that are deleted once all of their records are released.
+/// An append-only journal of records on disk, in segments that are put aside once all of their records are released.
 ///
 /// # Format
 /// A segment is a file `<owner>-<number><suffix>` of lines, each one JSON value. The first line is the header
@@ -72,6 +78,12 @@ pub struct SegmentId(u64);
 /// # Durability
 /// When [`append`](Self::append) has returned, the record is in the kernel's page cache and survives the death of the
 /// process. It survives the loss of power after the next [`sync`](Self::sync). The owner chooses when to pay for that.
+///
+/// # Keeping
+/// A record is released when another system has taken it. That system may lose what it has taken, when a copy takes its place
+/// that lacks the last moments. So segments are kept for a while in the subfolder `settled`, each under the name of the
+/// [history](Self::set_history) that its records went into; [`lost_segments`](Self::lost_segments) are those of former
+/// histories.
 ///
 /// # Access
 /// The folder is made for the user of the process alone. One that another user owns, or that every user may write to, is not
@@ -96,6 +108,8 @@ struct State {
     bytes: u64,
     /// The last write failed, perhaps in the middle of a line.
     is_failing: bool,
+    /// The history that released records went into, once it is known.
+    history: Option<String>,
 }
 
 /// The first line of a segment.
@@ -185,7 +199,6 @@ impl<R: Record> Spool<R> {
         }
         let Some(segment) = &mut state.current else { return Err(io::ErrorKind::NotFound.into()) };
         segment.write(&line)?;
-        segment.unreleased += 1;
         state.bytes += line.len() as u64;
         Ok(segment.id)
     }
@@ -213,12 +226,11 @@ impl<R: Record> Spool<R> {
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
         let mut segment = Segment::create(path, id)?;
         state.next += 1;
-        segment.write(&header)?;
+        segment.write_head(&header)?;
         state.bytes += segment.bytes;
         if let Some(full) = state.current.replace(segment) {
             if full.unreleased == 0 {
-                state.bytes -= full.bytes;
-                full.delete();
+                self.retire(state, full);
             } else {
                 state.full.insert(full.id, full);
             }
@@ -226,7 +238,7 @@ impl<R: Record> Spool<R> {
         Ok(())
     }
 
-    /// Gives up one record in each of these segments. A full segment is deleted when its last record is released.
+    /// Gives up one record in each of these segments. A full segment is put aside when its last record is released.
     pub fn release(&self, segments: impl IntoIterator<Item = SegmentId>) {
         let mut state = self.state();
         let state = &mut *state;
@@ -238,8 +250,7 @@ impl<R: Record> Spool<R> {
                 if segment.unreleased == 0
                     && let Some(segment) = state.full.remove(&id)
                 {
-                    state.bytes -= segment.bytes;
-                    segment.delete();
+                    self.retire(state, segment);
                 }
             }
         }
@@ -265,14 +276,20 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    /// Deletes the current segment if no record of the spool is unreleased. Called at a clean end, it leaves no file.
+    /// Puts the current segment aside if no record of the spool is unreleased. Called at a clean end, it leaves nothing to take
+    /// over.
     pub fn close(&self) {
         let mut state = self.state();
         let is_empty = state.full.is_empty() && state.current.as_ref().is_none_or(|current| current.unreleased == 0);
         if is_empty && let Some(current) = state.current.take() {
-            state.bytes -= current.bytes;
-            current.delete();
+            self.retire(&mut state, current);
         }
+    }
+
+    fn retire(&self, state: &mut State, segment: Segment) {
+        state.bytes -= segment.bytes;
+        let target = kept::path::<R>(&self.options, segment.id, state.history.as_deref());
+        segment.retire(&target);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

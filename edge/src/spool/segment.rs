@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+
 use super::{Record, SegmentId};
 
 /// A segment that this process writes, or has written. Its lock is held as long as the value lives.
@@ -18,6 +20,8 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     /// The number of records that are not released.
     pub(super) unreleased: usize,
+    /// Whether there is a record in it, released or not.
+    has_records: bool,
     /// Whether something was written since the last [`unsynced_handle`](Self::unsynced_handle).
     is_unsynced: bool,
 }
@@ -26,19 +30,27 @@ impl Segment {
     /// Creates the file, and its folder, and locks it.
     pub(super) fn create(path: PathBuf, id: SegmentId) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
-            // For this user alone: whoever puts a segment there says what others have used.
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            create_folder(folder)?;
             check_owner(folder)?;
         }
         let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
-        Ok(Self { id, path, file, bytes: 0, unreleased: 0, is_unsynced: false })
+        Ok(Self { id, path, file, bytes: 0, unreleased: 0, has_records: false, is_unsynced: false })
     }
 
-    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Writes lines that are no record.
+    pub(super) fn write_head(&mut self, lines: &[u8]) -> io::Result<()> {
         self.is_unsynced = true;
-        self.file.write_all(line)?;
-        self.bytes += line.len() as u64;
+        self.file.write_all(lines)?;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a record, which is unreleased then.
+    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.write_head(line)?;
+        self.unreleased += 1;
+        self.has_records = true;
         Ok(())
     }
 
@@ -53,9 +65,30 @@ impl Segment {
         self.is_unsynced = true;
     }
 
-    pub(super) fn delete(self) {
-        let _ = fs::remove_file(self.path);
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
+
+    /// Puts a segment whose records are all released aside, as `target`; or deletes it, when there is nothing to keep or that
+    /// fails.
+    pub(super) fn retire(self, target: &Path) {
+        // How long it has been kept is counted from now, and not from its last record.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let keep = || -> io::Result<()> {
+            create_folder(target.parent().unwrap_or(target))?;
+            futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
+            fs::rename(&self.path, target)
+        };
+        if !self.has_records || keep().is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// For this user alone: whoever puts a segment there says what others have used.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Fails if another user than ours and root owns the folder, or every user may write to it.

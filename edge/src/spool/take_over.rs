@@ -19,7 +19,7 @@ pub struct Abandoned<T> {
     /// Whether no record can be missing whose [`append`](Spool::append) has returned it: the machine has run on since the
     /// first of the segments was begun.
     pub is_complete: bool,
-    segments: Vec<LockedSegment>,
+    pub(super) segments: Vec<LockedSegment>,
 }
 
 impl<T> Abandoned<T> {
@@ -32,9 +32,9 @@ impl<T> Abandoned<T> {
 }
 
 /// A segment of another owner whose lock this process holds.
-struct LockedSegment {
+pub(super) struct LockedSegment {
     path: PathBuf,
-    file: File,
+    pub(super) file: File,
 }
 
 impl<R: Record> Spool<R> {
@@ -49,7 +49,7 @@ impl<R: Record> Spool<R> {
         let mut foreign = 0;
         for (owner, paths) in self.segments_of_others()? {
             let Some(segments) = lock_all(paths)? else { continue };
-            match self.read(&segments, &fold)? {
+            match self.read(segments.iter().map(|of| &of.file), &fold)? {
                 Some((contents, is_complete)) => return Ok(Some(Abandoned { contents, owner, is_complete, segments })),
                 None => foreign += 1,
             }
@@ -81,11 +81,15 @@ impl<R: Record> Spool<R> {
     }
 
     /// The folded records, and whether they are complete; or `None` if a header has another scope.
-    fn read<T: Default>(&self, segments: &[LockedSegment], fold: impl Fn(&mut T, R)) -> io::Result<Option<(T, bool)>> {
+    pub(super) fn read<'a, T: Default>(
+        &self,
+        segments: impl IntoIterator<Item = &'a File>,
+        fold: impl Fn(&mut T, R),
+    ) -> io::Result<Option<(T, bool)>> {
         let (mut contents, mut is_complete) = (T::default(), true);
         let (scope, boot) = (self.scope.get(), boot_id());
         for segment in segments {
-            let mut reader = BufReader::new(&segment.file);
+            let mut reader = BufReader::new(segment);
             let (mut line, mut written_in) = (Vec::new(), None);
             while reader.read_until(b'\n', &mut line)? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
@@ -106,7 +110,7 @@ impl<R: Record> Spool<R> {
 }
 
 /// The segments with their locks, or `None` if their owner lives or another process is taking them over.
-fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegment>>> {
+pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegment>>> {
     let lock = |path: &Path| match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(|file| file.try_lock().is_ok().then_some(file)),

@@ -2,11 +2,13 @@ use std::{
     fs::{self, File},
     io::Write as _,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
 
 use super::*;
+
+const KEPT_FOR: Duration = Duration::from_mins(15);
 
 /// A record of any length.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
@@ -28,6 +30,8 @@ fn options(folder: &Path, owner: &str) -> Options {
         former_scope: "at home".to_owned(),
         segment_bytes: 1_000,
         max_bytes: 10_000,
+        kept_for: KEPT_FOR,
+        kept_bytes: 10_000,
     }
 }
 
@@ -46,7 +50,21 @@ fn take_over(spool: &Spool<Word>) -> Option<Abandoned<Vec<String>>> {
 }
 
 fn files(folder: &Path) -> usize {
-    fs::read_dir(folder).unwrap().count()
+    fs::read_dir(folder).map_or(0, |entries| entries.filter(|entry| entry.as_ref().unwrap().path().is_file()).count())
+}
+
+/// Puts a segment of one record aside.
+fn keep(spool: &Spool<Word>, word: &str) {
+    let segment = spool.append(&word).unwrap();
+    spool.release([segment]);
+    spool.close();
+}
+
+fn lost(spool: &Spool<Word>) -> Vec<Abandoned<Vec<String>>> {
+    let mut paths = spool.lost_segments().unwrap();
+    paths.sort();
+    let fold = |words: &mut Vec<String>, Word(word)| words.push(word);
+    paths.into_iter().filter_map(|path| spool.take_over_lost(path, fold).unwrap()).collect()
 }
 
 #[test]
@@ -162,7 +180,7 @@ fn files_of_another_kind_are_left_alone() {
 }
 
 #[test]
-fn a_segment_is_deleted_with_its_last_record() {
+fn a_segment_is_put_aside_with_its_last_record() {
     let folder = tempfile::tempdir().unwrap();
     let spool = spool(folder.path(), "a");
     let long = "x".repeat(400);
@@ -175,6 +193,7 @@ fn a_segment_is_deleted_with_its_last_record() {
     spool.release([words[0]]);
     spool.close();
     assert_eq!(files(folder.path()), 0);
+    assert_eq!(files(&folder.path().join("settled")), 3);
 }
 
 #[test]
@@ -185,7 +204,64 @@ fn nothing_is_left_of_a_spool_that_was_begun_for_nothing() {
     spool.begin();
     assert_eq!(files(folder.path()), 1);
     spool.close();
-    assert_eq!(files(folder.path()), 0);
+    assert_eq!(files(folder.path()) + files(&folder.path().join("settled")), 0);
+}
+
+#[test]
+fn what_was_kept_of_a_former_history_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dead, foreign, other) =
+        (spool(folder.path(), "a-1"), spool_of("there", folder.path(), "b"), spool(folder.path(), "c"));
+    keep(&dead, "x");
+    dead.set_history("one");
+    foreign.set_history("one");
+    keep(&dead, "y");
+    keep(&foreign, "z");
+    assert!(lost(&other).is_empty(), "no history is known");
+    other.set_history("one");
+    let found = lost(&other);
+    assert_eq!(found.iter().map(|of| (&*of.owner, &*of.contents[0])).collect::<Vec<_>>(), [("a-1", "x")]);
+    assert!(lost(&other).is_empty(), "it is being taken over");
+    drop(found);
+    other.set_history("two");
+    let found = lost(&other);
+    assert_eq!(found.iter().map(|of| &*of.contents[0]).collect::<Vec<_>>(), ["x", "y"]);
+    found.into_iter().for_each(Abandoned::delete);
+    assert_eq!(files(&folder.path().join("settled")), 1, "that of the other scope");
+}
+
+#[test]
+fn own_segments_are_read_while_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = spool(folder.path(), "a");
+    let full = spool.append(&"x".repeat(990).as_str()).unwrap();
+    spool.append(&"y").unwrap();
+    let paths = spool.own_segments();
+    spool.release([full]);
+    let read = |path: &PathBuf| spool.read_own(path, |words: &mut Vec<String>, Word(word)| words.push(word)).unwrap();
+    assert_eq!(paths.iter().map(read).collect::<Vec<_>>(), [None, Some(vec!["y".to_owned()])], "one was put aside");
+}
+
+#[test]
+fn what_is_kept_is_bounded_by_age_and_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spool, kept) = (spool(folder.path(), "a"), folder.path().join("settled"));
+    let words: Vec<String> = ('a'..='l').map(|letter| letter.to_string().repeat(990)).collect();
+    for word in &words {
+        keep(&spool, word);
+    }
+    assert_eq!(files(&kept), 12);
+    spool.prune_kept().unwrap();
+    assert_eq!(files(&kept), 9, "ten thousand bytes");
+    spool.set_history("one");
+    assert_eq!(lost(&spool).last().unwrap().contents, words[11..], "the latest ones");
+    for entry in fs::read_dir(&kept).unwrap().skip(4) {
+        let file = File::options().append(true).open(entry.unwrap().path()).unwrap();
+        let since = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(since - KEPT_FOR).unwrap();
+    }
+    spool.prune_kept().unwrap();
+    assert_eq!(files(&kept), 4);
 }
 
 #[test]

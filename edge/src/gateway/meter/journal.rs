@@ -28,6 +28,8 @@ pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
         former_scope: database_place(postgres_url),
         segment_bytes: limits::JOURNAL_SEGMENT,
         max_bytes: limits::JOURNAL_BYTES,
+        kept_for: limits::JOURNAL_KEPT,
+        kept_bytes: limits::JOURNAL_KEPT_BYTES,
     })
 }
 
@@ -71,15 +73,17 @@ impl spool::Record for Record {
     const FOREIGN: &'static str = "svc_gateway_journals_foreign";
 }
 
-/// The completions that the records of a dead edge tell of.
+/// The completions that the records of a journal tell of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Completions(BTreeMap<CompletionId, AbandonedCompletion>);
 
-/// A completion of a dead edge, as far as its journal goes.
+/// A completion, as far as a journal goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbandonedCompletion {
     /// The usage at the completion's end, or the reservation if its end is not recorded.
     pub(super) row: UsageRow,
+    /// Whether its end is recorded.
+    pub(super) has_ended: bool,
     /// Whether the completion used nothing.
     pub(super) is_released: bool,
 }
@@ -89,14 +93,16 @@ impl Completions {
     pub(super) fn apply(&mut self, record: Record) {
         match record {
             Record::Open(row) => {
-                self.0.entry(row.id.clone()).or_insert(AbandonedCompletion { row, is_released: false });
+                let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
+                self.0.entry(completion.row.id.clone()).or_insert(completion);
             }
             Record::Ended(row) => {
-                self.0.insert(row.id.clone(), AbandonedCompletion { row, is_released: false });
+                let completion = AbandonedCompletion { row, has_ended: true, is_released: false };
+                self.0.insert(completion.row.id.clone(), completion);
             }
             Record::Released(id) => {
                 if let Some(completion) = self.0.get_mut(&id) {
-                    completion.is_released = true;
+                    (completion.has_ended, completion.is_released) = (true, true);
                 }
             }
         }

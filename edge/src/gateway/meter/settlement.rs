@@ -1,6 +1,7 @@
 //! Settlement: the tasks that bring the ledger's completions to Postgres and keep Redis in step.
 
 mod adoption;
+mod failover;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,6 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::failover::Replay;
 use super::{
     ledger::{Ledger, Report},
     orphans,
@@ -200,10 +202,15 @@ impl MeterTasks {
     /// Writes ended completions to Postgres, and confirms them to Redis with the accounts' new totals.
     async fn write_usage(&self, stop: &CancellationToken) {
         let mut unconfirmed: Vec<Unconfirmed> = Vec::new();
+        let mut replay = Replay::default();
         let mut is_failing = false;
         loop {
             let pause = if is_failing { limits::USAGE_RETRY } else { limits::USAGE_EVERY };
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
+                break;
+            }
+            // Between two writes: what is under way to Postgres while this looks would be neither lost nor new.
+            if stop.run_until_cancelled(self.replay_lost(&mut replay, &mut unconfirmed)).await.is_none() {
                 break;
             }
             is_failing = self.write_all(&mut unconfirmed, is_failing).await.is_err();

@@ -16,8 +16,8 @@ fn take_over(journal: &Journal) -> Option<Completions> {
     journal.take_over(Completions::apply).unwrap().map(|abandoned| abandoned.contents)
 }
 
-fn completion(row: UsageRow, is_released: bool) -> (CompletionId, AbandonedCompletion) {
-    (row.id.clone(), AbandonedCompletion { row, is_released })
+fn completion(row: UsageRow, has_ended: bool, is_released: bool) -> (CompletionId, AbandonedCompletion) {
+    (row.id.clone(), AbandonedCompletion { row, has_ended, is_released })
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn the_last_record_of_a_completion_counts() {
     assert!(take_over(&journal(folder.path(), "b", "another")).is_none(), "the journal is of another database");
     let completions = take_over(&journal(folder.path(), "c", "this")).unwrap();
     assert_eq!(completions.estimated(), 1);
-    let expected = [completion(open, false), completion(ended, false), completion(released, true)];
+    let expected = [completion(open, false, false), completion(ended, true, false), completion(released, true, true)];
     assert_eq!(completions, Completions(expected.into()));
 }
 

@@ -1,7 +1,7 @@
 //! Completions that come to the ledger from journals.
 
-use super::Ledger;
-use crate::gateway::meter::journal::AbandonedCompletion;
+use super::{Ledger, Status};
+use crate::gateway::meter::journal::{AbandonedCompletion, Completions};
 
 impl Ledger {
     /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
@@ -18,6 +18,25 @@ impl Ledger {
             self.release(id);
         } else {
             self.end_with(id, |_| {}, false);
+        }
+    }
+
+    /// Enters those of `completions` that have ended, to be written to Postgres again. Returns their number.
+    pub(in crate::gateway::meter) fn readopt(&self, completions: &Completions) -> usize {
+        // What goes on is in the ledger of the edge that it goes on at.
+        let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
+        ended.map(|completion| self.adopt(completion)).count()
+    }
+
+    /// Has every completion written again that Postgres has and Redis has not confirmed.
+    pub(in crate::gateway::meter) fn requeue_written(&self) {
+        let mut state = self.state();
+        let state = &mut *state;
+        for (id, entry) in &mut state.entries {
+            if entry.status == Status::Written {
+                entry.status = Status::Ended;
+                state.to_write.push_back(id.clone());
+            }
         }
     }
 }

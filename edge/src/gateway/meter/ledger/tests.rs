@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use super::{
     super::{
         fixtures::row,
-        journal::{self, AbandonedCompletion},
+        journal::{self, AbandonedCompletion, Completions, Record},
         reservation::PendingAdmission,
     },
     *,
@@ -74,7 +74,7 @@ fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
 #[test]
 fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
     let (ledger, _folder) = ledger();
-    let completion = AbandonedCompletion { row: row(300), is_released: false };
+    let completion = AbandonedCompletion { row: row(300), has_ended: false, is_released: false };
     ledger.adopt(&completion);
     ledger.adopt(&completion);
     assert!(ledger.take_to_revalue(10).is_empty());
@@ -90,6 +90,38 @@ fn an_admission_that_the_journal_does_not_take_is_a_gap() {
     let ledger = Ledger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
     ledger.open(row(300));
     assert!(ledger.has_gaps());
+}
+
+#[test]
+fn what_has_ended_is_written_again_and_nothing_else() {
+    let (ledger, _folder) = ledger();
+    let (settled, released, open, written, unwritten) = (row(1), row(2), row(3), row(4), row(5));
+    for row in [&open, &written, &unwritten] {
+        ledger.open(row.clone());
+    }
+    for row in [&written, &unwritten] {
+        ledger.end(&row.id, |_| {});
+    }
+    for report in ledger.take_to_revalue(10) {
+        ledger.finish_revalue(&report, true);
+    }
+    assert_eq!(ledger.take_to_write(10).len(), 2);
+    ledger.mark_written(std::slice::from_ref(&written));
+    ledger.requeue_unwritten(std::slice::from_ref(&unwritten));
+
+    let mut completions = Completions::default();
+    for row in [&settled, &released, &open, &written, &unwritten] {
+        completions.apply(Record::Open(row.clone()));
+    }
+    completions.apply(Record::Released(released.id.clone()));
+    for row in [&settled, &written, &unwritten] {
+        completions.apply(Record::Ended(row.clone()));
+    }
+    ledger.requeue_written();
+    assert_eq!(ledger.readopt(&completions), 2);
+    assert_eq!(ids(&ledger.take_to_write(10)), [&unwritten.id, &written.id, &settled.id]);
+    assert_eq!(ids(&ledger.take_to_release(10)), [&released.id]);
+    assert_eq!(ledger.levels().0, 1, "one is still under way");
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! A Postgres of a world's own, with a copy that follows it over the network and can take its place.
+
+use std::{
+    os::unix::fs::{MetadataExt as _, chown},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tempfile::TempDir;
+use url::Url;
+
+use super::{
+    READY_WITHIN, World, eventually, ports,
+    process::{Process, run},
+};
+
+/// Postgres refuses to run as root; its package brings this user.
+const USER: &str = "postgres";
+
+/// The two servers. They end with the value.
+pub(super) struct OwnPostgres {
+    /// The port at which the world finds its database.
+    port: u16,
+    copy_port: u16,
+    primary: Option<Process>,
+    copy: Option<Process>,
+    servers: Servers,
+}
+
+/// What servers are started from.
+struct Servers {
+    /// The folder of PostgreSQL's programs.
+    programs: PathBuf,
+    /// The folder of both servers' data.
+    data: TempDir,
+    /// The user and the group to run them as, where the tests run as root.
+    user: Option<(u32, u32)>,
+    /// The folder of what they print.
+    logs: PathBuf,
+}
+
+impl Servers {
+    /// The folders and the user for the programs that belong to the server of `database`.
+    async fn new(database: &Url, logs: &Path) -> Self {
+        let programs = "SELECT setting FROM pg_config() WHERE name = 'BINDIR'";
+        let mut connection = PgConnection::connect(database.as_str()).await.unwrap();
+        let programs: String = sqlx::query_scalar(programs).fetch_one(&mut connection).await.unwrap();
+        let data = TempDir::with_prefix("svc-test-postgres-").unwrap();
+        let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+        let number = |flag| run(Command::new("id").args([flag, USER])).trim().parse::<u32>().unwrap();
+        let user = is_root.then(|| (number("-u"), number("-g")));
+        if let Some((user, group)) = user {
+            chown(data.path(), Some(user), Some(group)).unwrap();
+        }
+        Self { programs: programs.into(), data, user, logs: logs.to_owned() }
+    }
+
+    /// One of PostgreSQL's programs, run as the user that the data belong to.
+    fn program(&self, name: &str) -> Command {
+        // A change of the user takes back that the kernel is to kill the program with its test.
+        let bound = ["setpriv", "--pdeathsig", "KILL"];
+        let user = self.user.map(|(user, group)| {
+            ["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]
+        });
+        let mut words = user.into_iter().flatten().chain(bound.map(str::to_owned));
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(self.programs.join(name)).current_dir(self.data.path());
+        command
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.data.path().join(name)
+    }
+
+    /// Starts a server on data that are there.
+    async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(self.folder(name)).args(["-c", &format!("port={port}")]);
+        let usual = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=16MB"];
+        for setting in usual.iter().chain(settings) {
+            command.args(["-c", setting]);
+        }
+        let server = Process::start(name, &self.logs, &command);
+        let answers = async || PgConnection::connect(url(port, "postgres").as_str()).await.is_ok();
+        eventually(READY_WITHIN, "a Postgres is ready", answers).await;
+        server
+    }
+}
+
+fn url(port: u16, database: &str) -> Url {
+    format!("postgres://svc@127.0.0.1:{port}/{database}").parse().unwrap()
+}
+
+async fn ask(port: u16, database: &str, sql: &str) -> i64 {
+    let mut connection = PgConnection::connect(url(port, database).as_str()).await.unwrap();
+    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+}
+
+impl OwnPostgres {
+    /// Starts both, with what is in `database`. What they print goes to `logs`.
+    pub(super) async fn start(database: &Url, logs: &Path) -> Self {
+        let servers = Servers::new(database, logs).await;
+        let (port, copy_port) = (ports::free(), ports::free());
+        let initialize = ["--username=svc", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
+        run(servers.program("initdb").args(initialize).arg("--pgdata").arg(servers.folder("primary")));
+        let primary = servers.start("primary", port, &[]).await;
+
+        let (dump, own) = (logs.join("database.sql"), url(port, "svc"));
+        run(Command::new(servers.programs.join("createdb"))
+            .arg(format!("--maintenance-db={}", url(port, "postgres")))
+            .arg("svc"));
+        run(Command::new(servers.programs.join("pg_dump"))
+            .args(["--no-owner", "--file"])
+            .arg(&dump)
+            .arg(database.as_str()));
+        let restore = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"];
+        run(Command::new(servers.programs.join("psql")).args(restore).arg(&dump).arg(own.as_str()));
+
+        let follow = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--host=127.0.0.1", "--username=svc"];
+        let mut backup = servers.program("pg_basebackup");
+        run(backup.args(follow).arg(format!("--port={port}")).arg("--pgdata").arg(servers.folder("copy")));
+        let copy = servers.start("copy", copy_port, &[]).await;
+        let receivers = "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'";
+        let follows = async || ask(copy_port, "postgres", receivers).await == 1;
+        eventually(READY_WITHIN, "the copy follows", follows).await;
+        Self { port, copy_port, primary: Some(primary), copy: Some(copy), servers }
+    }
+
+    /// The URL of the world's database.
+    pub(super) fn url(&self) -> Url {
+        url(self.port, "svc")
+    }
+}
+
+impl Drop for OwnPostgres {
+    fn drop(&mut self) {
+        // A killed one leaves processes behind, which still write for a moment.
+        for mut server in self.primary.take().into_iter().chain(self.copy.take()) {
+            server.signal("QUIT");
+            server.wait();
+        }
+    }
+}
+
+impl World {
+    fn own_postgres(&mut self) -> &mut OwnPostgres {
+        self.own_postgres.as_mut().unwrap()
+    }
+
+    /// The number that a query returns at the copy of the world's own Postgres.
+    pub async fn copy_number(&self, sql: &str) -> i64 {
+        ask(self.own_postgres.as_ref().unwrap().copy_port, "svc", sql).await
+    }
+
+    /// From now on the copy of the world's own Postgres hears nothing of it.
+    pub fn cut_copy_off(&mut self) {
+        let mut copy = self.own_postgres().copy.take().unwrap();
+        copy.signal("INT");
+        copy.wait();
+    }
+
+    /// Ends the world's own Postgres, as if its machine were lost, and has the copy take its place, at the same address.
+    pub async fn fail_over(&mut self) {
+        let own = self.own_postgres();
+        let mut lost = own.primary.take().unwrap();
+        lost.signal("QUIT");
+        lost.wait();
+        own.copy = Some(own.servers.start("copy", own.port, &["primary_conninfo="]).await);
+        assert_eq!(ask(own.port, "postgres", "SELECT pg_promote()::int::bigint").await, 1);
+    }
+}
