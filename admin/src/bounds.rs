@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Code};
 
-/// Threads for what blocks: the spool, publishing, passwords. An allocator keeps up to a megabyte for each.
+/// Threads for what blocks: the spool, publishing, passwords. Each has a stack, and memory that the allocator keeps for it.
 pub const BLOCKING_THREADS: usize = 64;
 /// Uploads of one account that are received, or wait to be published, at a time.
 const ACCOUNT_UPLOADS: usize = 4;

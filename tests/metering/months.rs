@@ -16,7 +16,7 @@ use super::*;
 const BEFORE: i64 = 17;
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
 
-/// What is recorded of a completion that was admitted at `at` and has not ended.
+/// The usage of a completion under way, admitted at `at`: as much as was reserved for it.
 fn reserved(account: &Account, at: Timestamp, prompt: u64) -> UsageRow {
     UsageRow {
         id: CompletionId::new(at),
@@ -32,7 +32,7 @@ fn reserved(account: &Account, at: Timestamp, prompt: u64) -> UsageRow {
     }
 }
 
-/// What is recorded once the provider has reported it.
+/// The usage of the completion of `row` once its provider has said that the answer took `completion` tokens.
 fn reported(row: &UsageRow, completion: u64) -> UsageRow {
     UsageRow { completion, cost: Microcents(row.prompt + completion), certainty: Certainty::Reported, ..row.clone() }
 }
