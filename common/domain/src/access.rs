@@ -32,10 +32,11 @@ impl AccessMode {
 /// A site's password in the clear, of allowed length. Never printed.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, min_length = 4, max_length = 128))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 4, max_length = 128, pattern = "^[^\\x00]*$"))]
 pub struct SitePassword(secrecy::SecretString);
 
-/// The password is too short or too long.
+/// The password is too short or too long, or has a NUL, which no browser can send back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("password must be 4 to 128 characters")]
 pub struct PasswordError;
