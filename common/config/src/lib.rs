@@ -11,9 +11,13 @@ mod sections;
 mod size;
 
 pub use load::ConfigError;
-pub use sections::gateway::{self, Gateway};
 pub use sections::{
-    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Store,
+    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Stats,
+    StatsSource, Store,
+};
+pub use sections::{
+    acme::{self, Acme},
+    gateway::{self, Gateway},
 };
 pub use size::Size;
 
@@ -41,8 +45,12 @@ pub struct Config {
     pub gateway: Gateway,
     /// Plans and payment.
     pub billing: Billing,
+    /// What is counted of visits.
+    pub stats: Stats,
     /// Letters to people.
     pub mail: Mail,
+    /// Where certificates come from.
+    pub acme: Acme,
     /// Rate limits.
     pub limits: Limits,
     /// Keys.

@@ -158,6 +158,9 @@ fn apply_variable(
         Value::Array(_) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(Value::from).collect(),
         Value::Object(_) => serde_json::from_str(text)
             .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
+        // What is not set by default may be a text or a table.
+        Value::Null if text.starts_with('{') => serde_json::from_str(text)
+            .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
         Value::String(_) | Value::Null => Value::from(text),
     };
     if let Value::Object(sections) = given {
@@ -195,6 +198,15 @@ mod tests {
         assert_eq!(from_file, "unknown configuration key postgres.ulr (in svc.toml); did you mean postgres.url?");
         let from_env = load("", &[("SVC__POSTGRESS__URL", "x")]).unwrap_err().to_string();
         assert!(from_env.ends_with("(in SVC__POSTGRESS__URL); did you mean [postgres]?"), "{from_env}");
+    }
+
+    #[test]
+    fn a_table_that_is_not_set_by_default_is_given_as_json() {
+        let account = r#"{"key_id":"kid-1","hmac_key":"c2VjcmV0"}"#;
+        let config = load("", &[("SVC__ACME__EXTERNAL_ACCOUNT", account)]).unwrap();
+        assert_eq!(config.acme.external_account.map(|account| account.key_id).as_deref(), Some("kid-1"));
+        let error = load("", &[("SVC__ACME__FALLBACK", "{broken")]).unwrap_err().to_string();
+        assert!(error.contains("SVC__ACME__FALLBACK") && error.contains("JSON"), "{error}");
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub struct Limits {
     pub gateway_concurrent: u32,
     /// Tokens read and written by the AI gateway's models, per account and UTC day.
     pub gateway_tokens_per_day: u64,
+    /// Whether looks at custom domains may connect to addresses that are not global, such as this machine's own. For trying
+    /// svc out; elsewhere it would let people ask what stands in the operator's network.
+    pub probe_allow_private: bool,
 }
 
 impl Default for Limits {
@@ -30,6 +33,7 @@ impl Default for Limits {
             // Three minutes' worth.
             gateway_concurrent: 180,
             gateway_tokens_per_day: 1_000_000,
+            probe_allow_private: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sections of the configuration, one file each. Every key is documented where it is defined.
 
+pub mod acme;
 mod admin;
 mod billing;
 mod code_host;
@@ -11,6 +12,7 @@ mod postgres;
 mod redis;
 mod secrets;
 mod site;
+mod stats;
 mod store;
 
 use std::net::SocketAddr;
@@ -28,6 +30,7 @@ pub use self::{
     redis::Redis,
     secrets::Secrets,
     site::Site,
+    stats::{Stats, StatsSource},
     store::Store,
 };
 

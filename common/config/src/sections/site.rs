@@ -1,5 +1,7 @@
 //! `[site]`: domains and public addresses.
 
+use std::net::IpAddr;
+
 use domain::{
     addresses::{Addresses, PlatformHosts},
     hostname::is_within,
@@ -25,6 +27,9 @@ pub struct Site {
     pub console_url: Url,
     /// The name that the CNAME of a custom domain points at.
     pub dns_target: String,
+    /// The addresses of the edges, for the A and AAAA records of a custom domain that cannot have a CNAME because it is the
+    /// apex of its zone. They must stay: people write them into their zones.
+    pub apex_addresses: Vec<IpAddr>,
 }
 
 impl Default for Site {
@@ -36,6 +41,7 @@ impl Default for Site {
             ai_url: url("https://ai.svc.localhost:8443"),
             console_url: url("https://app.svc.localhost:8443"),
             dns_target: "edge.svc.localhost".into(),
+            apex_addresses: Vec::new(),
         }
     }
 }
