@@ -61,6 +61,10 @@ actions! {
     DomainAttach = "domain.attach",
     /// A custom domain was detached.
     DomainDetach = "domain.detach",
+    /// A custom domain was moved here from another project, by proof.
+    DomainClaim = "domain.claim",
+    /// A custom domain was moved to another project, whose members proved that it is theirs.
+    DomainLose = "domain.lose",
     /// A share was made.
     ShareCreate = "share.create",
     /// A share was deleted before its time.

@@ -139,6 +139,10 @@ id!(
     SessionId, "ses_", "^ses_[a-z0-9]{20}$"
 );
 id!(
+    /// An account of ours at a certificate authority: `acm_…`.
+    AcmeAccountId, "acm_", "^acm_[a-z0-9]{20}$"
+);
+id!(
     /// A stored certificate: `crt_…`.
     CertificateId, "crt_", "^crt_[a-z0-9]{20}$"
 );

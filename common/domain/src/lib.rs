@@ -7,6 +7,7 @@ pub mod access;
 pub mod account;
 pub mod addresses;
 pub mod audit;
+pub mod certificates;
 pub mod changes;
 pub mod clock;
 pub mod deployment;
@@ -26,7 +27,9 @@ pub mod repo;
 pub mod role;
 mod share_words;
 pub mod site;
+pub mod stats;
 pub mod token;
+pub mod traffic;
 pub mod usage;
 
 pub use account::Account;
@@ -36,7 +39,8 @@ pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use hostname::Hostname;
 pub use ids::{
-    AuditId, CertificateId, CompletionId, DeploymentId, IdError, InviteId, OrgId, ProjectId, SessionId, TokenId, UserId,
+    AcmeAccountId, AuditId, CertificateId, CompletionId, DeploymentId, IdError, InviteId, OrgId, ProjectId, SessionId,
+    TokenId, UserId,
 };
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;

@@ -1,6 +1,9 @@
-//! Sets of networks, as `edge.trusted_proxies` lists them.
+//! Sets of networks, as `edge.trusted_proxies` lists them, and which addresses the whole world can reach.
 
-use std::net::IpAddr;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::LazyLock,
+};
 
 use ipnet::IpNet;
 
@@ -31,9 +34,140 @@ impl Networks {
     }
 }
 
+/// IPv4 networks that are not the world's (IANA's registry of special-purpose addresses, RFC 6890).
+const SPECIAL_V4: [&str; 15] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+];
+/// Global unicast of IPv6, and what of it is kept for something else: protocol assignments, Teredo among them, and
+/// documentation. Everything beside global unicast is special.
+const GLOBAL_V6: &str = "2000::/3";
+const SPECIAL_V6: [&str; 3] = ["2001::/23", "2001:db8::/32", "3fff::/20"];
+/// NAT64 (RFC 6052): the last four bytes are an IPv4 address.
+const NAT64: &str = "64:ff9b::/96";
+/// 6to4 (RFC 3056): an IPv4 address follows the prefix.
+const SIX_TO_FOUR: &str = "2002::/16";
+
+static SPECIAL: LazyLock<Special> = LazyLock::new(|| Special {
+    v4: constants(&SPECIAL_V4),
+    v6: constants(&SPECIAL_V6),
+    global_v6: constants(&[GLOBAL_V6]),
+    nat64: constants(&[NAT64]),
+    six_to_four: constants(&[SIX_TO_FOUR]),
+});
+
+struct Special {
+    v4: Networks,
+    v6: Networks,
+    global_v6: Networks,
+    nat64: Networks,
+    six_to_four: Networks,
+}
+
+fn constants(list: &[&str]) -> Networks {
+    Networks(list.iter().filter_map(|network| network.parse().ok()).collect())
+}
+
+/// Whether the whole world can reach `address`: it is in no network that IANA keeps for something else, in whatever form of
+/// IPv6 an IPv4 address is written (mapped, NAT64, 6to4).
+pub fn is_global(address: IpAddr) -> bool {
+    let special = &*SPECIAL;
+    match address.to_canonical() {
+        v4 @ IpAddr::V4(_) => !special.v4.contains(v4),
+        IpAddr::V6(v6) => {
+            let bits = v6.to_bits();
+            if special.nat64.contains(v6.into()) {
+                return is_global(Ipv4Addr::from_bits(low_32(bits)).into());
+            }
+            if special.six_to_four.contains(v6.into()) {
+                return is_global(Ipv4Addr::from_bits(low_32(bits >> 80)).into());
+            }
+            special.global_v6.contains(v6.into()) && !special.v6.contains(v6.into())
+        }
+    }
+}
+
+fn low_32(bits: u128) -> u32 {
+    u32::try_from(bits & u128::from(u32::MAX)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_constant_is_a_network() {
+        let Special { v4, v6, global_v6, nat64, six_to_four } = &*SPECIAL;
+        let counts = [v4, v6, global_v6, nat64, six_to_four].map(|networks| networks.0.len());
+        assert_eq!(counts, [SPECIAL_V4.len(), SPECIAL_V6.len(), 1, 1, 1]);
+    }
+
+    #[test]
+    fn only_the_worlds_addresses_are_global() {
+        for global in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "172.32.0.1",
+            "100.128.0.1",
+            "192.0.1.1",
+            "2606:4700::1111",
+            "::ffff:1.1.1.1",
+            "64:ff9b::101:101",
+            "2002:101:101::1",
+            "2a00::1",
+        ] {
+            assert!(is_global(global.parse().unwrap()), "{global}");
+        }
+        for not in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "100.64.0.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.168.1.1",
+            "198.19.0.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::1",
+            "2002:7f00:1::1",
+            "2001::1",
+            "2001:db8::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "ff02::1",
+            "100::1",
+            "3fff::1",
+            "5f00::1",
+        ] {
+            assert!(!is_global(not.parse().unwrap()), "{not}");
+        }
+    }
 
     #[test]
     fn networks_hold_their_addresses() {

@@ -22,12 +22,16 @@ use sha2::Sha256;
 /// The purpose of a derived key. Its label is part of the derivation and must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// Sealing the keys of accounts at certificate authorities.
+    AcmeAccounts,
     /// Sealing private keys of certificates.
     CertificateKeys,
     /// Sealing the code host's device codes and tokens.
     CodeHost,
     /// Naming in Redis who is counted, so that no address can be read there.
     CountedSubjects,
+    /// Deriving the codes by which domains are claimed.
+    DomainClaims,
     /// Proving to admin that a request comes from an edge.
     EdgeProof,
     /// Sealing the values of environment variables.
@@ -43,9 +47,11 @@ pub enum Purpose {
 impl Purpose {
     const fn label(self) -> &'static str {
         match self {
+            Self::AcmeAccounts => "acme accounts",
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
             Self::CountedSubjects => "counted subjects",
+            Self::DomainClaims => "domain claims",
             Self::EdgeProof => "edge proof",
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
