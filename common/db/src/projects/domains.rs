@@ -3,7 +3,9 @@
 use domain::{Account, Hostname, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey};
 use sqlx::{PgConnection, PgExecutor};
 
+use super::claims;
 use crate::{
+    certificates::orders::OrderStatus,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
     quotas,
 };
@@ -15,6 +17,8 @@ pub struct CustomDomain {
     pub domain: Hostname,
     /// Whether a stored certificate covers it, and is valid now.
     pub tls_ready: bool,
+    /// How far its certificate is; none when nobody looks after one.
+    pub status: Option<OrderStatus>,
 }
 
 /// Returns the project's domains, newest first. A plan bounds their number.
@@ -24,19 +28,30 @@ pub async fn list(
     now: Timestamp,
 ) -> Result<Vec<CustomDomain>, sqlx::Error> {
     // A wildcard covers its children, and not theirs.
-    sqlx::query_as!(
-        CustomDomain,
+    let rows = sqlx::query!(
         r#"SELECT d.domain, EXISTS (
                SELECT FROM certificates c
                WHERE c.names && ARRAY[d.domain, '*' || substr(d.domain, strpos(d.domain, '.'))]
                  AND c.not_before <= $2 AND c.not_after > $2
-           ) AS "tls_ready!"
-           FROM custom_domains d WHERE d.project_id = $1 ORDER BY d.created_at DESC, d.domain"#,
+           ) AS "tls_ready!", o.state AS "state?", o.message, o.since AS "since?", o.next_attempt_at
+           FROM custom_domains d LEFT JOIN certificate_orders o ON o.domain = d.domain
+           WHERE d.project_id = $1 ORDER BY d.created_at DESC, d.domain"#,
         project.id.as_str(),
         now,
     )
     .fetch_all(db)
-    .await
+    .await?;
+    let domains = rows.into_iter().map(|row| {
+        let begun = row.state.zip(row.since);
+        let status = begun.map(|(state, since)| OrderStatus {
+            state,
+            message: row.message,
+            since,
+            next_attempt_at: row.next_attempt_at,
+        });
+        CustomDomain { domain: row.domain, tls_ready: row.tls_ready, status }
+    });
+    Ok(domains.collect())
 }
 
 /// Whether a stored certificate covers `domain`, and is valid now: the `tls_ready` of [`CustomDomain`].
@@ -49,6 +64,21 @@ pub async fn tls_ready(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestam
            ) AS "ready!""#,
         domain.as_str(),
         now,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Whether the project has the domain.
+pub async fn is_attached(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+    domain: &Hostname,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM custom_domains WHERE domain = $1 AND project_id = $2) AS "attached!""#,
+        domain.as_str(),
+        project.id.as_str(),
     )
     .fetch_one(db)
     .await
@@ -91,21 +121,8 @@ pub async fn attach(
     most: u32,
     now: Timestamp,
 ) -> Result<Attached, AttachError> {
-    if project.share_name.is_some() {
-        return Err(AttachError::Share);
-    }
-    // Locked, and read again: the domain counts against whoever owns the project now.
-    let owner = sqlx::query!(
-        "SELECT user_id, org_id FROM projects
-           WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE",
-        project.id.as_str(),
-        project.org_id.as_ref().map(OrgId::as_str),
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    let owner = owner.and_then(|row| row.user_id.map(Account::User).or(row.org_id.map(Account::Org)));
-    let owner = owner.ok_or(AttachError::Gone)?;
-    match holder(&mut *conn, domain).await? {
+    let owner = lock_owner(&mut *conn, project).await?;
+    match claims::holder(&mut *conn, domain).await? {
         Some(id) if id == project.id => return Ok(Attached::Before),
         Some(_) => return Err(AttachError::Taken),
         None => {}
@@ -125,15 +142,35 @@ pub async fn attach(
     if attached.rows_affected() == 0 { Err(AttachError::Taken) } else { Ok(Attached::Now) }
 }
 
-async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<ProjectId>, sqlx::Error> {
-    sqlx::query_scalar!("SELECT project_id FROM custom_domains WHERE domain = $1", domain.as_str(),)
-        .fetch_optional(db)
-        .await
+/// Locks the project, and returns the account that a domain of its counts against.
+pub(super) async fn lock_owner(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+) -> Result<Account, AttachError> {
+    if project.share_name.is_some() {
+        return Err(AttachError::Share);
+    }
+    // Locked, and read again: the domain counts against whoever owns the project now.
+    let owner = sqlx::query!(
+        "SELECT user_id, org_id FROM projects
+           WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE",
+        project.id.as_str(),
+        project.org_id.as_ref().map(OrgId::as_str),
+    )
+    .fetch_optional(conn)
+    .await?;
+    let owner = owner.and_then(|row| row.user_id.map(Account::User).or(row.org_id.map(Account::Org)));
+    owner.ok_or(AttachError::Gone)
 }
 
 /// Whether `owner` may have `more` domains, `most` in all. Locks the owner until the end of the transaction, so that
 /// those who ask at once come one after the other.
-async fn has_room(conn: &mut PgConnection, owner: &Account, more: i64, most: u32) -> Result<bool, sqlx::Error> {
+pub(super) async fn has_room(
+    conn: &mut PgConnection,
+    owner: &Account,
+    more: i64,
+    most: u32,
+) -> Result<bool, sqlx::Error> {
     quotas::lock(conn, owner).await?;
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id

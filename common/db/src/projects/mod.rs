@@ -4,6 +4,7 @@
 //! `edges`. Start with [`Project`].
 
 mod access;
+pub mod claims;
 pub mod deployments;
 pub mod domains;
 pub mod env;

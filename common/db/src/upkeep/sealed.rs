@@ -97,6 +97,24 @@ macro_rules! columns {
 }
 
 columns! {
+    /// The keys of our accounts at certificate authorities.
+    AcmeAccounts {
+        table: "acme_accounts",
+        column: "sealed_credentials",
+        purpose: Purpose::AcmeAccounts,
+        identity: of_text,
+        row: "id",
+        is_row: "id = $1",
+    }
+    /// Private keys of certificates that are being ordered.
+    CertificateOrders {
+        table: "certificate_orders",
+        column: "sealed_key",
+        purpose: Purpose::CertificateKeys,
+        identity: of_text,
+        row: "name",
+        is_row: "name = $1",
+    }
     /// Private keys of certificates.
     Certificates {
         table: "certificates",

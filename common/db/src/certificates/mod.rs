@@ -1,6 +1,19 @@
-//! Certificates: the chain in the clear, the private key sealed with the master key.
+//! Certificates: the chain in the clear, the private key sealed with the master key. [`challenges`] are the answers that
+//! authorities look for at the edges before they issue one. [`orders`] is one row for each name that is to have a certificate,
+//! [`renewals`] when it gets the next; [`accounts`] are ours at the authorities, [`budgets`] what these may still ask for.
 
-use domain::{CertificateId, Subject, Timestamp};
+pub mod accounts;
+pub mod budgets;
+pub mod challenges;
+pub mod operations;
+pub mod orders;
+pub mod renewals;
+
+use domain::{
+    AcmeAccountId, CertificateId, Timestamp,
+    certificates::CertificateSource,
+    changes::{RouteChange, Subject},
+};
 use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgPool};
 
@@ -38,6 +51,10 @@ pub struct NewCertificate<'a> {
     pub not_before: Timestamp,
     /// Valid until.
     pub not_after: Timestamp,
+    /// Where it came from.
+    pub source: CertificateSource,
+    /// The account that it was issued to, when an authority that speaks ACME issued it.
+    pub account: Option<&'a AcmeAccountId>,
 }
 
 impl Certificate {
@@ -54,12 +71,24 @@ pub async fn store(
     master: &MasterKey,
     certificate: &NewCertificate<'_>,
     now: Timestamp,
-) -> Result<(), sqlx::Error> {
+) -> Result<CertificateId, sqlx::Error> {
+    let id = insert(&mut *conn, master, certificate, now).await?;
+    announce(conn, &id, certificate.names.to_vec(), now).await?;
+    Ok(id)
+}
+
+/// Does what [`store`] does without recording the change: a transaction that does more records it last, by [`announce`].
+pub async fn insert(
+    conn: &mut PgConnection,
+    master: &MasterKey,
+    certificate: &NewCertificate<'_>,
+    now: Timestamp,
+) -> Result<CertificateId, sqlx::Error> {
     let id = CertificateId::new(now);
     let sealed = master.seal(Purpose::CertificateKeys, id.as_str().as_bytes(), certificate.key_pem.as_bytes());
     sqlx::query!(
-        "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at, source, account_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         id.as_str(),
         certificate.names,
         certificate.chain_pem,
@@ -67,12 +96,23 @@ pub async fn store(
         certificate.not_before,
         certificate.not_after,
         now,
+        certificate.source.as_str(),
+        certificate.account.map(AcmeAccountId::as_str),
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now).execute(&mut *conn).await?;
-    route_changes::record_names(conn, Subject::Certificate(id), certificate.names.to_vec(), now).await?;
-    Ok(())
+    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now).execute(conn).await?;
+    Ok(id)
+}
+
+/// Records that edges must look for the certificate of `names` again. Last in its transaction, like every change.
+pub async fn announce(
+    conn: &mut PgConnection,
+    id: &CertificateId,
+    names: Vec<String>,
+    now: Timestamp,
+) -> Result<RouteChange, sqlx::Error> {
+    route_changes::record_names(conn, Subject::Certificate(id.clone()), names, now).await
 }
 
 /// Returns the newest certificate that covers any of `names`. One that is valid now comes before others, and then one
@@ -100,17 +140,28 @@ pub struct Listed {
     pub names: Vec<String>,
     /// Leaf first, PEM.
     pub chain_pem: String,
+    /// Valid from.
+    pub not_before: Timestamp,
     /// Valid until.
     pub not_after: Timestamp,
+    /// Where it came from.
+    pub source: CertificateSource,
+    /// The authority's name of the account that it was issued to.
+    pub account_url: Option<String>,
+    /// Whether a newer one covers all its names, so that edges present it no more.
+    pub is_replaced: bool,
 }
 
 /// Returns at most `limit` certificates after `after`, in the order of their expiry.
 pub async fn list(pool: &PgPool, after: Option<&Listed>, limit: i64) -> Result<Vec<Listed>, sqlx::Error> {
     sqlx::query_as!(
         Listed,
-        "SELECT id, names, chain_pem, not_after
-           FROM certificates WHERE $1::timestamptz IS NULL OR (not_after, id) > ($1, $2)
-           ORDER BY not_after, id LIMIT $3",
+        r#"SELECT c.id, c.names, c.chain_pem, c.not_before, c.not_after, c.source, a.url AS "account_url?",
+                  EXISTS (SELECT FROM certificates n WHERE n.names @> c.names AND n.created_at > c.created_at)
+                      AS "is_replaced!"
+             FROM certificates c LEFT JOIN acme_accounts a ON a.id = c.account_id
+            WHERE $1::timestamptz IS NULL OR (c.not_after, c.id) > ($1, $2)
+            ORDER BY c.not_after, c.id LIMIT $3"#,
         after.map(|last| last.not_after),
         after.map(|last| last.id.as_str()),
         limit,

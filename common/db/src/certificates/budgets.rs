@@ -1,0 +1,164 @@
+//! What an account may ask of its authority: buckets that refill steadily, kept where every admin counts in the same ones.
+//!
+//! A bucket is one time, that at which it is full again (the generic cell rate algorithm). Taking from it moves the time by the
+//! part of its period that one costs; it is empty when that time would be more than a period away.
+
+use std::time::Duration;
+
+use domain::{AcmeAccountId, Timestamp};
+use sqlx::{PgConnection, PgExecutor};
+
+/// A bucket of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// What it counts, such as `orders` or `names:www.example.com`.
+    pub name: String,
+    /// How many may be taken from a full one.
+    pub limit: u32,
+    /// The time in which it refills.
+    pub period: Duration,
+    /// Whether one is taken, or the bucket is only to have one left.
+    pub is_taken: bool,
+}
+
+/// The outcome of [`take`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// One was taken from each bucket.
+    All,
+    /// A bucket is empty, so nothing was taken from any.
+    NotBefore {
+        /// When it has one again.
+        at: Timestamp,
+        /// The bucket's name.
+        bucket: String,
+    },
+}
+
+impl Bucket {
+    /// When the bucket is full after one was taken; as an error when it has one again.
+    fn after_one(&self, full_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Timestamp> {
+        let next = full_at.map_or(now, |full_at| full_at.max(now)) + self.cost();
+        if next.since(now) <= self.period { Ok(next) } else { Err(next - self.period) }
+    }
+
+    fn cost(&self) -> Duration {
+        self.period / self.limit.max(1)
+    }
+}
+
+/// Takes one from each bucket, or nothing from any when one of them is empty. Call it in a transaction.
+pub async fn take(
+    conn: &mut PgConnection,
+    account: &AcmeAccountId,
+    buckets: &[Bucket],
+    now: Timestamp,
+) -> Result<Taken, sqlx::Error> {
+    // In the order of their names, so that two who take at once wait for one another and do not lock each other out.
+    let mut sorted: Vec<&Bucket> = buckets.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let names: Vec<String> = sorted.iter().map(|bucket| bucket.name.clone()).collect();
+    // Locked though it had no row: then nobody else can make it meanwhile.
+    let stored = sqlx::query!(
+        "INSERT INTO acme_budgets AS b (account_id, bucket, full_at) SELECT $1, name, $3 FROM unnest($2::text[]) AS name
+         ON CONFLICT (account_id, bucket) DO UPDATE SET full_at = b.full_at RETURNING bucket, full_at",
+        account.as_str(),
+        &names,
+        now,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let full_at = |name: &str| stored.iter().find(|row| row.bucket == name).map(|row| row.full_at);
+    let mut taken = Vec::new();
+    let mut refused: Option<(Timestamp, &Bucket)> = None;
+    for bucket in sorted {
+        match bucket.after_one(full_at(&bucket.name), now) {
+            Ok(next) if bucket.is_taken => taken.push((&bucket.name, next)),
+            Err(at) if refused.is_none_or(|(latest, _)| at > latest) => refused = Some((at, bucket)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    if let Some((at, bucket)) = refused {
+        return Ok(Taken::NotBefore { at, bucket: bucket.name.clone() });
+    }
+    for (name, full_at) in taken {
+        sqlx::query!(
+            "UPDATE acme_budgets SET full_at = $3 WHERE account_id = $1 AND bucket = $2",
+            account.as_str(),
+            name,
+            full_at,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(Taken::All)
+}
+
+/// Takes one from a bucket that may be empty: what it counts has happened.
+pub async fn charge(
+    db: impl PgExecutor<'_>,
+    account: &AcmeAccountId,
+    bucket: &Bucket,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO acme_budgets AS b (account_id, bucket, full_at)
+         VALUES ($1, $2, $3::timestamptz + make_interval(secs => $4))
+         ON CONFLICT (account_id, bucket) DO UPDATE
+             SET full_at = greatest(b.full_at, $3::timestamptz) + make_interval(secs => $4)",
+        account.as_str(),
+        bucket.name,
+        now as Timestamp,
+        bucket.cost().as_secs_f64(),
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Deletes at most `limit` buckets that are full, and returns how many there were.
+pub async fn forget_full(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let forgotten = sqlx::query!(
+        "DELETE FROM acme_budgets WHERE (account_id, bucket) IN (
+             SELECT account_id, bucket FROM acme_budgets WHERE full_at < $1 ORDER BY full_at LIMIT $2
+             FOR UPDATE SKIP LOCKED)",
+        now,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(forgotten.rows_affected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn bucket(limit: u32) -> Bucket {
+        Bucket { name: "orders".to_owned(), limit, period: HOUR, is_taken: true }
+    }
+
+    #[test]
+    fn a_full_bucket_gives_its_limit_and_then_one_at_a_time() {
+        let (bucket, now) = (bucket(3), Timestamp::from_unix_millis(1_800_000_000_000));
+        let mut full_at = None;
+        for _ in 0..3 {
+            full_at = Some(bucket.after_one(full_at, now).unwrap());
+        }
+        let third = HOUR / 3;
+        assert_eq!(bucket.after_one(full_at, now), Err(now + third), "empty until a third of the period has passed");
+        assert!(bucket.after_one(full_at, now + third).is_ok());
+        assert_eq!(bucket.after_one(full_at, now + third - Duration::from_millis(1)), Err(now + third));
+    }
+
+    #[test]
+    fn nothing_is_saved_beyond_the_limit() {
+        let (bucket, now) = (bucket(2), Timestamp::from_unix_millis(1_800_000_000_000));
+        let once = bucket.after_one(None, now).unwrap();
+        let later = now + HOUR * 100;
+        let again = bucket.after_one(bucket.after_one(Some(once), later).ok(), later).unwrap();
+        assert_eq!(bucket.after_one(Some(again), later), Err(later + HOUR / 2));
+    }
+}

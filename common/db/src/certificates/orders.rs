@@ -1,0 +1,328 @@
+//! Orders of certificates: one row for each name that is to have one, with its state and the time of the next attempt.
+//!
+//! Whoever works on a row holds its lease, and writes to it only while the lease is theirs. A row outlives its order: live, it
+//! waits for the renewal (see [`renewals`](super::renewals)).
+
+use domain::{AcmeAccountId, CertificateId, Hostname, Timestamp, certificates::DomainState};
+use secrets::{MasterKey, Purpose, master_key::OpenError};
+use sqlx::{PgConnection, PgExecutor};
+
+/// Has a certificate looked after for a custom domain, beginning now. Asked again, it is looked at again now.
+pub async fn watch(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
+         VALUES ($1, $1, 'waiting_for_dns', $2, $2, $2)
+         ON CONFLICT (name) DO UPDATE
+             SET watched_at = excluded.watched_at, next_attempt_at = excluded.next_attempt_at",
+        domain.as_str(),
+        now,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Has certificates looked after for names of the platform's own, unless they are already.
+pub async fn watch_own(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -> Result<u64, sqlx::Error> {
+    let watched = sqlx::query!(
+        "INSERT INTO certificate_orders (name, state, since, watched_at, next_attempt_at)
+         SELECT name, 'ordering', $2, $2, $2 FROM unnest($1::text[]) AS name ON CONFLICT (name) DO NOTHING",
+        names,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(watched.rows_affected())
+}
+
+/// Has certificates looked after for at most `limit` custom domains that were attached while nobody did, and returns how many.
+pub async fn watch_forgotten(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let watched = sqlx::query!(
+        "INSERT INTO certificate_orders (name, domain, state, since, watched_at, next_attempt_at)
+         SELECT d.domain, d.domain, 'waiting_for_dns', $1, $1, $1 FROM custom_domains d
+          WHERE NOT EXISTS (SELECT FROM certificate_orders o WHERE o.domain = d.domain) LIMIT $2
+         ON CONFLICT (name) DO NOTHING",
+        now,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(watched.rows_affected())
+}
+
+/// A leased row.
+#[derive(Debug, Clone)]
+pub struct OrderClaim {
+    /// The hostname, or a wildcard of the platform's.
+    pub name: String,
+    /// The custom domain; `None` for the platform's own names.
+    pub domain: Option<Hostname>,
+    /// Its state.
+    pub state: DomainState,
+    /// When somebody last asked for the certificate.
+    pub watched_at: Timestamp,
+    /// Failures at the authority in a row.
+    pub failures: i32,
+    /// The account of the order under way, and of the last one that failed.
+    pub account_id: Option<AcmeAccountId>,
+    /// The authority's URL of the order under way.
+    pub order_url: Option<String>,
+    /// The private key that the order was finalized with, sealed.
+    pub sealed_key: Option<Vec<u8>>,
+    /// Whether the order is made without saying which certificate it replaces.
+    pub forgo_replaces: bool,
+    /// The certificate that the name has.
+    pub certificate_id: Option<CertificateId>,
+    /// When that one is to be renewed.
+    pub renew_at: Option<Timestamp>,
+    turn: i64,
+}
+
+impl OrderClaim {
+    /// Opens the private key of the order under way.
+    pub fn open_key(&self, master: &MasterKey) -> Option<Result<Vec<u8>, OpenError>> {
+        let sealed = self.sealed_key.as_ref()?;
+        Some(master.open(Purpose::CertificateKeys, self.name.as_bytes(), sealed))
+    }
+}
+
+/// Leases at most `limit` rows that are due, those first whose certificate should have been there first.
+pub async fn claim(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    until: Timestamp,
+    limit: i64,
+) -> Result<Vec<OrderClaim>, sqlx::Error> {
+    sqlx::query_as!(
+        OrderClaim,
+        "WITH due AS MATERIALIZED (
+             SELECT name FROM certificate_orders
+             WHERE next_attempt_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
+             ORDER BY coalesce(due_by, next_attempt_at), name LIMIT $3 FOR UPDATE SKIP LOCKED)
+         UPDATE certificate_orders o SET leased_until = $2, turn = turn + 1 FROM due WHERE o.name = due.name
+         RETURNING o.name, o.domain, o.state, o.watched_at, o.failures, o.account_id, o.order_url,
+                   o.sealed_key, o.forgo_replaces, o.certificate_id, o.renew_at, o.turn",
+        now,
+        until,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Keeps the lease until `until`. Returns false when it has ended, or the row is gone.
+pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp) -> Result<bool, sqlx::Error> {
+    let kept = sqlx::query!(
+        "UPDATE certificate_orders SET leased_until = $3 WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        until,
+    )
+    .execute(db)
+    .await?;
+    Ok(kept.rows_affected() == 1)
+}
+
+/// Gives the lease back as if it had not been taken.
+pub async fn give_back(db: impl PgExecutor<'_>, claim: &OrderClaim) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE certificate_orders SET leased_until = NULL WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Says how far the work has got. Returns false when the lease has ended.
+pub async fn note_state(
+    db: impl PgExecutor<'_>,
+    claim: &OrderClaim,
+    state: DomainState,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let noted = sqlx::query!(
+        "UPDATE certificate_orders
+         SET state = $3, message = CASE WHEN state = $3 THEN message END,
+             since = CASE WHEN state = $3 THEN since ELSE $4 END
+         WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        state.as_str(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// Notes the order under way. Returns false when the lease has ended: then nothing may become of the order.
+pub async fn note_order(
+    db: impl PgExecutor<'_>,
+    claim: &OrderClaim,
+    account: &AcmeAccountId,
+    url: &str,
+) -> Result<bool, sqlx::Error> {
+    let noted = sqlx::query!(
+        "UPDATE certificate_orders SET account_id = $3, order_url = $4, sealed_key = NULL WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        account.as_str(),
+        url,
+    )
+    .execute(db)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// Notes the private key that the order is about to be finalized with, sealed. Returns false when the lease has ended.
+pub async fn note_key(
+    db: impl PgExecutor<'_>,
+    claim: &OrderClaim,
+    master: &MasterKey,
+    key_pem: &str,
+) -> Result<bool, sqlx::Error> {
+    let sealed = master.seal(Purpose::CertificateKeys, claim.name.as_bytes(), key_pem.as_bytes());
+    let noted = sqlx::query!(
+        "UPDATE certificate_orders SET sealed_key = $3 WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        sealed,
+    )
+    .execute(db)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// Forgets the order under way, of which nothing can become. The next one says again what it replaces, unless `forgo_replaces`.
+pub async fn drop_order(
+    db: impl PgExecutor<'_>,
+    claim: &OrderClaim,
+    forgo_replaces: bool,
+) -> Result<bool, sqlx::Error> {
+    let dropped = sqlx::query!(
+        "UPDATE certificate_orders SET order_url = NULL, sealed_key = NULL, forgo_replaces = $3
+         WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        forgo_replaces,
+    )
+    .execute(db)
+    .await?;
+    Ok(dropped.rows_affected() == 1)
+}
+
+/// When and why a row is worked on again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutOff {
+    /// The state that it waits in.
+    pub state: DomainState,
+    /// What is in the way, in one sentence.
+    pub message: Option<String>,
+    /// When it is tried again; never by itself when nothing is to be done.
+    pub at: Option<Timestamp>,
+    /// Failures at the authority in a row.
+    pub failures: i32,
+}
+
+/// Gives the lease back until another attempt; what was asked for meanwhile is done at once. Returns false when the lease has
+/// ended.
+pub async fn put_off(
+    db: impl PgExecutor<'_>,
+    claim: &OrderClaim,
+    put_off: &PutOff,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let noted = sqlx::query!(
+        "UPDATE certificate_orders
+         SET leased_until = NULL, state = $4, message = $5, since = CASE WHEN state = $4 THEN since ELSE $8 END,
+             next_attempt_at = CASE WHEN watched_at = $3 THEN $6 ELSE next_attempt_at END, failures = $7
+         WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        claim.watched_at,
+        put_off.state.as_str(),
+        put_off.message,
+        put_off.at,
+        put_off.failures,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(noted.rows_affected() == 1)
+}
+
+/// When a certificate is renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RenewalTimes {
+    /// When the next one is ordered.
+    pub renew_at: Timestamp,
+    /// When the next one should be there.
+    pub due_by: Timestamp,
+    /// When the authority is asked about that; never for certificates of others.
+    pub ask_at: Option<Timestamp>,
+}
+
+/// Ends the work on a row: its name has this certificate. Returns false when the lease has ended: then the certificate may not
+/// be stored.
+pub async fn finish(
+    conn: &mut PgConnection,
+    claim: &OrderClaim,
+    certificate: &CertificateId,
+    times: &RenewalTimes,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let finished = sqlx::query!(
+        "UPDATE certificate_orders
+         SET leased_until = NULL, state = 'live', message = NULL,
+             since = CASE WHEN state = 'live' THEN since ELSE $8 END,
+             next_attempt_at = CASE WHEN watched_at = $3 THEN NULL ELSE next_attempt_at END,
+             failures = 0, account_id = NULL, order_url = NULL, sealed_key = NULL, forgo_replaces = false,
+             certificate_id = $4, renew_at = $5, due_by = $6, ask_window_at = $7
+         WHERE name = $1 AND turn = $2",
+        claim.name,
+        claim.turn,
+        claim.watched_at,
+        certificate.as_str(),
+        times.renew_at,
+        times.due_by,
+        times.ask_at,
+        now,
+    )
+    .execute(conn)
+    .await?;
+    Ok(finished.rows_affected() == 1)
+}
+
+/// The state of a name, as a person sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderStatus {
+    /// Where it is on its way.
+    pub state: DomainState,
+    /// What is in the way, in one sentence.
+    pub message: Option<String>,
+    /// When the state began.
+    pub since: Timestamp,
+    /// When it is tried next; none while nothing is to be done.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+/// Returns the state of a custom domain; none when nobody looks after a certificate for it.
+pub async fn status(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<OrderStatus>, sqlx::Error> {
+    sqlx::query_as!(
+        OrderStatus,
+        "SELECT state, message, since, next_attempt_at FROM certificate_orders WHERE domain = $1",
+        domain.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns how many names are in each state; a state that no name is in is left out.
+pub async fn counts(db: impl PgExecutor<'_>) -> Result<Vec<(DomainState, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(r#"SELECT state, count(*) AS "count!" FROM certificate_orders GROUP BY state"#)
+        .fetch_all(db)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.state, row.count)).collect())
+}
