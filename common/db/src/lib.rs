@@ -15,6 +15,7 @@ pub mod permits;
 pub mod projects;
 pub mod quotas;
 pub mod sign_in;
+pub mod stats;
 pub mod upkeep;
 
 use sqlx::PgPool;

@@ -1,0 +1,59 @@
+//! Batches of traffic that edges counted: added once each, however often they are sent.
+
+use domain::{
+    Timestamp,
+    traffic::{Entry, HourTraffic},
+};
+use sqlx::PgPool;
+
+/// Adds the batch `number` of an edge, whose numbers rise and which sends one at a time. Returns false when it was added
+/// before.
+///
+/// It is one statement, committed by itself: whoever vanishes in the middle of it leaves no lock behind, and may send the same
+/// batch again.
+pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraffic]) -> Result<bool, sqlx::Error> {
+    let hours: Vec<Timestamp> = traffic.iter().map(|part| part.hour).collect();
+    let projects: Vec<String> = traffic.iter().map(|part| part.project.as_str().to_owned()).collect();
+    let sums: Vec<i64> = traffic
+        .iter()
+        .flat_map(|HourTraffic { sums, .. }| {
+            let [s2, s3, s4, s5, other] = sums.statuses;
+            [sums.requests, sums.bytes, sums.cache_hits, sums.cache_misses, s2, s3, s4, s5, other]
+        })
+        .map(whole)
+        .collect();
+    // Postgres counts from 1.
+    let entries: Vec<(i32, &Entry)> =
+        (1..).zip(traffic).flat_map(|(number, part)| part.entries.iter().map(move |entry| (number, entry))).collect();
+    let entry_hours: Vec<i32> = entries.iter().map(|(number, _)| *number).collect();
+    let kinds: Vec<String> = entries.iter().map(|(_, entry)| entry.kind.as_str().to_owned()).collect();
+    let keys: Vec<String> = entries.iter().map(|(_, entry)| entry.key.clone().into()).collect();
+    let requests: Vec<i64> = entries.iter().map(|(_, entry)| whole(entry.count.requests)).collect();
+    let bytes: Vec<i64> = entries.iter().map(|(_, entry)| whole(entry.count.bytes)).collect();
+    sqlx::query_scalar!(
+        r#"SELECT record_traffic($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS "is_new!""#,
+        edge,
+        number,
+        &hours as &[Timestamp],
+        &projects,
+        &sums,
+        &entry_hours,
+        &kinds,
+        &keys,
+        &requests,
+        &bytes,
+    )
+    .fetch_one(pool)
+    .await
+}
+
+/// Whether [`record`] failed for the rows that it was given, so that it always will.
+pub fn is_refusal(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    // Data that are no data, or a constraint.
+    code.is_some_and(|code| matches!(code.get(..2), Some("22" | "23")))
+}
+
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
