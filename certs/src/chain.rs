@@ -19,6 +19,8 @@ const NAMES: usize = 1_000;
 /// A certificate with fewer days left than this is noted.
 const SOON_DAYS: u64 = 14;
 const PEM_LINE: usize = 64;
+/// Characters of a name that are shown: a stranger may write as many as fit into a handshake.
+const SHOWN_NAME: usize = 200;
 
 /// A certificate chain and its private key that passed every check of [`Chain::judge`].
 #[derive(Clone)]
@@ -186,6 +188,46 @@ pub fn days_left(end: Timestamp, now: Timestamp) -> u64 {
 pub fn issuer_of(chain_pem: &str) -> Option<String> {
     let der = CertificateDer::from_pem_slice(chain_pem.as_bytes()).ok()?;
     parse(&der).map(|leaf| called(leaf.issuer()))
+}
+
+/// A certificate as somebody presents it, in the words that people know its parts by. Nothing of it is judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presented {
+    /// Its issuer.
+    pub issuer: String,
+    /// Its subject; none when that is empty, as authorities leave it today.
+    pub subject: Option<String>,
+    /// Its DNS names, in their order.
+    pub names: Vec<String>,
+    /// The start of its validity.
+    pub not_before: Timestamp,
+    /// The end of its validity.
+    pub not_after: Timestamp,
+    /// Whether it names itself as its issuer.
+    pub is_self_issued: bool,
+}
+
+impl Presented {
+    /// Reads a certificate; none when it is no X.509 certificate.
+    pub fn read(der: &[u8]) -> Option<Self> {
+        let leaf = parse(der)?;
+        let validity = leaf.validity();
+        let alternative = leaf.subject_alternative_name().ok().flatten();
+        let names = alternative.iter().flat_map(|extension| &extension.value.general_names);
+        let names = names.filter_map(|name| match name {
+            GeneralName::DNSName(name) => dns_name(name),
+            _ => None,
+        });
+        let shown = |name: &X509Name<'_>| called(name).chars().take(SHOWN_NAME).collect();
+        Some(Self {
+            issuer: shown(leaf.issuer()),
+            subject: leaf.subject().iter().next().map(|_| shown(leaf.subject())),
+            names: names.take(NAMES).collect(),
+            not_before: validity.not_before.to_datetime().into(),
+            not_after: validity.not_after.to_datetime().into(),
+            is_self_issued: leaf.issuer() == leaf.subject(),
+        })
+    }
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ChainError> {

@@ -1,7 +1,7 @@
 //! Storing a certificate that an operator brings along.
 
 use db::certificates::{self, NewCertificate};
-use domain::Timestamp;
+use domain::{Timestamp, certificates::CertificateSource};
 use secrets::MasterKey;
 use sqlx::PgPool;
 
@@ -36,6 +36,8 @@ pub async fn import(
         key_pem: &chain.key_pem,
         not_before: chain.not_before,
         not_after: chain.not_after,
+        source: CertificateSource::Import,
+        account: None,
     };
     let mut tx = db.begin().await?;
     certificates::store(&mut tx, master_key, &certificate, now).await?;

@@ -1,9 +1,10 @@
 //! The list of stored certificates for operators, soonest end first.
 
-use std::{fmt::Write as _, io};
+use std::fmt::Write as _;
 
 use db::certificates::{self, Listed};
-use domain::Timestamp;
+use domain::{CertificateId, Timestamp, certificates::CertificateSource};
+use serde::Serialize;
 use sqlx::PgPool;
 
 use crate::chain::{days_left, issuer_of};
@@ -11,36 +12,125 @@ use crate::chain::{days_left, issuer_of};
 /// Certificates of one batch.
 const PAGE: i64 = 500;
 
-/// Writes a table of every stored certificate.
-pub async fn write(db: &PgPool, now: Timestamp, out: &mut impl io::Write) -> anyhow::Result<()> {
-    let mut last: Option<Listed> = None;
+/// A certificate of the list.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Its id.
+    pub id: CertificateId,
+    /// DNS names it covers, wildcards as `*.name`.
+    pub names: Vec<String>,
+    /// Who issued it; none when its chain cannot be read.
+    pub issuer: Option<String>,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
+    /// Whole days until then; none when it has ended.
+    pub days_left: Option<u64>,
+    /// Where it came from.
+    pub source: CertificateSource,
+    /// The account that it was issued to, by the authority's name of it.
+    pub account: Option<String>,
+    /// Whether a newer one covers all its names, so that edges present it no more.
+    pub replaced: bool,
+}
+
+/// The stored certificates; with `expiring` those that end within so many days and are not replaced already.
+pub async fn rows(db: &PgPool, expiring: Option<u64>, now: Timestamp) -> Result<Vec<Row>, sqlx::Error> {
+    let (mut rows, mut last): (Vec<Row>, Option<Listed>) = (Vec::new(), None);
     loop {
         let page = certificates::list(db, last.as_ref(), PAGE).await?;
-        if last.is_none() {
-            let head = if page.is_empty() { "no certificate is stored" } else { HEAD };
-            writeln!(out, "{head}")?;
+        let Some(end) = page.last().cloned() else { return Ok(rows) };
+        let found = page.into_iter().map(|listed| Row::new(listed, now));
+        rows.extend(found.filter(|row| expiring.is_none_or(|days| row.ends_within(days))));
+        // The rest end later.
+        if expiring.is_some_and(|days| end.not_after > now && days_left(end.not_after, now) > days) {
+            return Ok(rows);
         }
-        for listed in &page {
-            out.write_all(line(listed, now).as_bytes())?;
-        }
-        match page.into_iter().last() {
-            Some(end) => last = Some(end),
-            None => return Ok(()),
-        }
+        last = Some(end);
     }
 }
 
-const HEAD: &str = "VALID UNTIL           DAYS LEFT  ISSUED BY                 NAMES";
+impl Row {
+    fn new(listed: Listed, now: Timestamp) -> Self {
+        Self {
+            issuer: issuer_of(&listed.chain_pem),
+            days_left: (listed.not_after > now).then(|| days_left(listed.not_after, now)),
+            id: listed.id,
+            names: listed.names,
+            not_before: listed.not_before,
+            not_after: listed.not_after,
+            source: listed.source,
+            account: listed.account_url,
+            replaced: listed.is_replaced,
+        }
+    }
 
-fn line(listed: &Listed, now: Timestamp) -> String {
-    let days = if listed.not_after <= now { "ended".to_owned() } else { days_left(listed.not_after, now).to_string() };
-    let issuer = issuer_of(&listed.chain_pem).unwrap_or_else(|| "unreadable".to_owned());
-    let mut line = format!("{:<20}  {days:>9}  {issuer:<24}  ", seconds(listed.not_after));
-    let _ = writeln!(line, "{}", listed.names.join(" "));
-    line
+    fn ends_within(&self, days: u64) -> bool {
+        !self.replaced && self.days_left.is_none_or(|left| left <= days)
+    }
+}
+
+/// A table of the rows.
+pub fn table(rows: &[Row], expiring: Option<u64>) -> String {
+    if rows.is_empty() {
+        return expiring.map_or_else(
+            || "no certificate is stored".to_owned(),
+            |days| format!("no certificate ends within {days} days"),
+        );
+    }
+    let mut table = "VALID UNTIL           DAYS LEFT  ISSUED BY                 SOURCE  NAMES\n".to_owned();
+    for row in rows {
+        let days = row.days_left.map_or_else(|| "ended".to_owned(), |days| days.to_string());
+        let issuer = row.issuer.as_deref().unwrap_or("unreadable");
+        let (until, source, names) = (seconds(row.not_after), row.source.as_str(), row.names.join(" "));
+        let account = row.account.as_ref().map(|url| format!("  (account {url})")).unwrap_or_default();
+        let replaced = if row.replaced { "  (replaced)" } else { "" };
+        let _ = writeln!(table, "{until:<20}  {days:>9}  {issuer:<24}  {source:<6}  {names}{account}{replaced}");
+    }
+    table
 }
 
 /// A time cut to the second.
 fn seconds(at: Timestamp) -> String {
     Timestamp::from_unix_millis(at.unix_seconds() * 1_000).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn row(days: u64, is_replaced: bool) -> Row {
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let listed = Listed {
+            id: CertificateId::new(now),
+            names: vec!["a.example".to_owned()],
+            chain_pem: String::new(),
+            not_before: now,
+            not_after: now + Duration::from_hours(24 * days),
+            source: CertificateSource::Acme,
+            account_url: Some("https://ca.test/acct/1".to_owned()),
+            is_replaced,
+        };
+        Row::new(listed, now)
+    }
+
+    #[test]
+    fn what_nobody_presents_any_more_does_not_alarm() {
+        assert!(row(14, false).ends_within(14));
+        assert!(row(0, false).ends_within(14), "it has ended");
+        assert!(!row(15, false).ends_within(14));
+        assert!(!row(3, true).ends_within(14));
+    }
+
+    #[test]
+    fn a_table_has_a_line_each() {
+        let table = table(&[row(3, false), row(0, true)], None);
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[1].ends_with("acme    a.example  (account https://ca.test/acct/1)"), "{}", lines[1]);
+        assert!(lines[2].contains("ended") && lines[2].ends_with("(replaced)"), "{}", lines[2]);
+    }
 }

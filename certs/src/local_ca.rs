@@ -9,7 +9,7 @@ use std::{
 };
 
 use db::certificates::{self, NewCertificate};
-use domain::{Timestamp, hostname};
+use domain::{Timestamp, certificates::CertificateSource, hostname};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
@@ -68,6 +68,11 @@ pub enum LocalCaError {
     /// The leaf could not be stored.
     #[error("the database does not answer: {0}")]
     Database(#[from] sqlx::Error),
+}
+
+/// The file of the authority's own certificate, by which others trust it.
+pub fn root_file(folder: &Path) -> PathBuf {
+    folder.join(CERTIFICATE_FILE)
 }
 
 /// The outcome of [`renew`].
@@ -134,6 +139,8 @@ pub async fn renew(
         key_pem: &leaf.key_pem,
         not_before: leaf.not_before,
         not_after: leaf.not_after,
+        source: CertificateSource::Local,
+        account: None,
     };
     let mut tx = db.begin().await?;
     certificates::store(&mut tx, master_key, &certificate, now).await?;
@@ -161,24 +168,15 @@ impl LocalCa {
         extra: &[String],
         now: Timestamp,
     ) -> Result<Self, LocalCaError> {
-        let (certificate, key) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
+        let (certificate, key) = (root_file(folder), folder.join(KEY_FILE));
         match (certificate.exists(), key.exists()) {
             (true, true) => {
-                let certificate_pem = std::fs::read_to_string(&certificate).map_err(at(&certificate))?;
-                let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(at(&key))?)?;
-                let ca = Self { certificate_pem, key };
+                let ca = Self::read(folder)?;
                 let permitted = ca.permitted();
                 if let Some(domain) = domains(names).find(|domain| !permitted.iter().any(|own| own == domain)) {
                     return Err(LocalCaError::OtherDomains(folder.to_path_buf(), domain.to_owned()));
                 }
-                match domains(extra).find(|name| !permitted.iter().any(|domain| hostname::is_within(name, domain))) {
-                    Some(name) => Err(LocalCaError::OutOfReach {
-                        folder: folder.to_path_buf(),
-                        name: name.to_owned(),
-                        permitted: permitted.join(", "),
-                    }),
-                    None => Ok(ca),
-                }
+                ca.reaching(folder, extra)
             }
             (false, false) => {
                 let ca = Self::generate(&[names, extra].concat(), now)?;
@@ -189,6 +187,31 @@ impl LocalCa {
             }
             (true, false) => Err(LocalCaError::Half(key)),
             (false, true) => Err(LocalCaError::Half(certificate)),
+        }
+    }
+
+    /// The authority kept in `folder`, which must be good for `names`.
+    pub fn open(folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
+        Self::read(folder)?.reaching(folder, names)
+    }
+
+    fn read(folder: &Path) -> Result<Self, LocalCaError> {
+        let (certificate, key) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
+        let certificate_pem = std::fs::read_to_string(&certificate).map_err(at(&certificate))?;
+        let key = KeyPair::from_pem(&std::fs::read_to_string(&key).map_err(at(&key))?)?;
+        Ok(Self { certificate_pem, key })
+    }
+
+    /// Checks that the authority's name constraints permit `names`.
+    fn reaching(self, folder: &Path, names: &[String]) -> Result<Self, LocalCaError> {
+        let permitted = self.permitted();
+        match domains(names).find(|name| !permitted.iter().any(|domain| hostname::is_within(name, domain))) {
+            Some(name) => Err(LocalCaError::OutOfReach {
+                folder: folder.to_path_buf(),
+                name: name.to_owned(),
+                permitted: permitted.join(", "),
+            }),
+            None => Ok(self),
         }
     }
 

@@ -1,29 +1,17 @@
 //! The operator's tool for keys and certificates.
 
+mod commands;
+
 use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    path::{Path, PathBuf},
+    io::{self, Write as _},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::Context as _;
-use certs::{
-    chain::Chain,
-    import::{self, Imported},
-    listing,
-    local_ca::{self, LocalCa, Outcome},
-    private_file, rotation,
-};
+use certs::acme::Reason;
 use clap::{Parser, Subcommand};
-use config::Config;
-use domain::Clock;
-use secrets::{MasterKey, master_key::Key};
-use sqlx::PgPool;
 
-/// Most bytes of a file that is read: far more than a chain or a key has.
-const PEM_BYTES: u64 = 1024 * 1024;
-const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
+use self::commands::Outcome;
 
 /// Makes and keeps the keys and certificates of an installation.
 #[derive(Parser)]
@@ -69,7 +57,62 @@ enum Command {
         key: PathBuf,
     },
     /// Lists the stored certificates; those that end first come first.
-    List,
+    List {
+        /// Only those that end within so many days and that no newer one replaces. Exits with 1 when there are any.
+        #[arg(long, value_name = "DAYS")]
+        expiring: Option<u64>,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Has admin order certificates now, for names that are attached to projects or the platform's own, and waits.
+    Issue {
+        /// The names: www.example.com, or the platform's own wildcard.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// How long to wait, in seconds. Whether it comes to an end in that time or not, admin goes on.
+        #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+        wait: u64,
+        /// Prints JSON, at the end.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Has admin renew certificates now, whenever they end. The present ones stay in use until then.
+    Renew {
+        /// The names.
+        #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+        names: Vec<String>,
+        /// Every certificate that an authority issued.
+        #[arg(long)]
+        all: bool,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revokes every valid certificate of ours for a name, through the accounts that they were issued to, and has admin
+    /// order a new one, with a new key.
+    Revoke {
+        /// The name.
+        name: String,
+        /// Why: unspecified, key-compromise, superseded or cessation-of-operation.
+        #[arg(long)]
+        reason: Option<Reason>,
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Exchanges the keys of our accounts at the configured authorities for new ones. May be interrupted and run again.
+    RotateAccount {
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Checks what issuing certificates depends on, a line each, with what helps. Exits with 1 when anything fails.
+    Doctor {
+        /// Prints JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// The extent of a rotation.
@@ -88,11 +131,12 @@ struct Rotation {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(said) => {
+    let outcome = io::Result::map_err(runtime(), anyhow::Error::from);
+    match outcome.and_then(|runtime| runtime.block_on(commands::run(&arguments))) {
+        Ok(Outcome { said, is_good }) => {
             // Standard output may be closed; the work is done all the same.
-            let _ = writeln!(io::stdout(), "{said}");
-            ExitCode::SUCCESS
+            let _ = writeln!(io::stdout(), "{}", said.trim_end());
+            if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             let _ = writeln!(io::stderr(), "certs: {error:#}");
@@ -101,97 +145,6 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    match &arguments.command {
-        Command::MasterKey { file } => {
-            private_file::create(file, &format!("{}\n", Key::generate().to_base64()))
-                .with_context(|| format!("cannot write {}", file.display()))?;
-            Ok(format!("wrote a new master key to {}", file.display()))
-        }
-        Command::RotateKey { how } => {
-            let config = Config::load(arguments.config.as_deref())?;
-            let file = &config.secrets.master_key_file;
-            let rotate = async {
-                let db = database(&config)?;
-                Ok(match how {
-                    Rotation { prepare: true, .. } => rotation::prepare(file)?.to_string(),
-                    Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
-                    Rotation { .. } => rotation::rotate(&db, file).await?.to_string(),
-                })
-            };
-            runtime()?.block_on(rotate)
-        }
-        Command::LocalCa { dir, names } => {
-            let config = Config::load(arguments.config.as_deref())?;
-            runtime()?.block_on(renew_local(&config, dir, names))
-        }
-        Command::Import { chain, key } => {
-            let config = Config::load(arguments.config.as_deref())?;
-            runtime()?.block_on(bring(&config, chain, key))
-        }
-        Command::List => {
-            let config = Config::load(arguments.config.as_deref())?;
-            runtime()?.block_on(list(&config))
-        }
-    }
-}
-
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
-}
-
-async fn renew_local(config: &Config, dir: &Path, extra: &[String]) -> anyhow::Result<String> {
-    let now = Clock::system().now();
-    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
-    let (names, extra) = (local_ca::names(&config.site), local_ca::hostnames(extra)?);
-    let ca = LocalCa::open_or_create(dir, &names, &extra, now)?;
-    let db = database(config)?;
-    let mut said = Vec::new();
-    // One for each of the extra names: their visitors need not read in it which others there are.
-    for names in std::iter::once(names.as_slice()).chain(extra.chunks(1)) {
-        let shown = names.join(", ");
-        said.push(match local_ca::renew(&db, &master_key, &ca, names, now).await? {
-            Outcome::Kept => format!("the certificate for {shown} is good for longer; kept it"),
-            Outcome::Issued => {
-                format!("stored a new certificate for {shown}; visitors must trust {}/ca.pem", dir.display())
-            }
-        });
-    }
-    Ok(said.join("\n"))
-}
-
-async fn bring(config: &Config, chain: &Path, key: &Path) -> anyhow::Result<String> {
-    let now = Clock::system().now();
-    let master_key = MasterKey::load(&config.secrets.master_key_file)?;
-    let judged = Chain::judge(&read(chain)?, &read(key)?, now).context("this certificate cannot be used")?;
-    let db = database(config)?;
-    let names = judged.names.join(", ");
-    let said = match import::import(&db, &master_key, &judged, now).await.context(NO_DATABASE)? {
-        Imported::Before => format!("the certificate for {names} was imported before; nothing has changed"),
-        Imported::Now => format!(
-            "stored the certificate for {names}, issued by {} and valid until {}; edges present it within half a minute",
-            judged.issuer, judged.not_after
-        ),
-    };
-    let notes = judged.notes.iter().map(|note| format!("note: {note}"));
-    Ok(std::iter::once(said).chain(notes).collect::<Vec<_>>().join("\n"))
-}
-
-async fn list(config: &Config) -> anyhow::Result<String> {
-    let mut table = Vec::new();
-    listing::write(&database(config)?, Clock::system().now(), &mut table).await.context(NO_DATABASE)?;
-    Ok(String::from_utf8(table)?.trim_end().to_owned())
-}
-
-fn database(config: &Config) -> anyhow::Result<PgPool> {
-    db::connect(&config.postgres, &config.postgres.url).context("postgres.url")
-}
-
-/// The whole of a file, if it is as small as such files are.
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|opened| opened.take(PEM_BYTES + 1).read_to_end(&mut bytes));
-    opened.with_context(|| format!("cannot read {}", file.display()))?;
-    anyhow::ensure!(bytes.len() as u64 <= PEM_BYTES, "{} is too large to be a certificate or a key", file.display());
-    Ok(bytes)
 }

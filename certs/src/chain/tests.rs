@@ -168,3 +168,24 @@ fn what_is_odd_is_said() {
     let own = params.self_signed(&key).unwrap().pem();
     assert_eq!(judge(&[&own], &key.serialize_pem()).unwrap().notes, [Note::SelfSigned]);
 }
+
+#[test]
+fn a_presented_certificate_is_read_as_people_know_it() {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let made = made(&["www.example.com", "*.example.com"], |params| {
+        params.distinguished_name = rcgen::DistinguishedName::new();
+    });
+    let leaf = Presented::read(&der(&made.leaf)).unwrap();
+    assert_eq!((leaf.issuer.as_str(), leaf.subject.as_deref()), ("Intermediate (Tests)", None));
+    assert_eq!(leaf.names, ["www.example.com", "*.example.com"]);
+    assert_eq!((leaf.not_before, leaf.not_after), (now() - DAY, now() + DAY * 89));
+    assert!(!leaf.is_self_issued);
+    let root = Presented::read(&der(&made.root)).unwrap();
+    assert_eq!((root.subject.as_deref(), root.is_self_issued), (Some("Root (Tests)"), true));
+    let long = made_with(&KeyPair::generate().unwrap(), &["a.example"], |params| {
+        params.distinguished_name.push(DnType::CommonName, "\u{1b}[31m".to_owned() + &"x".repeat(5_000));
+    });
+    let subject = Presented::read(&der(&long.leaf)).unwrap().subject.unwrap();
+    assert!(subject.starts_with("[31mx") && subject.len() == SHOWN_NAME, "{subject}");
+    assert_eq!(Presented::read(b"nothing"), None);
+}

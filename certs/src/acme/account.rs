@@ -1,0 +1,133 @@
+//! An account at an authority, and what is not about one order.
+
+use std::{str::FromStr, sync::Arc};
+
+use instant_acme::{CertificateIdentifier, Identifier, NewOrder, RevocationReason, RevocationRequest};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+
+use super::{
+    authority::Directory,
+    http::Http,
+    patiently,
+    problem::{AcmeError, ProblemKind},
+};
+
+/// An account at an authority. Cheap to clone.
+#[derive(Clone)]
+pub struct Account {
+    pub(super) inner: instant_acme::Account,
+    pub(super) http: Http,
+    pub(super) directory: Arc<Directory>,
+    /// The profile that orders ask for; none when the authority does not offer it.
+    pub(super) profile: Option<String>,
+}
+
+/// The reason for a revocation (RFC 5280, 5.3.1), as far as authorities take it from subscribers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// None is given.
+    Unspecified,
+    /// Somebody else has the private key.
+    KeyCompromise,
+    /// Another certificate takes its place.
+    Superseded,
+    /// The name is no longer served.
+    CessationOfOperation,
+}
+
+impl Reason {
+    /// Every reason, by its name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("unspecified", Self::Unspecified),
+        ("key-compromise", Self::KeyCompromise),
+        ("superseded", Self::Superseded),
+        ("cessation-of-operation", Self::CessationOfOperation),
+    ];
+}
+
+impl FromStr for Reason {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find_map(|(name, reason)| (name == text).then_some(reason));
+        known.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("one of {}", names.join(", "))
+        })
+    }
+}
+
+impl Account {
+    /// The account's URL, which CAA records may name (RFC 8657, `accounturi`).
+    pub fn url(&self) -> &str {
+        self.inner.id()
+    }
+
+    /// Places an order and returns its URL. `replaces` is the chain of the certificate that it renews, issued to this
+    /// account; it is left out where the authority knows no renewal information.
+    pub async fn begin(&self, names: &[String], replaces: Option<&str>) -> Result<String, AcmeError> {
+        let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
+        let leaf = replaces.filter(|_| self.directory.renewal_info.is_some()).map(leaf).transpose()?;
+        let replaces = leaf.as_ref().and_then(|leaf| CertificateIdentifier::try_from(leaf).ok());
+        match self.place(&identifiers, replaces.as_ref()).await {
+            // An authority that has renewal information must repeat what an order replaces (RFC 9773, 5). One that does
+            // not has made an order all the same, whose URL is lost with the error.
+            Err(AcmeError::Away(said)) if replaces.is_some() && said.starts_with("replaces field mismatch") => {
+                self.place(&identifiers, None).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn place(
+        &self,
+        identifiers: &[Identifier],
+        replaces: Option<&CertificateIdentifier<'_>>,
+    ) -> Result<String, AcmeError> {
+        patiently(|| {
+            Box::pin(async {
+                let mut order = NewOrder::new(identifiers);
+                if let Some(replaces) = replaces {
+                    order = order.replaces(replaces.clone());
+                }
+                if let Some(profile) = &self.profile {
+                    order = order.profile(profile);
+                }
+                Ok(self.inner.new_order(&order).await?.url().to_owned())
+            })
+        })
+        .await
+    }
+
+    /// Revokes a certificate that was issued to this account, or for whose names it holds authorizations. One that was
+    /// revoked before is no error.
+    pub async fn revoke(&self, chain_pem: &str, reason: Option<Reason>) -> Result<(), AcmeError> {
+        let certificate = leaf(chain_pem)?;
+        let outcome = patiently(|| {
+            Box::pin(async {
+                let reason = reason.map(|reason| match reason {
+                    Reason::Unspecified => RevocationReason::Unspecified,
+                    Reason::KeyCompromise => RevocationReason::KeyCompromise,
+                    Reason::Superseded => RevocationReason::Superseded,
+                    Reason::CessationOfOperation => RevocationReason::CessationOfOperation,
+                });
+                Ok(self.inner.revoke(&RevocationRequest { certificate: &certificate, reason }).await?)
+            })
+        });
+        match outcome.await {
+            Err(AcmeError::Refused(problem)) if problem.urn.ends_with(":alreadyRevoked") => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Closes the account for good. Certificates that were issued to it stay valid.
+    pub async fn deactivate(&self) -> Result<(), AcmeError> {
+        patiently(|| Box::pin(async { Ok(self.inner.clone().deactivate().await?) })).await
+    }
+}
+
+/// The first certificate of a chain.
+pub(super) fn leaf(chain_pem: &str) -> Result<CertificateDer<'static>, AcmeError> {
+    CertificateDer::from_pem_slice(chain_pem.as_bytes())
+        .map_err(|_| AcmeError::refused(ProblemKind::Other, "the chain holds no certificate"))
+}

@@ -1,0 +1,195 @@
+//! Another key for an account (RFC 8555, 7.3.5).
+//!
+//! instant-acme makes the new key and tells the authority in one call: a kill in between loses the account. Here the
+//! key is made first and stored beside the old one ([`with_next_key`]), then the authority is told
+//! ([`Authority::finish_key_change`]), then the new key is stored alone. After a kill in between, the authority knows
+//! one of the two, and [`Authority::account`] finds out which.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{Request, header};
+use instant_acme::Key;
+use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use serde_json::{Map, Value, json};
+
+use super::{
+    account::Account,
+    authority::{Authority, damaged, from_json},
+    patiently,
+    problem::{AcmeError, Document, ProblemKind},
+};
+
+/// The bytes of one half of a signature with P-256, and of one coordinate of its public key.
+const HALF: usize = 32;
+
+/// The field of stored credentials that holds the key to come.
+const NEXT_KEY: &str = "next_key_pkcs8";
+
+/// Adds a new key to an account's credentials, which the authority is to know next. One that waits already stays.
+pub fn with_next_key(credentials: &str) -> Result<String, AcmeError> {
+    let mut credentials: Map<String, Value> = serde_json::from_str(credentials).map_err(|_| damaged())?;
+    if !credentials.contains_key(NEXT_KEY) {
+        let (_, key) = Key::generate_pkcs8()?;
+        credentials.insert(NEXT_KEY.to_owned(), URL_SAFE_NO_PAD.encode(key.secret_pkcs8_der()).into());
+    }
+    Ok(Value::Object(credentials).to_string())
+}
+
+/// The credentials with the key to come alone, when there is one.
+fn next(credentials: &str) -> Result<Option<String>, AcmeError> {
+    let mut credentials: Map<String, Value> = serde_json::from_str(credentials).map_err(|_| damaged())?;
+    let Some(key) = credentials.remove(NEXT_KEY) else { return Ok(None) };
+    credentials.insert("key_pkcs8".to_owned(), key);
+    Ok(Some(Value::Object(credentials).to_string()))
+}
+
+impl Authority {
+    /// Has the authority take the key that [`with_next_key`] added, unless it has done so before. Returns the
+    /// credentials with that key alone.
+    pub async fn finish_key_change(&self, credentials: &str) -> Result<String, AcmeError> {
+        let Some(next) = next(credentials)? else { return Ok(credentials.to_owned()) };
+        match self.confirm_key(&next).await {
+            Err(AcmeError::Refused(problem)) if problem.kind == ProblemKind::AccountGone => {
+                self.account(credentials).await?.take_key(credentials, &next).await?;
+                Ok(next)
+            }
+            outcome => outcome.map(|()| next),
+        }
+    }
+
+    /// The credentials whose key the authority knows: the old ones, unless a key was changed by somebody who was killed
+    /// before it was stored.
+    pub(super) async fn usable(&self, credentials: &str) -> Result<String, AcmeError> {
+        let Some(next) = next(credentials)? else { return Ok(credentials.to_owned()) };
+        match self.confirm_key(credentials).await {
+            Err(AcmeError::Refused(problem)) if problem.kind == ProblemKind::AccountGone => Ok(next),
+            outcome => outcome.map(|()| credentials.to_owned()),
+        }
+    }
+}
+
+impl Account {
+    /// Has the authority take the key of the one credentials in the place of that of the others.
+    async fn take_key(&self, old: &str, new: &str) -> Result<(), AcmeError> {
+        let Some(url) = self.directory.key_change.as_deref() else {
+            return Err(AcmeError::refused(ProblemKind::Other, "it does not let accounts change their key"));
+        };
+        let (old, new) = (SignedBy::key_of(old)?, SignedBy::key_of(new)?);
+        let inner = new.sign(
+            &json!({ "alg": "ES256", "jwk": new.jwk(), "url": url }),
+            &json!({ "account": self.url(), "oldKey": old.jwk() }),
+        )?;
+        patiently(|| {
+            Box::pin(async {
+                let answer = self.http.get(&self.directory.new_nonce).await?;
+                let nonce = answer.headers().get("replay-nonce").and_then(|nonce| nonce.to_str().ok());
+                let nonce = nonce.ok_or_else(|| AcmeError::Away("it gives no nonce".to_owned()))?;
+                let outer =
+                    old.sign(&json!({ "alg": "ES256", "kid": self.url(), "nonce": nonce, "url": url }), &inner)?;
+                let request = Request::post(url).header(header::CONTENT_TYPE, "application/jose+json");
+                let request = request.body(outer.to_string().into()).map_err(|error| AcmeError::away(&error))?;
+                let answer = self.http.exchange(request).await?;
+                if answer.status().is_success() {
+                    return Ok(());
+                }
+                // The only refusal that comes back as an answer: a nonce.
+                let document: Document = serde_json::from_slice(answer.body()).unwrap_or_default();
+                Err(AcmeError::Refused(document.refusal(Some(answer.status()), None)))
+            })
+        })
+        .await
+    }
+}
+
+/// A key that signs what is said to an authority (RFC 7515, ES256).
+struct SignedBy(KeyPair);
+
+impl SignedBy {
+    fn key_of(credentials: &str) -> Result<Self, AcmeError> {
+        let credentials = from_json(credentials)?;
+        let key = PrivatePkcs8KeyDer::from(credentials.private_key().secret_pkcs8_der());
+        KeyPair::try_from(&key).map(Self).map_err(|error| AcmeError::away(&error))
+    }
+
+    /// The public key (RFC 7517).
+    fn jwk(&self) -> Value {
+        // A point that is not compressed: 4, x, y.
+        let (x, y) = self.0.der_bytes().get(1..).unwrap_or_default().split_at_checked(HALF).unwrap_or_default();
+        json!({ "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y) })
+    }
+
+    fn sign(&self, protected: &Value, payload: &Value) -> Result<Value, AcmeError> {
+        let encoded = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let (protected, payload) = (encoded(protected), encoded(payload));
+        let signed = self.0.sign(format!("{protected}.{payload}").as_bytes());
+        let signature = signed.map_err(|error| AcmeError::away(&error))?;
+        let signature = fixed(&signature).ok_or_else(|| AcmeError::Away("a signature has no known form".to_owned()))?;
+        Ok(json!({ "protected": protected, "payload": payload, "signature": URL_SAFE_NO_PAD.encode(signature) }))
+    }
+}
+
+/// Writes a signature as two numbers of fixed length (RFC 7518, 3.4), which DER writes as short as they are.
+fn fixed(der: &[u8]) -> Option<[u8; 2 * HALF]> {
+    let [0x30, length, numbers @ ..] = der else { return None };
+    let mut rest = (numbers.len() == usize::from(*length)).then_some(numbers)?;
+    let mut signature = [0; 2 * HALF];
+    for half in signature.chunks_exact_mut(HALF) {
+        let [0x02, length, after @ ..] = rest else { return None };
+        let (number, next) = after.split_at_checked(usize::from(*length))?;
+        let number = number.strip_prefix(&[0]).unwrap_or(number);
+        let start = HALF.checked_sub(number.len())?;
+        half[start..].copy_from_slice(number);
+        rest = next;
+    }
+    rest.is_empty().then_some(signature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials() -> String {
+        let (_, key) = Key::generate_pkcs8().unwrap();
+        let key = URL_SAFE_NO_PAD.encode(key.secret_pkcs8_der());
+        json!({ "id": "https://ca.test/acct/1", "key_pkcs8": key, "directory": "https://ca.test/dir" }).to_string()
+    }
+
+    #[test]
+    fn the_key_to_come_stands_beside_the_old_one() {
+        let old = credentials();
+        assert_eq!(next(&old).unwrap(), None);
+        let both = with_next_key(&old).unwrap();
+        assert_eq!(with_next_key(&both).unwrap(), both, "one that waits already stays");
+        let key = |text: &str| from_json(text).unwrap().private_key().secret_pkcs8_der().to_vec();
+        assert_eq!(key(&both), key(&old));
+        let new = next(&both).unwrap().unwrap();
+        assert_ne!(key(&new), key(&old));
+        assert_eq!(next(&new).unwrap(), None);
+    }
+
+    #[test]
+    fn signatures_have_a_fixed_length() {
+        let key = SignedBy::key_of(&credentials()).unwrap();
+        // Often enough that numbers with a leading zero and short ones come up.
+        for turn in 0..600 {
+            let signed = key.sign(&json!({ "alg": "ES256" }), &json!({ "turn": turn })).unwrap();
+            let signature = URL_SAFE_NO_PAD.decode(signed["signature"].as_str().unwrap()).unwrap();
+            assert_eq!(signature.len(), 2 * HALF);
+        }
+        let short = [0x30, 0x07, 0x02, 0x02, 0x00, 0x80, 0x02, 0x01, 0x05];
+        let signature = fixed(&short).unwrap();
+        assert_eq!((signature[31], signature[63]), (0x80, 5));
+        assert_eq!(signature.iter().filter(|byte| **byte != 0).count(), 2);
+        for damaged in [&short[..8], &[], &[0x30, 0x00], &[0x30, 0x03, 0x02, 0x09, 0x01]] {
+            assert_eq!(fixed(damaged), None, "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn a_public_key_has_two_coordinates() {
+        let jwk = SignedBy::key_of(&credentials()).unwrap().jwk();
+        for coordinate in ["x", "y"] {
+            assert_eq!(URL_SAFE_NO_PAD.decode(jwk[coordinate].as_str().unwrap()).unwrap().len(), HALF);
+        }
+    }
+}

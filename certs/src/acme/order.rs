@@ -1,0 +1,218 @@
+//! An order at an authority, from its URL.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use db::certificates::challenges::ChallengeKind;
+use instant_acme::{AuthorizationState, AuthorizationStatus, ChallengeStatus, ChallengeType, Order, OrderStatus};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    account::Account,
+    patiently,
+    problem::{AcmeError, Problem, ProblemKind},
+};
+
+/// How far an order is.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// Some names are still to be proved.
+    Pending(Vec<Authorization>),
+    /// Every name is proved; the order waits for the request of [`key_and_request`](super::key_and_request).
+    Ready,
+    /// The authority is at work on the certificate.
+    Processing,
+    /// The certificate can be fetched.
+    Valid,
+    /// The order has failed for good.
+    Invalid(Problem),
+}
+
+/// A name that is to be proved.
+#[derive(Debug, Clone)]
+pub struct Authorization {
+    /// The name as it was ordered: `*.example.com` for a wildcard.
+    pub name: String,
+    /// Whether it is proved already.
+    pub done: bool,
+    /// The ways to prove it, as far as they are known to us.
+    pub challenges: Vec<Offered>,
+}
+
+/// A challenge that the authority offers, with its answer.
+#[derive(Debug, Clone)]
+pub struct Offered {
+    /// Its kind.
+    pub kind: ChallengeKind,
+    /// The authority's token.
+    pub token: String,
+    /// The key authorization, which is the answer to `http-01` and, hashed, to `tls-alpn-01`.
+    pub key_authorization: String,
+    /// The value of the TXT record for `dns-01`.
+    pub record_value: String,
+    /// The reason why the authority's look at the answer failed.
+    pub failed: Option<Problem>,
+    /// Whether the authority says that it is looking for the answer. Some say nothing while they do.
+    pub is_under_way: bool,
+}
+
+impl Account {
+    /// Asks how far an order is.
+    pub async fn order(&self, url: &str) -> Result<Progress, AcmeError> {
+        patiently(|| {
+            Box::pin(async {
+                let mut order = self.inner.order(url.to_owned()).await?;
+                let state = order.state();
+                match state.status {
+                    OrderStatus::Ready => Ok(Progress::Ready),
+                    OrderStatus::Processing => Ok(Progress::Processing),
+                    OrderStatus::Valid => Ok(Progress::Valid),
+                    OrderStatus::Pending => Ok(Progress::Pending(self.authorizations(&mut order).await?)),
+                    OrderStatus::Invalid => {
+                        let problem = match state.error.clone() {
+                            Some(problem) => problem.into(),
+                            None => self.failure(&mut order).await?,
+                        };
+                        Ok(Progress::Invalid(problem))
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    /// Tells the authority that the answer to a challenge stands. Nothing happens when it has been told before.
+    pub async fn answer(&self, url: &str, name: &str, kind: ChallengeKind) -> Result<(), AcmeError> {
+        patiently(|| {
+            Box::pin(async {
+                let mut order = self.inner.order(url.to_owned()).await?;
+                let mut authorizations = order.authorizations();
+                while let Some(next) = authorizations.next().await {
+                    let mut authorization = next?;
+                    if authorization.identifier().to_string() != name {
+                        continue;
+                    }
+                    if authorization.status != AuthorizationStatus::Pending {
+                        return Ok(());
+                    }
+                    let Some(mut challenge) = authorization.challenge(acme_kind(kind)) else {
+                        let missing = format!("no challenge of the kind {} is offered for {name}", kind.as_str());
+                        return Err(AcmeError::refused(ProblemKind::Other, missing));
+                    };
+                    if challenge.status != ChallengeStatus::Pending {
+                        return Ok(());
+                    }
+                    return Ok(challenge.set_ready().await?);
+                }
+                Err(AcmeError::refused(ProblemKind::Other, format!("{name} is not part of the order")))
+            })
+        })
+        .await
+    }
+
+    /// Hands in the request for the certificate. Nothing happens when one has been handed in before.
+    pub async fn finalize(&self, url: &str, csr_der: &[u8]) -> Result<(), AcmeError> {
+        patiently(|| {
+            Box::pin(async {
+                let mut order = self.inner.order(url.to_owned()).await?;
+                match order.state().status {
+                    OrderStatus::Processing | OrderStatus::Valid => Ok(()),
+                    _ => Ok(order.finalize_csr(csr_der).await?),
+                }
+            })
+        })
+        .await
+    }
+
+    /// Fetches the certificate of an order that is [`Progress::Valid`]: the chain as PEM, the leaf first.
+    pub async fn certificate(&self, url: &str) -> Result<String, AcmeError> {
+        patiently(|| {
+            Box::pin(async {
+                let mut order = self.inner.order(url.to_owned()).await?;
+                let chain = order.certificate().await?;
+                chain.ok_or_else(|| AcmeError::Away("the certificate is not made yet".to_owned()))
+            })
+        })
+        .await
+    }
+
+    async fn authorizations(&self, order: &mut Order) -> Result<Vec<Authorization>, AcmeError> {
+        let (mut found, thumbprint) = (Vec::new(), self.inner.key_thumbprint());
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            found.push(authorization_of(&*authorization?, thumbprint));
+        }
+        Ok(found)
+    }
+
+    /// Why an order failed that does not say so itself: the first of its challenges that did.
+    async fn failure(&self, order: &mut Order) -> Result<Problem, AcmeError> {
+        let authorizations = self.authorizations(order).await?;
+        let mut failed = authorizations.into_iter().flat_map(|authorization| authorization.challenges);
+        Ok(failed.find_map(|challenge| challenge.failed).unwrap_or_else(|| Problem {
+            kind: ProblemKind::Other,
+            urn: String::new(),
+            detail: "the authority gave the order up, and does not say why".to_owned(),
+            retry_after: None,
+        }))
+    }
+}
+
+fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorization {
+    let challenges = state.challenges.iter().filter_map(|challenge| {
+        let key_authorization = format!("{}.{thumbprint}", challenge.token);
+        Some(Offered {
+            kind: known_kind(&challenge.r#type)?,
+            token: challenge.token.clone(),
+            record_value: URL_SAFE_NO_PAD.encode(Sha256::digest(key_authorization.as_bytes())),
+            key_authorization,
+            failed: challenge.error.clone().map(Problem::from),
+            is_under_way: challenge.status == ChallengeStatus::Processing,
+        })
+    });
+    Authorization {
+        name: state.identifier().to_string(),
+        done: state.status == AuthorizationStatus::Valid,
+        challenges: challenges.collect(),
+    }
+}
+
+const fn acme_kind(kind: ChallengeKind) -> ChallengeType {
+    match kind {
+        ChallengeKind::Http01 => ChallengeType::Http01,
+        ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        ChallengeKind::Dns01 => ChallengeType::Dns01,
+    }
+}
+
+const fn known_kind(kind: &ChallengeType) -> Option<ChallengeKind> {
+    match kind {
+        ChallengeType::Http01 => Some(ChallengeKind::Http01),
+        ChallengeType::TlsAlpn01 => Some(ChallengeKind::TlsAlpn01),
+        ChallengeType::Dns01 => Some(ChallengeKind::Dns01),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_comes_with_its_answers() {
+        let text = r#"{"identifier":{"type":"dns","value":"example.com"},"status":"pending","wildcard":true,
+            "challenges":[
+            {"type":"dns-01","url":"https://ca.test/1","token":"DGyRejmCefe7v4NfDGDKfA","status":"processing"},
+            {"type":"http-01","url":"https://ca.test/2","token":"t","status":"invalid",
+             "error":{"type":"urn:ietf:params:acme:error:dns","detail":"no such name"}},
+            {"type":"dns-persist-01","url":"https://ca.test/3","status":"pending"}]}"#;
+        let state: AuthorizationState = serde_json::from_str(text).unwrap();
+        let found = authorization_of(&state, "9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI");
+        assert_eq!(found.name, "*.example.com");
+        assert!(!found.done);
+        let [dns, http] = found.challenges.as_slice() else { panic!("{found:?}") };
+        assert_eq!(dns.kind, ChallengeKind::Dns01);
+        assert!(dns.is_under_way && dns.failed.is_none());
+        assert_eq!(dns.key_authorization, "DGyRejmCefe7v4NfDGDKfA.9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI");
+        assert_eq!(dns.record_value, "LErY_CSP4pbS2liuXH0HiklOVjPraZ0fkqzJ709dFUY");
+        assert_eq!(http.failed.as_ref().map(|problem| problem.kind), Some(ProblemKind::Dns));
+    }
+}

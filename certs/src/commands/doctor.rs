@@ -1,0 +1,272 @@
+//! `certs doctor`: what issuing certificates depends on, a line each.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use certs::{acme::Authority, dns01::RecordWriter};
+use config::{
+    Config,
+    acme::{Challenge, Directory, Issuer},
+};
+use db::{
+    certificates::{accounts as stored_accounts, operations, orders},
+    upkeep::sealed::Column,
+};
+use domain::{Clock, certificates::DomainState};
+use secrets::{MasterKey, master_key::TAG_LEN};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use super::{Outcome, accounts, database, master_key};
+
+/// Sealed values of one batch.
+const BATCH: i64 = 500;
+/// Most names that are told of those that are late.
+const TOLD: usize = 10;
+/// The time that a resolver of this machine has.
+const RESOLVER_WITHIN: Duration = Duration::from_secs(5);
+/// The label under which a record is tried.
+const LABEL: &str = "_svc-doctor";
+
+/// A check and its outcome.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    ok: bool,
+    message: String,
+    /// What helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// The outcome of a check: what was found, or what is wrong and what helps.
+type Finding = Result<String, (String, String)>;
+
+pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> {
+    let mut checks = Checks::default();
+    let master_key = master_key(config);
+    checks.add(
+        "master key",
+        match &master_key {
+            Ok(_) => Ok(config.secrets.master_key_file.display().to_string()),
+            Err(error) => wrong(
+                format!("{error:#}"),
+                "restore the key file from your copy (secrets.master_key_file); without it nothing sealed opens again",
+            ),
+        },
+    );
+    let db = database(config);
+    let db = checks.add_with(
+        "database",
+        match db {
+            Ok(db) => match orders::counts(&db).await {
+                Ok(counts) => Ok((told(&counts), db)),
+                Err(error) => wrong(error.to_string(), "is it running, and has `admin migrate` been run?"),
+            },
+            Err(error) => wrong(format!("{error:#}"), "set postgres.url"),
+        },
+    );
+    if let (Some(db), Ok(master_key)) = (&db, &master_key) {
+        checks.add("stored keys", stored_keys(db, master_key).await);
+    }
+    if config.acme.issuer == Issuer::Acme {
+        for (setting, directory) in accounts::directories(config) {
+            checks.add(format!("directory of {setting}"), reachable(config, &directory).await);
+            if let (Some(db), Ok(master_key)) = (&db, &master_key) {
+                checks.add(format!("account of {setting}"), account(config, db, master_key, &directory).await);
+            }
+        }
+        checks.add("resolvers", resolvers(config).await);
+    } else {
+        let said = match config.acme.issuer {
+            Issuer::Local => "`local`: the local authority signs names under localhost",
+            _ => "`none`: certificates are imported (`certs import`)",
+        };
+        checks.add("issuer", Ok(said.to_owned()));
+    }
+    checks.add("DNS records", records(config).await);
+    if let Some(db) = &db {
+        checks.add("renewals", renewals(db).await);
+    }
+    let is_good = checks.0.iter().all(|check| check.ok);
+    Outcome::shown(&checks.0, json, || checks.lines(), is_good)
+}
+
+#[derive(Default)]
+struct Checks(Vec<Check>);
+
+impl Checks {
+    fn add(&mut self, name: impl Into<String>, finding: Finding) {
+        self.add_with(name, finding.map(|message| (message, ())));
+    }
+
+    fn add_with<T>(&mut self, name: impl Into<String>, finding: Result<(String, T), (String, String)>) -> Option<T> {
+        let (ok, message, fix, found) = match finding {
+            Ok((message, found)) => (true, message, None, Some(found)),
+            Err((message, fix)) => (false, message, Some(fix), None),
+        };
+        self.0.push(Check { name: name.into(), ok, message, fix });
+        found
+    }
+
+    fn lines(&self) -> String {
+        let line = |check: &Check| {
+            let (mark, fix) = (if check.ok { "ok  " } else { "FAIL" }, check.fix.as_ref());
+            let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
+            format!("{mark}  {:<26}  {}{fix}", check.name, check.message)
+        };
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn wrong<T>(message: String, fix: &str) -> Result<T, (String, String)> {
+    Err((message, fix.to_owned()))
+}
+
+fn told(counts: &[(DomainState, i64)]) -> String {
+    let counts = counts.iter().map(|(state, count)| format!("{count} {}", state.as_str().replace('_', " ")));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    if counts.is_empty() { "no certificate is looked after".to_owned() } else { format!("certificates: {counts}") }
+}
+
+/// Opens everything that is sealed, as programs do when they need it.
+async fn stored_keys(db: &PgPool, master_key: &MasterKey) -> Finding {
+    let (mut opened, mut closed) = (0, Vec::new());
+    let columns = [Column::Certificates, Column::CertificateOrders, Column::AcmeAccounts];
+    for column in columns {
+        let mut after = String::new();
+        loop {
+            // No key has this tag: every row is read.
+            let rows = column.stale(db, &[0; TAG_LEN], &after, BATCH).await;
+            let rows = rows.map_err(|error| (error.to_string(), "see `database`".to_owned()))?;
+            let Some(last) = rows.last() else { break };
+            after.clone_from(&last.row);
+            for row in rows {
+                match master_key.open(column.purpose(), &column.identity(&row.row), &row.sealed) {
+                    Ok(_) => opened += 1,
+                    Err(_) => closed.push(format!("{} {}", column.name(), row.row)),
+                }
+            }
+        }
+    }
+    match closed.first() {
+        None => Ok(format!("all {opened} open")),
+        Some(first) => wrong(
+            format!("{} of {} open with no key of the key file, {first} first", closed.len(), opened + closed.len()),
+            "put the key that they were sealed with into the key file, as another line; deploy/runbook/certificates.md \
+             (\"The master key is lost\") says how to replace what is lost",
+        ),
+    }
+}
+
+async fn reachable(config: &Config, directory: &Directory) -> Finding {
+    let asked = async {
+        let authority = Authority::new(directory, &config.acme.profile)?;
+        authority.caa_identities().await
+    };
+    match asked.await {
+        Ok(identities) if identities.is_empty() => Ok(directory.directory_url.to_string()),
+        Ok(identities) => Ok(format!("{} (CAA: {})", directory.directory_url, identities.join(", "))),
+        Err(error) => wrong(
+            error.to_string(),
+            "can this machine reach it (curl), and is acme.ca_file right? The certificates in use are not affected",
+        ),
+    }
+}
+
+async fn account(config: &Config, db: &PgPool, master_key: &MasterKey, directory: &Directory) -> Finding {
+    let url = directory.directory_url.as_str();
+    let stored = match stored_accounts::live(db, url).await {
+        Ok(Some(stored)) => stored,
+        Ok(None) => return Ok("none yet; the first order registers one".to_owned()),
+        Err(error) => return wrong(error.to_string(), "see `database`"),
+    };
+    let confirmed = async {
+        let credentials = accounts::credentials(&stored, master_key)?;
+        accounts::authority(config, url)?.confirm(&credentials).await?;
+        anyhow::Ok(stored.url.clone())
+    };
+    match confirmed.await {
+        Ok(account) => match stored.held_until.filter(|until| *until > Clock::system().now()) {
+            None => Ok(account),
+            Some(until) => wrong(
+                format!("{account} may order nothing before {until}: the authority asked for it"),
+                "wait; acme.fallback is a second authority for such times",
+            ),
+        },
+        Err(error) => wrong(
+            format!("{}: {error:#}", stored.url),
+            "if the authority has closed it, the next order registers another: `certs issue NAME`",
+        ),
+    }
+}
+
+/// Asks for the names of the authorities themselves.
+async fn resolvers(config: &Config) -> Finding {
+    let host = config.acme.directory_url.host_str().unwrap_or_default().to_owned();
+    let port = config.acme.directory_url.port_or_known_default().unwrap_or(443);
+    let configured = &config.acme.resolvers;
+    if configured.is_empty() {
+        let asked = tokio::time::timeout(RESOLVER_WITHIN, tokio::net::lookup_host((host.as_str(), port)));
+        return match asked.await {
+            Ok(Ok(_)) => Ok(format!("this machine's, which know {host}")),
+            _ => wrong(format!("this machine's do not know {host}"), "set acme.resolvers, or see to /etc/resolv.conf"),
+        };
+    }
+    let mut silent = Vec::new();
+    for resolver in configured {
+        if let Err(error) = certs::dns01::ask(resolver, &config.site.site_domain).await {
+            silent.push(format!("{resolver} ({error})"));
+        }
+    }
+    match silent.len() {
+        0 => Ok(format!("all {} answer", configured.len())),
+        _ => {
+            wrong(format!("no answer from {}", silent.join(", ")), "set acme.resolvers to servers that answer over TCP")
+        }
+    }
+}
+
+/// Adds a record and removes it.
+async fn records(config: &Config) -> Finding {
+    let dns = &config.acme.dns;
+    let writer = match RecordWriter::from_config(dns) {
+        Ok(Some(writer)) => writer,
+        Ok(None) if config.acme.issuer != Issuer::Acme || !config.acme.challenges.contains(&Challenge::Dns01) => {
+            return Ok("not written here".to_owned());
+        }
+        Ok(None) => {
+            return Ok("not written here: wildcards get no certificate by themselves, and no domain can delegate \
+                       (acme.dns)"
+                .to_owned());
+        }
+        Err(error) => return wrong(error.to_string(), "set it right in svc.toml"),
+    };
+    let zone = dns.rfc2136.as_ref().and_then(|updates| updates.zone.as_ref()).or(dns.zone.as_ref());
+    let name = format!("{LABEL}.{}", zone.unwrap_or(&config.site.site_domain).trim_end_matches('.'));
+    let value = format!("certs doctor {}", Clock::system().now().unix_millis());
+    let tried = async {
+        writer.add(&name, &value).await?;
+        writer.remove(&name, &value).await
+    };
+    match tried.await {
+        Ok(()) => Ok(format!("added and removed one at {name}")),
+        Err(error) => wrong(error.to_string(), "set acme.dns right, or the key's rights at the name server"),
+    }
+}
+
+async fn renewals(db: &PgPool) -> Finding {
+    let limit = i64::try_from(TOLD + 1).unwrap_or(i64::MAX);
+    let late = operations::late(db, Clock::system().now(), limit).await.context("renewals");
+    let late = late.map_err(|error| (format!("{error:#}"), "see `database`".to_owned()))?;
+    if late.is_empty() {
+        return Ok("none is late".to_owned());
+    }
+    let names = late.iter().take(TOLD).map(|late| match &late.message {
+        Some(message) => format!("{} since {} ({message})", late.name, late.due_by),
+        None => format!("{} since {}", late.name, late.due_by),
+    });
+    let more = if late.len() > TOLD { " and more" } else { "" };
+    let names = names.collect::<Vec<_>>().join(", ");
+    wrong(format!("late: {names}{more}"), "see to what fails above; then `certs issue NAME` tries at once")
+}

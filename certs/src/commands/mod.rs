@@ -1,0 +1,79 @@
+//! The tool's commands, a file each. What they need of the library they ask for; here is what several of them share.
+
+mod accounts;
+mod doctor;
+mod import;
+mod issue;
+mod list;
+mod local_ca;
+mod renew;
+mod revoke;
+mod rotate_account;
+
+use anyhow::Context as _;
+use certs::{private_file, rotation};
+use config::Config;
+use secrets::{MasterKey, master_key::Key};
+use serde::Serialize;
+use sqlx::PgPool;
+
+use crate::{Arguments, Command, Rotation};
+
+const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
+
+/// What a command has to say, and whether all is well.
+pub(crate) struct Outcome {
+    pub(crate) said: String,
+    pub(crate) is_good: bool,
+}
+
+impl Outcome {
+    fn good(said: impl Into<String>) -> Self {
+        Self { said: said.into(), is_good: true }
+    }
+
+    /// As JSON when it is asked for, else as text.
+    fn shown(value: &impl Serialize, json: bool, text: impl FnOnce() -> String, is_good: bool) -> anyhow::Result<Self> {
+        let said = if json { serde_json::to_string_pretty(value)? } else { text() };
+        Ok(Self { said, is_good })
+    }
+}
+
+/// Runs the command that is asked for.
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if let Command::MasterKey { file } = &arguments.command {
+        private_file::create(file, &format!("{}\n", Key::generate().to_base64()))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        return Ok(Outcome::good(format!("wrote a new master key to {}", file.display())));
+    }
+    let config = Config::load(arguments.config.as_deref())?;
+    match &arguments.command {
+        Command::MasterKey { .. } => Ok(Outcome::good("")),
+        Command::RotateKey { how } => rotate_key(&config, how).await,
+        Command::LocalCa { dir, names } => local_ca::run(&config, dir, names).await,
+        Command::Import { chain, key } => import::run(&config, chain, key).await,
+        Command::List { expiring, json } => list::run(&config, *expiring, *json).await,
+        Command::Issue { names, wait, json } => issue::run(&config, names, *wait, *json).await,
+        Command::Renew { names, all, json } => renew::run(&config, names, *all, *json).await,
+        Command::Revoke { name, reason, json } => revoke::run(&config, name, *reason, *json).await,
+        Command::RotateAccount { json } => rotate_account::run(&config, *json).await,
+        Command::Doctor { json } => doctor::run(&config, *json).await,
+    }
+}
+
+async fn rotate_key(config: &Config, how: &Rotation) -> anyhow::Result<Outcome> {
+    let (file, db) = (&config.secrets.master_key_file, database(config)?);
+    Ok(Outcome::good(match how {
+        Rotation { prepare: true, .. } => rotation::prepare(file)?.to_string(),
+        Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
+        Rotation { .. } => rotation::rotate(&db, file).await?.to_string(),
+    }))
+}
+
+fn database(config: &Config) -> anyhow::Result<PgPool> {
+    db::connect(&config.postgres, &config.postgres.url).context("postgres.url")
+}
+
+fn master_key(config: &Config) -> anyhow::Result<MasterKey> {
+    Ok(MasterKey::load(&config.secrets.master_key_file)?)
+}

@@ -1,0 +1,68 @@
+//! `certs revoke`
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use certs::{acme::Reason, local_ca};
+use config::Config;
+use db::certificates::{operations, renewals};
+use domain::{CertificateId, Clock};
+use serde::Serialize;
+
+use super::{NO_DATABASE, Outcome, accounts, database, master_key};
+
+/// Most certificates of a name that are revoked by one call; a second call revokes more.
+const LIMIT: i64 = 100;
+
+/// What was done.
+#[derive(Serialize)]
+struct Revocation {
+    /// The certificates that are revoked.
+    revoked: Vec<CertificateId>,
+    /// The reasons why others are not.
+    failed: Vec<String>,
+    /// Whether a new certificate is ordered.
+    ordered: bool,
+}
+
+pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, json: bool) -> anyhow::Result<Outcome> {
+    let (now, db, master_key) = (Clock::system().now(), database(config)?, master_key(config)?);
+    let names = local_ca::hostnames(&[name.to_owned()])?;
+    let name = names.first().map_or(name, String::as_str);
+    let issued = operations::issued(&db, name, now, LIMIT).await.context(NO_DATABASE)?;
+    anyhow::ensure!(
+        !issued.is_empty(),
+        "no account of ours was given a valid certificate for {name}; one that was imported is revoked where it came \
+         from"
+    );
+    let mut revocation = Revocation { revoked: Vec::new(), failed: Vec::new(), ordered: false };
+    for certificate in issued {
+        let account = accounts::account(config, &db, &master_key, &certificate.account_id).await;
+        let outcome = match account {
+            Ok(account) => account.revoke(&certificate.chain_pem, reason).await.map_err(anyhow::Error::from),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => revocation.revoked.push(certificate.id),
+            Err(error) => revocation.failed.push(format!("{}: {error:#}", certificate.id)),
+        }
+    }
+    if !revocation.revoked.is_empty() {
+        // Also when some could not be revoked: nobody is to be served with one that is.
+        revocation.ordered = renewals::renew_now(&db, name, now).await.context(NO_DATABASE)?
+            || operations::try_now(&db, name, now).await.context(NO_DATABASE)?;
+    }
+    let text = || {
+        let mut said = format!("revoked {} certificates for {name}", revocation.revoked.len());
+        said.push_str(if revocation.ordered {
+            "; admin orders a new one, with a new key. The old one is presented until it is there: `certs issue` waits"
+        } else {
+            "; no new one is ordered, because admin looks after none for this name"
+        });
+        for failed in &revocation.failed {
+            let _ = write!(said, "\nnot revoked: {failed}");
+        }
+        said
+    };
+    Outcome::shown(&revocation, json, text, revocation.failed.is_empty())
+}

@@ -1,0 +1,122 @@
+//! A program of the operator that writes records: `program add|remove <name> <value>`.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::Command,
+};
+
+use super::DnsError;
+
+/// Most bytes of a program's standard error that are kept.
+const KEPT: usize = 2_048;
+/// What our own settings begin with in the environment, secrets among them.
+const OURS: &str = "SVC_";
+
+/// The program, and the time that it has.
+#[derive(Clone)]
+pub(super) struct Hook {
+    program: PathBuf,
+    within: Duration,
+}
+
+impl Hook {
+    pub(super) fn new(program: PathBuf, within: Duration) -> Self {
+        Self { program, within }
+    }
+
+    /// Runs the program without a shell: a name cannot become a command. It is killed when it takes too long.
+    pub(super) async fn run(&self, verb: &str, name: &str, value: &str) -> Result<(), DnsError> {
+        let failed = |reason: String| DnsError::Hook { program: self.program.display().to_string(), reason };
+        let mut command = Command::new(&self.program);
+        command.args([verb, name, value]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // It may need settings of its own, but none of ours.
+        let ours = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with(OURS));
+        ours.for_each(|key| _ = command.env_remove(key));
+        let mut child = command.kill_on_drop(true).spawn();
+        let child = child.as_mut().map_err(|error| failed(format!("cannot be started: {error}")))?;
+        let mut said = child.stderr.take();
+        let mut kept = Vec::new();
+        let running = async {
+            if let Some(said) = &mut said {
+                drain(said, &mut kept).await;
+            }
+            child.wait().await
+        };
+        let ended = tokio::time::timeout(self.within, running).await;
+        let said = String::from_utf8_lossy(&kept).replace(char::is_control, " ");
+        let said = if kept.is_empty() { "; it said nothing".to_owned() } else { format!(": {}", said.trim()) };
+        match ended {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(failed(format!("failed to {verb} the record at {name} ({status}){said}"))),
+            Ok(Err(error)) => Err(failed(format!("was lost: {error}"))),
+            Err(_) => {
+                // Waited for as well, so that no dead process is left.
+                let _ = child.kill().await;
+                let seconds = self.within.as_secs();
+                Err(failed(format!(
+                    "had not ended after {seconds} s to {verb} the record at {name}, and was killed{said}"
+                )))
+            }
+        }
+    }
+}
+
+/// Reads to the end, so that the program never waits for us, and keeps the beginning.
+async fn drain(said: &mut (impl AsyncRead + Unpin), kept: &mut Vec<u8>) {
+    let mut bytes = [0; 1_024];
+    while let Ok(read @ 1..) = said.read(&mut bytes).await {
+        kept.extend(bytes[..read].iter().take(KEPT - kept.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn program(text: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hook");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        (folder, path)
+    }
+
+    async fn run(text: &str, within: Duration) -> Result<(), String> {
+        let (_folder, path) = program(text);
+        let hook = Hook::new(path, within);
+        hook.run("add", "_acme-challenge.example.com", "a; touch x $(id)").await.map_err(|error| error.to_string())
+    }
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_program_gets_its_words_as_they_are() {
+        let checks = r#"[ "$*" = 'add _acme-challenge.example.com a; touch x $(id)' ] && [ "$#" = 3 ]"#;
+        assert_eq!(run(checks, LONG).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_failure_tells_what_the_program_said() {
+        let error = run("echo 'the token is\nno longer good' >&2; exit 3", LONG).await.unwrap_err();
+        assert!(error.contains("the token is no longer good") && error.contains("exit status: 3"), "{error}");
+        assert!(error.contains("add the record at _acme-challenge.example.com"), "{error}");
+        let silent = run("exit 1", LONG).await.unwrap_err();
+        assert!(silent.ends_with("it said nothing"), "{silent}");
+        let chatty = run("head -c 200000 /dev/zero | tr '\\0' x >&2; exit 1", LONG).await.unwrap_err();
+        assert!(chatty.len() < 2 * KEPT && chatty.contains("xxx"), "{}", chatty.len());
+        let none = Hook::new("/nonexistent/hook".into(), LONG).run("add", "n", "v").await.unwrap_err();
+        assert!(none.to_string().contains("/nonexistent/hook cannot be started"), "{none}");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_ended() {
+        let error = run("echo waiting >&2; exec sleep 600", Duration::from_secs(1)).await.unwrap_err();
+        assert!(error.contains("had not ended after 1 s") && error.contains("waiting"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+//! TXT records for the challenge `dns-01` (RFC 8555, 8.4), written by dynamic updates or by a program of the operator.
+//!
+//! A [`RecordWriter`] adds and removes one value at a time, and leaves others at the same name alone: a wildcard and
+//! the name above it are proved at the same name, and two orders may be under way together. Both may be repeated.
+
+mod hook;
+mod updates;
+
+use std::time::Duration;
+
+use config::acme::Dns;
+use domain::{Clock, Hostname};
+use sha2::{Digest as _, Sha256};
+
+pub use self::updates::ask;
+use self::{hook::Hook, updates::Updates};
+
+/// The time for a program of the operator: until the record stands everywhere.
+const HOOK_WITHIN: Duration = Duration::from_mins(2);
+/// The length of the name that stands for a hostname in the zone for delegations.
+const DELEGATION_LENGTH: usize = 20;
+
+/// The reason why a record was not written. Its text is written for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum DnsError {
+    /// The configuration cannot be used.
+    #[error("acme.dns: {0}")]
+    Configuration(String),
+    /// The name server is out of reach, or its answer cannot be understood or trusted.
+    #[error("the name server {server} of acme.dns.rfc2136 cannot be asked: {reason}")]
+    Away {
+        /// Its address and port.
+        server: String,
+        /// What is the matter.
+        reason: String,
+    },
+    /// The name server refused the update.
+    #[error("the name server {server} of acme.dns.rfc2136 refuses to change {name}: {reason}")]
+    Refused {
+        /// Its address and port.
+        server: String,
+        /// The record's name.
+        name: String,
+        /// Why, and what helps.
+        reason: String,
+    },
+    /// The operator's program failed.
+    #[error("acme.dns.command {program} {reason}")]
+    Hook {
+        /// Its path.
+        program: String,
+        /// How it ended, with the beginning of what it wrote to its standard error.
+        reason: String,
+    },
+}
+
+/// Writes TXT records where the configuration says. Cheap to clone.
+#[derive(Clone)]
+pub struct RecordWriter(Way);
+
+#[derive(Clone)]
+enum Way {
+    Updates(Updates),
+    Hook(Hook),
+}
+
+impl RecordWriter {
+    /// Makes the writer that is configured; none when there is none.
+    pub fn from_config(dns: &Dns) -> Result<Option<Self>, DnsError> {
+        match (&dns.rfc2136, &dns.command) {
+            (Some(_), Some(_)) => {
+                Err(DnsError::Configuration("either rfc2136 or command writes the records, not both".to_owned()))
+            }
+            (Some(updates), None) => Ok(Some(Self(Way::Updates(Updates::new(updates, Clock::system())?)))),
+            (None, Some(program)) => Ok(Some(Self(Way::Hook(Hook::new(program.clone(), HOOK_WITHIN))))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Has `value` stand at `name`, beside what stands there.
+    pub async fn add(&self, name: &str, value: &str) -> Result<(), DnsError> {
+        match &self.0 {
+            Way::Updates(updates) => updates.add(name, value).await,
+            Way::Hook(hook) => hook.run("add", name, value).await,
+        }
+    }
+
+    /// Removes `value` from `name`. One that is not there is no error, as far as it is us who write.
+    pub async fn remove(&self, name: &str, value: &str) -> Result<(), DnsError> {
+        match &self.0 {
+            Way::Updates(updates) => updates.remove(name, value).await,
+            Way::Hook(hook) => hook.run("remove", name, value).await,
+        }
+    }
+}
+
+/// The name in `acme.dns.zone` that a CNAME at `_acme-challenge.<hostname>` must lead to, so that certificates for the
+/// hostname can be proved there; none when no zone is configured. It is the same for as long as the zone is.
+pub fn delegation(dns: &Dns, hostname: &Hostname) -> Option<String> {
+    let zone = dns.zone.as_deref()?.trim_end_matches('.').to_ascii_lowercase();
+    let mut id = hex::encode(Sha256::digest(hostname.as_str().as_bytes()));
+    id.truncate(DELEGATION_LENGTH);
+    Some(format!("{id}.{zone}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delegation_has_a_name_of_its_own() {
+        let dns = Dns { zone: Some("ACME.example.".to_owned()), ..Dns::default() };
+        let of = |hostname: &str| delegation(&dns, &hostname.parse().unwrap()).unwrap();
+        assert_eq!(of("www.example.com"), "80fc0fb9266db7b83f85.acme.example");
+        assert_eq!(of("WWW.example.com."), of("www.example.com"));
+        assert_ne!(of("example.com"), of("www.example.com"));
+        assert_eq!(delegation(&Dns::default(), &"www.example.com".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn one_way_is_configured_or_none() {
+        let command = Some("/bin/true".into());
+        let rfc2136: config::acme::Rfc2136 =
+            serde_json::from_str(r#"{"server":"127.0.0.1:53","key_name":"k","key_secret":"c2VjcmV0"}"#).unwrap();
+        let writer = |rfc2136, command| RecordWriter::from_config(&Dns { rfc2136, command, zone: None });
+        assert!(writer(None, None).unwrap().is_none());
+        assert!(writer(None, command.clone()).unwrap().is_some());
+        assert!(writer(Some(rfc2136.clone()), None).unwrap().is_some());
+        assert!(writer(Some(rfc2136.clone()), command).is_err());
+        let no_base64 = config::acme::Rfc2136 { key_secret: "not base64!".to_owned(), ..rfc2136 };
+        let refused = writer(Some(no_base64), None).err().unwrap().to_string();
+        assert!(refused.contains("key_secret") && !refused.contains("not base64!"), "{refused}");
+    }
+}
