@@ -12,13 +12,19 @@ use domain::{
 use fairness::budget::Account;
 use tokio::sync::Semaphore;
 
-use crate::{gateway::ConnectionCompletions, platform::Platform};
+use crate::{
+    gateway::ConnectionCompletions,
+    platform::Platform,
+    traffic::{Country, Traffic},
+};
 
 /// A host, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Lower case, no port.
     pub(super) host: Arc<str>,
+    /// The host that its visits count for: of a deployment's address, the project's own.
+    pub(super) counted_host: Arc<str>,
     /// The kind of the host.
     pub(super) kind: HostKind,
     /// Whether the host is the platform's or under one of its domains, rather than a custom domain.
@@ -41,17 +47,28 @@ pub struct Connection {
     pub(crate) completions: ConnectionCompletions,
     /// Places for its requests for the platform, made with the first of them.
     platform_places: OnceLock<Arc<Semaphore>>,
+    /// The country of the other end, looked up with the first request that counts.
+    country: OnceLock<Country>,
 }
 
 impl Connection {
     /// A connection from `peer`, over TLS or not, that is for no place yet, and charged to `account`.
     pub fn new(peer: IpAddr, tls: bool, account: Account, completions: ConnectionCompletions) -> Self {
-        Self { peer, tls, place: None, account, completions, platform_places: OnceLock::new() }
+        let (platform_places, country) = (OnceLock::new(), OnceLock::new());
+        Self { peer, tls, place: None, account, completions, platform_places, country }
     }
 
     /// Whether the visitor named a host under the platform's own domains, over TLS.
     pub(crate) fn is_own_over_tls(&self) -> bool {
         self.tls && self.place.as_ref().is_some_and(|place| place.is_own)
+    }
+
+    /// The country of the client at `address`, who is at the other end, or behind a proxy there.
+    pub(super) fn country(&self, traffic: &Traffic, address: IpAddr) -> Country {
+        if address == self.peer {
+            return *self.country.get_or_init(|| traffic.country(address));
+        }
+        traffic.country(address)
     }
 
     /// Places for the connection's requests for the platform.
@@ -76,7 +93,26 @@ enum Application<'p> {
 impl Place {
     /// The place at `host`: lower case, no port, no trailing dot.
     pub(super) fn of(addresses: &Addresses, host: &str) -> Self {
-        Self { host: host.into(), kind: addresses.classify(host), is_own: addresses.is_own_host(host) }
+        let (shown, kind): (Arc<str>, _) = (host.into(), addresses.classify(host));
+        let counted_host = match &kind {
+            // The label of a deployment's address ends with the project's name.
+            HostKind::Site(HostKey::Deployment(..)) => host.split_once("--").map_or(host, |(_, rest)| rest).into(),
+            _ => shown.clone(),
+        };
+        Self { host: shown, counted_host, kind, is_own: addresses.is_own_host(host) }
+    }
+
+    /// The site that may be here.
+    pub(super) fn site(&self) -> Option<&HostKey> {
+        match &self.kind {
+            HostKind::Site(key) => Some(key),
+            HostKind::Api | HostKind::Console | HostKind::Gateway | HostKind::Unknown => None,
+        }
+    }
+
+    /// Whether a certificate authority may ask whose the host is: it is the platform's, or a hostname of somebody's.
+    pub(super) fn can_be_proved(&self) -> bool {
+        self.is_own || self.kind != HostKind::Unknown
     }
 
     /// Whether requests for both places may share a connection.

@@ -5,6 +5,7 @@
 
 pub mod awake;
 pub mod certificates;
+mod challenges;
 pub mod follow;
 pub mod keys;
 pub mod marks;
@@ -16,6 +17,7 @@ mod source;
 mod tests;
 
 pub use self::{
+    challenges::Challenges,
     marks::Marks,
     members::{Members, Membership, OrgMembers},
     recall::{RecallError, Recollection},

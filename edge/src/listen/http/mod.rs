@@ -84,7 +84,7 @@ impl Shared {
             return (response, Some(grant));
         }
         metrics::exhausted();
-        (front::exhausted(), None)
+        (front::exhausted(response), None)
     }
 
     async fn answer_with_body<B>(&self, request: Request<B>) -> Response<Body>

@@ -168,7 +168,8 @@ impl Acceptor {
             return tracing::debug!("no handshake began");
         }
         let stream = match timeout(limits::HANDSHAKE, Box::pin(tls.handshake(Stall::new(stream), peer))).await {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(Some(stream))) => stream,
+            Ok(Ok(None)) => return,
             Ok(Err(error)) => return tracing::debug!(%error, "handshake failed"),
             Err(_) => return tracing::debug!("handshake too slow"),
         };

@@ -3,6 +3,7 @@
 //! Sockets are in [`super::tcp`], the memory of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
 
 mod tickets;
+mod validation;
 
 use std::{
     io,
@@ -23,11 +24,11 @@ use sqlx::PgPool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
-use self::tickets::Tickets;
+use self::{tickets::Tickets, validation::Validations};
 use crate::{
     limits::Shares,
     memory::{
-        Marks,
+        Challenges, Marks,
         certificates::{CertificateStore, Certificates},
     },
 };
@@ -41,11 +42,12 @@ pub struct Tls {
     /// The name whose certificate is given to visitors who name no host.
     default_name: String,
     refusal: Arc<ServerConfig>,
+    validations: Validations,
 }
 
 impl Tls {
     /// TLS with the certificates that are stored in `db`, of which memory keeps as many as `shares` has room for. The default is
-    /// that of `site_domain`'s children.
+    /// that of `site_domain`'s children. Authorities are answered with `challenges`.
     pub fn new(
         marks: Arc<Marks>,
         db: PgPool,
@@ -53,26 +55,34 @@ impl Tls {
         clock: Clock,
         site_domain: &str,
         shares: &Shares,
+        challenges: Arc<Challenges>,
     ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tickets = Arc::new(Tickets::new(master_key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
+        let validations = Validations::new(challenges, provider.clone());
         let store = CertificateStore { marks, db, master_key, clock, provider: provider.clone() };
         let certificates = Certificates::new(store, shares, move |certificate| {
             server_config(&provider, &tickets, Arc::new(One(Arc::new(certificate)))).map(Arc::new)
         });
-        Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal })
+        Ok(Self { certificates, default_name: format!("default.{site_domain}"), refusal, validations })
     }
 
-    /// A handshake with `peer`. The certificate is looked up between the visitor's first message and our answer to it.
-    pub(super) async fn handshake<S>(&self, stream: S, peer: IpAddr) -> io::Result<TlsStream<S>>
+    /// A handshake with `peer`. The certificate is looked up between the visitor's first message and our answer to it. Returns
+    /// nothing when the peer is a certificate authority that has seen what it wanted to see.
+    pub(super) async fn handshake<S>(&self, stream: S, peer: IpAddr) -> io::Result<Option<TlsStream<S>>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+        if validation::is_asked_for(&start.client_hello()) {
+            let answer = self.validations.answer(start, name.as_deref(), peer.into(), self.refusal.clone());
+            // Boxed, because it is rare: a handshake's future is as large as its largest branch.
+            return Box::pin(answer).await.map(|()| None);
+        }
         let config = self.config_for(name.as_deref(), peer).await;
-        start.into_stream(config).await
+        start.into_stream(config).await.map(Some)
     }
 
     /// The configuration for a visitor who asks for `name`. An unknown name is refused with an alert, so that a
@@ -103,6 +113,8 @@ fn server_config(
         .with_no_client_auth()
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // The strongest suite that both have, not the one that a client names first.
+    config.ignore_client_order = true;
     config.ticketer = tickets.clone();
     // A ticket opens at every edge; a session kept here would only at this one.
     config.session_storage = Arc::new(NoServerSessionStorage {});

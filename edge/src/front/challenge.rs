@@ -1,0 +1,85 @@
+//! `/.well-known/acme-challenge/…`: what certificate authorities ask for over HTTP (RFC 8555, 8.3).
+//!
+//! It is answered before the redirect to HTTPS and before any gate, because an authority follows neither; and over
+//! HTTPS too, where a proxy in front may lead it.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, Uri, header};
+
+use super::{Front, Place};
+use crate::{
+    http::{SiteBody, Visitor, pages},
+    limits,
+};
+
+/// The path of every challenge, before its token.
+const PREFIX: &str = "/.well-known/acme-challenge/";
+
+/// The token that a request asks for; none when it is no question of an authority's.
+pub(super) fn token<'r>(method: &Method, uri: &'r Uri) -> Option<&'r str> {
+    let token = uri.path().strip_prefix(PREFIX)?;
+    let is_base64url = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let is_token = (1..=limits::CHALLENGE_TOKEN_BYTES).contains(&token.len()) && token.bytes().all(is_base64url);
+    (is_token && matches!(*method, Method::GET | Method::HEAD)).then_some(token)
+}
+
+impl Front {
+    /// The answer to a challenge at `place`, if there is one. When that cannot be read, whoever has a site there
+    /// answers as to any other request, and where nobody has, the authority is asked to come again.
+    pub(super) async fn challenged(
+        &self,
+        place: &Place,
+        method: &Method,
+        token: &str,
+        visitor: Visitor,
+    ) -> Option<Response<SiteBody>> {
+        if !place.can_be_proved() {
+            return None;
+        }
+        let asker = visitor.address.into();
+        match self.challenges.over_http(&place.host, token, asker).await {
+            Ok(answer) => Some(pages::seen_by(method, key_authorization(answer?))),
+            Err(error) => {
+                if let Some(key) = place.site()
+                    && let Ok(Some(_)) = self.routes.site(&place.host, key, asker).await
+                {
+                    return None;
+                }
+                tracing::warn!(host = %place.host, %error, "the answer to a challenge could not be read");
+                Some(pages::seen_by(method, pages::unavailable()))
+            }
+        }
+    }
+}
+
+fn key_authorization(answer: String) -> Response<SiteBody> {
+    let mut response = pages::plain(http::StatusCode::OK);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response.headers_mut().insert(header::CONTENT_LENGTH, answer.len().into());
+    *response.body_mut() = Bytes::from(answer).into();
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_token_below_the_path_is_a_challenge() {
+        let asked = |method: Method, path: &str| token(&method, &path.parse().unwrap()).map(str::to_owned);
+        let longest = "a".repeat(limits::CHALLENGE_TOKEN_BYTES);
+        for good in ["a", "aB9-_", &longest] {
+            let path = format!("{PREFIX}{good}");
+            assert_eq!(asked(Method::GET, &path).as_deref(), Some(good));
+            assert_eq!(asked(Method::HEAD, &format!("{path}?x=y")).as_deref(), Some(good));
+            assert_eq!(asked(Method::GET, &format!("http://a.example{path}")).as_deref(), Some(good));
+            assert_eq!(asked(Method::POST, &path), None);
+        }
+        for bad in ["", "a/b", "a.b", "a%41", "a=", &format!("{longest}a")] {
+            assert_eq!(asked(Method::GET, &format!("{PREFIX}{bad}")), None, "{bad}");
+        }
+        for bad in ["/.well-known/acme-challenge", "/.Well-known/acme-challenge/a", "//.well-known/acme-challenge/a"] {
+            assert_eq!(asked(Method::GET, bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `acme-tls/1` (RFC 8737): the handshake in which a certificate authority looks whether a name is ours.
+//!
+//! It is shown a certificate made for that look alone, and the connection is over with the handshake: nothing is
+//! served on it.
+
+use std::{io, sync::Arc};
+
+use fairness::{Bounds, Client, Turns};
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rustls::{
+    ServerConfig,
+    crypto::CryptoProvider,
+    pki_types::PrivatePkcs8KeyDer,
+    server::{ClientHello, NoServerSessionStorage},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
+    time::timeout,
+};
+use tokio_rustls::server::StartHandshake;
+
+use super::One;
+use crate::{limits, memory::Challenges};
+
+/// The protocol's name in ALPN.
+const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// Answers authorities in handshakes.
+pub(super) struct Validations {
+    challenges: Arc<Challenges>,
+    provider: Arc<CryptoProvider>,
+    handshakes: Turns<Client>,
+}
+
+/// Why no certificate was made.
+#[derive(Debug, thiserror::Error)]
+enum ValidationError {
+    #[error("the certificate was not made: {0}")]
+    Made(#[from] rcgen::Error),
+    #[error("the certificate cannot be used: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Whether a client speaks this protocol and no other, as authorities do.
+pub(super) fn is_asked_for(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|mut protocols| protocols.next() == Some(PROTOCOL) && protocols.next().is_none())
+}
+
+impl Validations {
+    /// Answers to `challenges`.
+    pub(super) fn new(challenges: Arc<Challenges>, provider: Arc<CryptoProvider>) -> Self {
+        let handshakes = Turns::new(Bounds {
+            total: limits::VALIDATIONS,
+            share: limits::VALIDATIONS_PER_CLIENT,
+            waiting: limits::FLIGHTS,
+            waiting_share: limits::ASKERS_PER_CLIENT,
+        });
+        Self { challenges, provider, handshakes }
+    }
+
+    /// Goes through a handshake for `name` (lower case), and ends the connection. Without a challenge for it, and when
+    /// none can be read, the end is `refusal`'s alert.
+    pub(super) async fn answer<S>(
+        &self,
+        start: StartHandshake<S>,
+        name: Option<&str>,
+        asker: Client,
+        refusal: Arc<ServerConfig>,
+    ) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let key_authorization = match name {
+            Some(name) => self.challenges.over_tls(name, asker).await.unwrap_or_else(|error| {
+                tracing::warn!(name, %error, "the answer to a challenge could not be read");
+                None
+            }),
+            None => None,
+        };
+        let (Some(name), Some(key_authorization)) = (name, key_authorization) else {
+            return start.into_stream(refusal).await.map(drop);
+        };
+        let turn = self.handshakes.take(&asker, limits::HANDSHAKE).await.map_err(io::Error::other)?;
+        let config = self.config(name, &key_authorization).map_err(|error| {
+            tracing::error!(name, %error, "an authority could not be answered");
+            io::Error::other(error)
+        })?;
+        let mut stream = start.into_stream(Arc::new(config)).await?;
+        tracing::info!(name, "an authority was shown the answer to its challenge");
+        let _ = timeout(limits::VALIDATION_END, stream.shutdown()).await;
+        drop(turn);
+        Ok(())
+    }
+
+    /// A configuration with a certificate for `name` that nobody trusts, and that carries the hash of the key
+    /// authorization.
+    fn config(&self, name: &str, key_authorization: &str) -> Result<ServerConfig, ValidationError> {
+        let mut params = CertificateParams::new([name.to_owned()])?;
+        params.custom_extensions = vec![CustomExtension::new_acme_identifier(&Sha256::digest(key_authorization))];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?;
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let key = self.provider.key_provider.load_private_key(key)?;
+        // Without the check of `from_der`, which takes no critical extension that it does not know.
+        let certified = CertifiedKey::new(vec![certificate.der().clone()], key);
+        let mut config = ServerConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(One(Arc::new(certified))));
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        // Nothing of it is ever resumed.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+}
