@@ -15,6 +15,7 @@
 //! sites
 //! gate
 //! memory
+//! traffic
 //! http
 //! clients
 //! metrics
@@ -35,3 +36,4 @@ pub mod platform;
 mod rooms;
 pub mod sites;
 pub mod spool;
+pub mod traffic;

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Parser;
-use config::{Config, models::Models};
+use config::{Config, StatsSource, models::Models};
 use domain::{Clock, networks::Networks};
 use edge::{
     clients::{self, Talkers},
@@ -22,9 +22,10 @@ use edge::{
     },
     limits::{self, Shares},
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
-    memory::{Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
+    memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
     sites::Sites,
+    traffic::{Collector, Traffic},
 };
 use fairness::budget::Budget;
 use live::Redis;
@@ -145,11 +146,20 @@ fn listeners(
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
     let gateway =
         Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
-    let front = Front::new(config, routes, sites, platform, gateway, budget, talkers.clone());
+    let traffic = match config.stats.source {
+        StatsSource::Edge => {
+            Some(Traffic::new(threads, config.stats.geoip_file.as_deref()).context("stats.geoip_file")?)
+        }
+        StatsSource::None => None,
+    };
+    let challenges = Arc::new(Challenges::new(db.clone(), clock.clone()));
+    let front =
+        Front::new(config, routes, challenges.clone(), sites, platform, gateway, budget, talkers.clone(), traffic);
     let front = Arc::new(front.context("edge.trusted_proxies")?);
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
-    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares)?;
+    let (collected_db, collected_clock) = (db.clone(), clock.clone());
+    let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
         move || front.memory_used()
@@ -163,6 +173,10 @@ fn listeners(
         stop.run_until_cancelled_owned(health).await;
     });
     listeners.add_background(metering.run(last_connection_gone.clone()));
+    if let Some(traffic) = traffic {
+        let collector = Collector::new(traffic, collected_db, edge.clone(), collected_clock);
+        listeners.add_background(collector.run(last_connection_gone.clone()));
+    }
     if let Some(exporter) = exporter {
         let (stop, memory) = (last_connection_gone.clone(), edge::metrics::watch_memory(shares, memory_of));
         listeners.add_background(async move {

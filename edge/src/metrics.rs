@@ -90,6 +90,15 @@ pub fn describe() {
         "Answers not read to their end for want of a place: of a completion whose client has gone, which is settled by \
          estimate (kind `answer`), or of one that is not needed (`connection`)."
     );
+    describe_gauge!("svc_traffic_waiting", "Hours of projects whose traffic waits for Postgres.");
+    describe_counter!(
+        "svc_traffic_dropped_total",
+        "Answers of sites that statistics lack: there was no `room` to count them, or Postgres `refused` them."
+    );
+    describe_counter!(
+        "svc_traffic_others_total",
+        "Answers of sites whose path or hostname is `(other)` in statistics, for want of room on this edge."
+    );
     describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
@@ -112,6 +121,18 @@ pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64
 pub(crate) fn site(status: StatusCode) {
     let class = usize::from(status.as_u16() / 100);
     SITES.get(class).unwrap_or(&SITES[0]).increment(1);
+}
+
+/// Traffic was collected: so many hours of projects wait, and so many answers found no room, for themselves or their keys.
+pub(crate) fn traffic_collected(waiting: usize, dropped: u64, others: u64) {
+    level("svc_traffic_waiting", waiting);
+    counter!("svc_traffic_dropped_total", "why" => "room").increment(dropped);
+    counter!("svc_traffic_others_total").increment(others);
+}
+
+/// Postgres refused so many answers' traffic.
+pub(crate) fn traffic_refused(answers: u64) {
+    counter!("svc_traffic_dropped_total", "why" => "refused").increment(answers);
 }
 
 /// Counts a look for a small body in memory.

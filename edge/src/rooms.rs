@@ -6,9 +6,9 @@ use std::{
 };
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
-const ROOMS: [&str; 12] = [
-    "limits", "metrics", "clients", "http", "memory", "gate", "sites", "spool", "gateway", "platform", "front",
-    "listen",
+const ROOMS: [&str; 13] = [
+    "limits", "metrics", "clients", "http", "traffic", "memory", "gate", "sites", "spool", "gateway", "platform",
+    "front", "listen",
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.

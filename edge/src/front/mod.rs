@@ -4,6 +4,7 @@
 //! what it leads to. Start with [`Front::answer`].
 
 mod body;
+mod challenge;
 mod host;
 mod place;
 mod redirect;
@@ -33,10 +34,11 @@ use crate::{
     gateway::Gateway,
     http::{BodyError, SERVER, SiteBody, Visit, Visitor, drain, pages},
     limits,
-    memory::{RecallError, Recollection, Routes},
+    memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
     platform::Platform,
     sites::Sites,
+    traffic::{Requested, Traffic},
 };
 
 /// `Strict-Transport-Security` under our own domains: a year, as is customary.
@@ -49,10 +51,13 @@ const HSTS_ELSEWHERE: HeaderValue = HeaderValue::from_static("max-age=2592000");
 pub struct Front {
     addresses: Addresses,
     routes: Arc<Routes>,
+    challenges: Arc<Challenges>,
     sites: Sites,
     platform: Platform,
     gateway: Arc<Gateway>,
     talkers: Arc<Talkers>,
+    /// None when nothing is to be counted.
+    traffic: Option<&'static Traffic>,
     trusted: Networks,
     budget: Budget,
     http_mode: HttpMode,
@@ -70,23 +75,28 @@ enum Found {
 }
 
 impl Front {
-    /// A front before these.
+    /// A front before these. Visits of sites are counted in `traffic`, if anywhere.
+    #[expect(clippy::too_many_arguments, reason = "the parts of the program, each named where it is made")]
     pub fn new(
         config: &Config,
         routes: Arc<Routes>,
+        challenges: Arc<Challenges>,
         sites: Sites,
         platform: Platform,
         gateway: Arc<Gateway>,
         budget: Budget,
         talkers: Arc<Talkers>,
+        traffic: Option<&'static Traffic>,
     ) -> Result<Self, NetworkError> {
         Ok(Self {
             addresses: config.site.addresses(),
             routes,
+            challenges,
             sites,
             platform,
             gateway,
             talkers,
+            traffic,
             trusted: Networks::parse(&config.edge.trusted_proxies)?,
             budget,
             http_mode: config.edge.http_mode,
@@ -142,7 +152,7 @@ impl Front {
             }
             _ => malformed(),
         };
-        if matches!(response.body(), Body::Site(_)) {
+        if response.body().is_pulled() {
             metrics::site(response.status());
         }
         response.headers_mut().insert(header::SERVER, SERVER);
@@ -167,6 +177,11 @@ impl Front {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
+        if let Some(token) = challenge::token(request.method(), request.uri())
+            && let Some(answer) = Box::pin(self.challenged(place, request.method(), token, visitor)).await
+        {
+            return answer.map(Body::Site);
+        }
         if self.http_mode == HttpMode::Redirect && !visitor.tls {
             return Box::pin(self.redirect(place, request.method(), request.uri(), visitor)).await;
         }
@@ -184,7 +199,7 @@ impl Front {
         };
         let hsts = self.hsts(place, &found, visitor);
         let mut response = match found {
-            Found::Site(site) => self.visit(&site, place, request, visitor).await,
+            Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
             Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor, connection)).await,
             Found::Gateway => {
@@ -245,19 +260,31 @@ impl Front {
         }
     }
 
-    async fn visit<B>(&self, site: &Site, place: &Place, request: Request<B>, visitor: Visitor) -> Response<Body>
+    async fn visit<B>(
+        &self,
+        site: Arc<Site>,
+        place: &Place,
+        request: Request<B>,
+        connection: &Connection,
+        visitor: Visitor,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
+        let path = self.traffic.and_then(|_| request.uri().path_and_query().cloned());
         let host = place.host.clone();
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
-        match *request.method() {
-            Method::GET | Method::HEAD => self.sites.respond(request, &visit, site).await.map(Body::Site),
-            _ => Box::pin(self.visit_with_body(site, &visit, request)).await,
-        }
+        let response = match *request.method() {
+            Method::GET | Method::HEAD => self.sites.respond(request, &visit, &site).await,
+            _ => Box::pin(self.visit_with_body(&site, &visit, request)).await,
+        };
+        let Some(traffic) = self.traffic else { return response.map(Body::Site) };
+        let country = connection.country(traffic, visitor.address);
+        let requested = Requested { site, host: place.counted_host.clone(), country, path };
+        traffic.follow(requested, response).map(|body| body.map_or_else(Body::Site, Body::Counted))
     }
 
-    async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<Body>
+    async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<SiteBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
@@ -271,7 +298,7 @@ impl Front {
             response
         };
         if let Ok(response) = tokio::time::timeout(limits::REQUEST_BODY, answer).await {
-            return response.map(Body::Site);
+            return response;
         }
         let mut response = pages::bad_request();
         *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
@@ -287,12 +314,13 @@ fn absent(key: &HostKey) -> Response<SiteBody> {
     }
 }
 
-/// The answer when there is no memory to send another.
-pub(crate) fn exhausted() -> Response<Body> {
+/// The answer in the place of `another` when there is no memory to send that.
+pub(crate) fn exhausted(another: Response<Body>) -> Response<Body> {
     let mut response = pages::unavailable();
     response.headers_mut().insert(header::SERVER, SERVER);
     response.headers_mut().insert(header::RETRY_AFTER, limits::FLIGHT_RETRY_SECONDS.into());
-    response.map(Body::Site)
+    let status = response.status();
+    response.map(|page| another.into_body().replaced(status, page))
 }
 
 fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
@@ -304,11 +332,11 @@ fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
 pub(crate) fn malformed() -> Response<Body> {
     let mut response = closing(pages::bad_request());
     response.headers_mut().insert(header::SERVER, SERVER);
-    response
+    response.map(Body::Site)
 }
 
 /// An answer to a request after which nothing on the connection can be believed.
-fn closing(mut response: Response<SiteBody>) -> Response<Body> {
+fn closing(mut response: Response<SiteBody>) -> Response<SiteBody> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response.map(Body::Site)
+    response
 }

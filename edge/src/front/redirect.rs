@@ -25,7 +25,7 @@ impl Front {
         let port = self.public_port.map(|port| format!(":{port}")).unwrap_or_default();
         let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let Ok(location) = HeaderValue::try_from(format!("https://{}{port}{path}", place.host)) else {
-            return closing(pages::bad_request());
+            return closing(pages::bad_request()).map(Body::Site);
         };
         let mut response = Response::new(Body::Site(SiteBody::empty()));
         *response.status_mut() = StatusCode::PERMANENT_REDIRECT;

@@ -20,7 +20,22 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of an answer to a site's visitor. Nearly all come from memory: those are neither boxed nor dispatched.
 #[derive(Default)]
-pub struct SiteBody(Content);
+pub struct SiteBody {
+    content: Content,
+    cache_use: CacheUse,
+}
+
+/// What the memory of bodies did for an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheUse {
+    /// It was not asked.
+    #[default]
+    None,
+    /// It had the body, or as much of it as an answer begins with.
+    Hit,
+    /// The body is read from the store.
+    Miss,
+}
 
 #[derive(Default)]
 enum Content {
@@ -60,12 +75,28 @@ pub(crate) trait Origin: Send + Sync {
 impl SiteBody {
     /// An empty body.
     pub const fn empty() -> Self {
-        Self(Content::Empty)
+        Self::of(Content::Empty)
+    }
+
+    const fn of(content: Content) -> Self {
+        Self { content, cache_use: CacheUse::None }
+    }
+
+    /// The same body, with what the memory of bodies did for it.
+    #[must_use]
+    pub(crate) fn found(mut self, cache_use: CacheUse) -> Self {
+        self.cache_use = cache_use;
+        self
+    }
+
+    /// What the memory of bodies did for it.
+    pub(crate) fn cache_use(&self) -> CacheUse {
+        self.cache_use
     }
 
     /// A body that is read while it is sent.
     pub(crate) fn streamed(source: Box<dyn Source>) -> Self {
-        if source.left() == 0 { Self::empty() } else { Self(Content::Streamed(source)) }
+        if source.left() == 0 { Self::empty() } else { Self::of(Content::Streamed(source)) }
     }
 
     /// A body of bytes that are the `whole` of a body in `origin`, too.
@@ -73,12 +104,12 @@ impl SiteBody {
         if bytes.is_empty() {
             return Self::empty();
         }
-        Self(Content::Kept(bytes, Kept { origin, whole, offset: whole.offset }))
+        Self::of(Content::Kept(bytes, Kept { origin, whole, offset: whole.offset }))
     }
 
     /// Bytes that are still to come.
     pub(crate) fn left(&self) -> u64 {
-        match &self.0 {
+        match &self.content {
             Content::Empty => 0,
             Content::Whole(bytes) | Content::Kept(bytes, _) => bytes.len() as u64,
             Content::Streamed(source) => source.left(),
@@ -87,7 +118,7 @@ impl SiteBody {
 
     /// The next bytes, at least one and at most `most`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
-        let part = match &mut self.0 {
+        let part = match &mut self.content {
             Content::Empty => return Poll::Ready(None),
             Content::Streamed(source) => return source.poll_next(cx, most),
             Content::Whole(bytes) => {
@@ -109,21 +140,21 @@ impl SiteBody {
             }
         };
         if self.left() == 0 {
-            self.0 = Content::Empty;
+            self.content = Content::Empty;
         }
         Poll::Ready(Some(Ok(part)))
     }
 
     /// Lets bytes of a body that is read while it is sent be read ahead, charged to `account`.
     pub(crate) fn read_ahead(&mut self, account: &Account) {
-        if let Content::Streamed(source) = &mut self.0 {
+        if let Content::Streamed(source) = &mut self.content {
             source.read_ahead(account);
         }
     }
 
     /// Lets go of bytes that can be had again: for when nobody takes them for now.
     pub(crate) fn park(&mut self) {
-        self.0 = match std::mem::take(&mut self.0) {
+        self.content = match std::mem::take(&mut self.content) {
             Content::Kept(bytes, Kept { origin, whole, offset }) => {
                 Content::Streamed(origin.reopen(Span { offset, len: bytes.len() as u64 }, whole))
             }
@@ -148,7 +179,7 @@ pub(crate) fn charge(len: usize) -> u64 {
 
 impl From<Bytes> for SiteBody {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::empty() } else { Self(Content::Whole(bytes)) }
+        if bytes.is_empty() { Self::empty() } else { Self::of(Content::Whole(bytes)) }
     }
 }
 

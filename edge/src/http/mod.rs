@@ -16,8 +16,8 @@ mod visitor;
 use http::HeaderValue;
 
 pub use self::{
-    body::{BodyError, SiteBody},
-    visit::Visit,
+    body::{BodyError, CacheUse, SiteBody},
+    visit::{GateAnswer, Visit},
 };
 pub(crate) use self::{
     body::{Origin, Source, charge, own},

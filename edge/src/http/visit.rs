@@ -2,6 +2,10 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+/// In the extensions of an answer that the gate gave, without a look at what the site holds.
+#[derive(Debug, Clone, Copy)]
+pub struct GateAnswer;
+
 /// The circumstances that a site's answer may depend on beside the request itself.
 #[derive(Debug, Clone)]
 pub struct Visit {

@@ -6,3 +6,5 @@ use std::time::Duration;
 pub(crate) const REQUEST_BODY: Duration = Duration::from_secs(15);
 /// Bytes of the longest host name (RFC 1035).
 pub(crate) const HOST_BYTES: usize = 253;
+/// Bytes of the longest token of a challenge. RFC 8555 asks for at least 22 (8.3); authorities send 43.
+pub(crate) const CHALLENGE_TOKEN_BYTES: usize = 128;

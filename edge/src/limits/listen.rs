@@ -40,6 +40,12 @@ pub(crate) const ACCEPT_QUEUE: u32 = 4_096;
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Longest time from the accepted connection to the finished TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Handshakes at the same time in which an authority is shown a certificate for its challenge.
+pub(crate) const VALIDATIONS: usize = 256;
+/// Such handshakes at the same time with one client.
+pub(crate) const VALIDATIONS_PER_CLIENT: usize = 64;
+/// Longest time for the last record of such a handshake to be sent.
+pub(crate) const VALIDATION_END: Duration = Duration::from_secs(1);
 /// Longest time for the head of a request to arrive, and for a connection over HTTP/1.1 to idle before it.
 pub(crate) const REQUEST_HEAD: Duration = Duration::from_secs(30);
 /// How long a connection over HTTP/1.1 idles before it is parked. A page's next requests have come by then.

@@ -57,6 +57,13 @@ pub(crate) const CERTIFICATE_READS: usize = 8;
 pub(crate) const CERTIFICATE_READS_PER_CLIENT: usize = 4;
 /// Longest wait for a certificate: for a turn and the read. As long as a handshake may take.
 pub(crate) const CERTIFICATE_WAIT: Duration = super::HANDSHAKE;
+/// Answers to challenges read from Postgres at the same time. Few: anybody may ask for made-up ones, and a read takes a
+/// millisecond.
+pub(crate) const CHALLENGE_READS: usize = 4;
+/// Answers to challenges read from Postgres at the same time for one client.
+pub(crate) const CHALLENGE_READS_PER_CLIENT: usize = 2;
+/// Longest wait for the answer to a challenge: for a turn and the read. Authorities wait ten seconds.
+pub(crate) const CHALLENGE_WAIT: Duration = Duration::from_secs(3);
 
 /// Interval at which it is noted that this process runs.
 pub(crate) const AWAKE_EVERY: Duration = Duration::from_millis(100);

@@ -15,9 +15,10 @@ mod metrics;
 mod platform;
 mod shares;
 mod sites;
+mod traffic;
 
 pub(crate) use self::{
     clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*,
-    sites::*,
+    sites::*, traffic::*,
 };
 pub use self::{http::BLOCKING_THREADS, shares::Shares};

@@ -23,7 +23,7 @@ use super::{
     ranges::{Wanted, wanted},
 };
 use crate::{
-    http::{Accepted, SiteBody, pages},
+    http::{Accepted, CacheUse, SiteBody, pages},
     limits::{BLOCK_BYTES, CACHED_BODY_BYTES},
 };
 
@@ -100,13 +100,15 @@ impl PackCache {
         let body = if asked.method == Method::HEAD {
             SiteBody::empty()
         } else if form.span.len > BLOCK_BYTES as u64 {
+            let mut cache_use = CacheUse::Miss;
             if form.span.len <= CACHED_BODY_BYTES {
                 // Read before the answer begins: as long as it has not, it can be another.
-                block(pack, form.span, form.span.offset).await?;
+                (_, cache_use) = block(pack, form.span, form.span.offset).await?;
             }
-            streamed(pack, VecDeque::from([Piece::Span { part: form.span, whole: form.span }]))
+            streamed(pack, VecDeque::from([Piece::Span { part: form.span, whole: form.span }])).found(cache_use)
         } else {
-            SiteBody::kept(block(pack, form.span, form.span.offset).await?, pack.clone(), form.span)
+            let (bytes, cache_use) = block(pack, form.span, form.span.offset).await?;
+            SiteBody::kept(bytes, pack.clone(), form.span).found(cache_use)
         };
         Ok(respond(status, headers, body))
     }
@@ -120,10 +122,11 @@ impl PackCache {
         mut headers: HeaderMap,
     ) -> Result<Response<SiteBody>, PackError> {
         let len = form.span.len;
+        let mut cache_use = CacheUse::Miss;
         if let Some(first) = parts.first()
             && len <= CACHED_BODY_BYTES
         {
-            block(pack, form.span, form.span.offset + first.start).await?;
+            (_, cache_use) = block(pack, form.span, form.span.offset + first.start).await?;
         }
         let mut pieces = VecDeque::new();
         if let [part] = parts.as_slice() {
@@ -141,19 +144,19 @@ impl PackCache {
             headers.insert(CONTENT_TYPE, HeaderValue::try_from(multipart).map_err(PackError::unavailable)?);
         }
         headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
-        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, streamed(pack, pieces)))
+        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, streamed(pack, pieces).found(cache_use)))
     }
 }
 
-/// The block of the small body `body` in which `offset` of the pack's data is.
-async fn block(pack: &Pack, body: Span, offset: u64) -> Result<Bytes, PackError> {
+/// The block of the small body `body` in which `offset` of the pack's data is, and whether it was in memory.
+async fn block(pack: &Pack, body: Span, offset: u64) -> Result<(Bytes, CacheUse), PackError> {
     if body.len == 0 {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), CacheUse::None));
     }
     let (block, start) = Bodies::block_at(body, offset);
     match pack.bodies.remembered(pack, block) {
-        Some(bytes) => Ok(bytes),
-        None => pack.bodies.block(pack, body, start).await,
+        Some(bytes) => Ok((bytes, CacheUse::Hit)),
+        None => Ok((pack.bodies.block(pack, body, start).await?, CacheUse::Miss)),
     }
 }
 

@@ -34,7 +34,7 @@ pub use packs::{PackError, Packs};
 use self::{answer::Asked, cache::PackCache};
 use crate::{
     gate::Gatekeeper,
-    http::{SiteBody, Visit, pages, reserved},
+    http::{GateAnswer, SiteBody, Visit, pages, reserved},
     limits::Shares,
     memory::RecentDeployments,
 };
@@ -106,7 +106,9 @@ impl Sites {
         if (site.gate != Gate::Public || head.uri.path().starts_with(reserved::PREFIX))
             && let Err(answer) = Box::pin(self.gatekeeper.admit(head, body, visit, site)).await
         {
-            return *answer;
+            let mut answer = *answer;
+            answer.extensions_mut().insert(GateAnswer);
+            return answer;
         }
         let asked = Asked { method: &head.method, headers: &head.headers, host: &visit.host, path: "" };
         self.serve(&head.method, &head.uri, asked, site).await

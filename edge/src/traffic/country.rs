@@ -1,0 +1,64 @@
+//! From an address to a country, by a `MaxMind` database (`.mmdb`).
+
+use std::{net::IpAddr, path::Path};
+
+use domain::traffic::UNKNOWN_COUNTRY;
+use serde::Deserialize;
+
+/// A country as two letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Country([u8; 2]);
+
+/// Why `stats.geoip_file` cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("not a MaxMind database that can be read")]
+pub struct CountriesError(#[from] maxminddb::MaxMindDbError);
+
+/// Countries by address.
+pub(super) struct Countries(Option<maxminddb::Reader<Vec<u8>>>);
+
+/// A record, as `MaxMind` and DB-IP write it, or flat as others do.
+#[derive(Deserialize)]
+struct Record<'r> {
+    #[serde(borrow)]
+    country: Option<Inner<'r>>,
+    country_code: Option<&'r str>,
+}
+
+#[derive(Deserialize)]
+struct Inner<'r> {
+    iso_code: Option<&'r str>,
+}
+
+impl Country {
+    const UNKNOWN: Self = {
+        let letters = UNKNOWN_COUNTRY.as_bytes();
+        Self([letters[0], letters[1]])
+    };
+
+    fn parse(text: &str) -> Option<Self> {
+        let letters: [u8; 2] = text.as_bytes().try_into().ok()?;
+        letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(letters.map(|letter| letter.to_ascii_uppercase())))
+    }
+
+    /// The letters.
+    pub(super) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or(UNKNOWN_COUNTRY)
+    }
+}
+
+impl Countries {
+    /// Those of `file`; none without one.
+    pub(super) fn open(file: Option<&Path>) -> Result<Self, CountriesError> {
+        Ok(Self(file.map(maxminddb::Reader::open_readfile).transpose()?))
+    }
+
+    /// The country of `address`.
+    pub(super) fn of(&self, address: IpAddr) -> Country {
+        let country = || {
+            let record: Record<'_> = self.0.as_ref()?.lookup(address.to_canonical()).ok()?.decode().ok()??;
+            Country::parse(record.country.and_then(|country| country.iso_code).or(record.country_code)?)
+        };
+        country().unwrap_or(Country::UNKNOWN)
+    }
+}

@@ -1,0 +1,213 @@
+//! What is counted stays within its bounds, and its sums stay exact.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use domain::{
+    Gate, ProjectId, Site, SiteKind, Timestamp,
+    traffic::{Count, EntryKind, HOUR, HourTraffic, OTHER, hour_of},
+};
+use http::{Response, StatusCode};
+
+use super::{backlog::Backlog, *};
+use crate::http::{CacheUse, GateAnswer, SiteBody};
+
+fn site(number: usize) -> Arc<Site> {
+    Arc::new(Site {
+        project: ProjectId::from_body(&format!("{number:0>20}")).unwrap(),
+        deployment: None,
+        kind: SiteKind::Live,
+        gate: Gate::Public,
+        access_version: 1,
+        expires_at: None,
+        suspended: None,
+    })
+}
+
+fn traffic() -> &'static Traffic {
+    Traffic::new(1, None).unwrap()
+}
+
+fn requested(traffic: &Traffic, site: &Arc<Site>, uri: &str) -> Requested {
+    let country = traffic.country(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    Requested { site: site.clone(), host: "engine.example".into(), country, path: Some(uri.parse().unwrap()) }
+}
+
+fn answer(status: u16, body: SiteBody) -> Response<SiteBody> {
+    Response::builder().status(status).body(body).unwrap()
+}
+
+/// Counts an answer without a body.
+fn visit(traffic: &'static Traffic, site: &Arc<Site>, uri: &str, status: u16) {
+    assert!(traffic.follow(requested(traffic, site, uri), answer(status, SiteBody::empty())).body().is_err());
+}
+
+fn now() -> Timestamp {
+    hour_of(Timestamp::from_unix_millis(1_800_000_000_000))
+}
+
+/// Everything that was counted, as it goes to Postgres, in batches.
+fn batches(traffic: &Traffic) -> Vec<Vec<HourTraffic>> {
+    let mut backlog = Backlog::default();
+    for counts in traffic.take() {
+        backlog.add(counts, now());
+    }
+    std::iter::from_fn(|| Some(backlog.next_batch()).filter(|batch| !batch.is_empty())).collect()
+}
+
+/// The counts of a kind, by key, in all batches.
+fn of_kind(batches: &[Vec<HourTraffic>], kind: EntryKind) -> Vec<(String, Count)> {
+    let entries = batches.iter().flatten().flat_map(|part| &part.entries).filter(|entry| entry.kind == kind);
+    let mut found: Vec<_> = entries.map(|entry| (entry.key.to_string(), entry.count)).collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found
+}
+
+fn requests(number: u64) -> Count {
+    Count { requests: number, bytes: 0 }
+}
+
+#[test]
+fn paths_that_a_site_has_are_counted_apart_from_those_it_lacks() {
+    let (traffic, site) = (traffic(), site(1));
+    for (uri, status) in [("/a?b=c", 200), ("/a", 304), ("/old", 301), ("/none", 404), ("/", 405), ("/x", 503)] {
+        visit(traffic, &site, uri, status);
+    }
+    let mut gate = answer(302, SiteBody::empty());
+    gate.extensions_mut().insert(GateAnswer);
+    drop(traffic.follow(requested(traffic, &site, "/gated"), gate));
+    let batches = batches(traffic);
+    assert_eq!(of_kind(&batches, EntryKind::Path), [("/a".into(), requests(2)), ("/old".into(), requests(1))]);
+    assert_eq!(of_kind(&batches, EntryKind::MissingPath), [("/none".into(), requests(1))]);
+    assert_eq!(of_kind(&batches, EntryKind::Hostname), [("engine.example".into(), requests(7))]);
+    assert_eq!(of_kind(&batches, EntryKind::Country), [("XX".into(), requests(7))]);
+    assert_eq!(batches[0][0].sums.statuses, [1, 3, 2, 1, 0]);
+}
+
+#[test]
+fn a_long_path_is_cut_between_characters() {
+    let (traffic, site) = (traffic(), site(1));
+    let long = format!("/{}", "ä".repeat(limits::COUNTED_PATH_BYTES));
+    let encoded: String =
+        long.bytes().map(|byte| if byte == b'/' { "/".into() } else { format!("%{byte:02X}") }).collect();
+    for uri in [long.as_str(), &encoded, &format!("{encoded}/more")] {
+        visit(traffic, &site, uri, 200);
+    }
+    let paths = of_kind(&batches(traffic), EntryKind::Path);
+    assert_eq!(paths.len(), 2, "what differs beyond the cut is one: {paths:?}");
+    assert!(paths.iter().all(|(path, _)| path.len() <= limits::COUNTED_PATH_BYTES && path.ends_with('…')));
+}
+
+#[tokio::test]
+async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
+    let (traffic, site) = (traffic(), site(1));
+    let body = |len: usize| SiteBody::from(bytes::Bytes::from(vec![7; len])).found(CacheUse::Hit);
+    let follow = |len| traffic.follow(requested(traffic, &site, "/"), answer(200, body(len))).into_body().ok().unwrap();
+    let take = async |body: &mut Counted, most: usize| {
+        std::future::poll_fn(|cx| body.poll_next(cx, most)).await.unwrap().unwrap().len()
+    };
+    let sums = || batches(traffic).first().map(|batch| batch[0].sums).unwrap_or_default();
+    let counted = |sums: domain::traffic::Sums| (sums.requests, sums.bytes, sums.cache_hits);
+    // Whole, in one piece.
+    let mut whole = follow(1_000);
+    take(&mut whole, 5_000).await;
+    assert_eq!(counted(sums()), (1, 1_000, 1));
+    drop(whole);
+    assert_eq!(counted(sums()), (0, 0, 0), "and not again");
+    // In pieces: at once with the first of them, the others with the end, or with so many bytes.
+    let mut pieces = follow(1_000_000);
+    take(&mut pieces, 10).await;
+    assert_eq!(counted(sums()), (1, 10, 1));
+    take(&mut pieces, 20).await;
+    assert_eq!(counted(sums()), (0, 0, 0));
+    take(&mut pieces, 300_000).await;
+    assert_eq!(counted(sums()), (0, 300_020, 0));
+    take(&mut pieces, 5).await;
+    drop(pieces);
+    assert_eq!(counted(sums()), (0, 5, 0), "cut off");
+    // Not at all.
+    drop(follow(1_000));
+    assert_eq!(counted(sums()), (1, 0, 1));
+    // Another answer in its place.
+    drop(follow(1_000).replaced(StatusCode::SERVICE_UNAVAILABLE, SiteBody::empty()));
+    let replaced = sums();
+    assert_eq!((counted(replaced), replaced.statuses), ((1, 0, 0), [0, 0, 0, 1, 0]));
+}
+
+#[test]
+fn made_up_paths_become_one_and_pages_stay() {
+    let (traffic, site) = (traffic(), site(1));
+    let made_up = 3 * limits::COUNTED_MISSING_PATHS as u64;
+    for number in 0..made_up {
+        visit(traffic, &site, &format!("/made-up/{number}"), 404);
+    }
+    visit(traffic, &site, "/page", 200);
+    let batches = batches(traffic);
+    assert_eq!(of_kind(&batches, EntryKind::Path), [("/page".into(), requests(1))]);
+    let missing = of_kind(&batches, EntryKind::MissingPath);
+    assert_eq!(missing.len(), limits::COUNTED_MISSING_PATHS + 1);
+    assert_eq!(missing[0], (OTHER.into(), requests(made_up - limits::COUNTED_MISSING_PATHS as u64)));
+    assert_eq!(batches.iter().flatten().map(|part| part.sums.requests).sum::<u64>(), made_up + 1);
+    assert!(
+        batches
+            .iter()
+            .all(|batch| batch.iter().map(|part| part.entries.len()).sum::<usize>() <= limits::TRAFFIC_BATCH_KEYS)
+    );
+}
+
+#[test]
+fn keys_of_one_project_leave_room_for_others() {
+    let (traffic, greedy, modest) = (traffic(), site(1), site(2));
+    let path = "x".repeat(limits::COUNTED_PATH_BYTES - 20);
+    for number in 0..limits::COUNTED_PATHS as u64 {
+        visit(traffic, &greedy, &format!("/{path}{number}"), 200);
+    }
+    visit(traffic, &modest, "/page", 200);
+    let batches = batches(traffic);
+    let of = |site: &Site| -> Vec<HourTraffic> {
+        batches.iter().flatten().filter(|part| part.project == site.project).cloned().collect()
+    };
+    assert_eq!(of_kind(&[of(&modest)], EntryKind::Path), [("/page".into(), requests(1))]);
+    let paths = of_kind(&[of(&greedy)], EntryKind::Path);
+    let weight: usize = paths.iter().map(|(path, _)| path.len()).sum();
+    assert!(weight <= limits::COUNTED_BYTES / 100 * limits::PROJECT_KEYS_PERCENT, "{weight} bytes");
+    assert_eq!(paths[0].0, OTHER);
+    assert_eq!(paths.iter().map(|(_, count)| count.requests).sum::<u64>(), limits::COUNTED_PATHS as u64);
+}
+
+#[test]
+fn what_waits_for_long_stays_within_its_bounds() {
+    let mut backlog = Backlog::default();
+    let (mut counted, mut dropped, mut others) = (0, 0, 0);
+    let traffic = traffic();
+    for hour in 0..40 {
+        for project in 0..2_000 {
+            let site = site(project);
+            for path in 0..5 {
+                visit(traffic, &site, &format!("/{hour}/{project}/{path}"), 200);
+                counted += 1;
+            }
+        }
+        for counts in traffic.take() {
+            let losses = backlog.add(counts, now() + HOUR * hour);
+            dropped += losses.dropped;
+            others += losses.others;
+        }
+    }
+    assert!(others > 0, "there is an end to the room for keys");
+    let mut written = 0;
+    loop {
+        let batch = backlog.next_batch();
+        if batch.is_empty() {
+            break;
+        }
+        assert!(batch.len() <= limits::TRAFFIC_BATCH_HOURS);
+        written += batch.iter().map(|part| part.sums.requests).sum::<u64>();
+    }
+    assert_eq!(written + dropped, counted, "what is dropped is known");
+    // The room is there again.
+    visit(traffic, &site(1), "/", 200);
+    traffic.take().for_each(|counts| assert_eq!(backlog.add(counts, now()), super::backlog::Losses::default()));
+}
