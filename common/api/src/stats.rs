@@ -1,0 +1,180 @@
+//! `/projects/:name/stats` and `/projects/:name/stats/history`.
+
+use domain::{
+    ProjectName, Timestamp,
+    stats::{Days, Hours},
+};
+use serde::{Deserialize, Serialize};
+
+/// The hours that are asked for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct LiveQuery {
+    /// The number of hours, the present one included; 24 when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 72))]
+    pub hours: Option<Hours>,
+}
+
+/// The days that are asked for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct HistoryQuery {
+    /// The number of UTC days, today included; 30 when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
+    pub days: Option<Days>,
+}
+
+/// A project's traffic within the last hours, some seconds ago at most.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LiveStats {
+    /// The project's name.
+    pub project: ProjectName,
+    /// The beginning of the first hour.
+    pub from: Timestamp,
+    /// The time of the answer.
+    pub to: Timestamp,
+    /// The sums of all hours.
+    pub totals: StatsTotals,
+    /// Answers by class of status.
+    pub status: StatusCounts,
+    /// Answers with a body of the site, by whether it was in the edge's memory.
+    pub cache: CacheCounts,
+    /// Every hostname that was visited, the most visited first. The address of a deployment counts as the project's own.
+    pub hostnames: Vec<HostnameStats>,
+    /// Every hour, those without traffic included.
+    pub timeline: Vec<HourStats>,
+    /// The ten most requested paths that the site has.
+    pub top_paths: Vec<PathStats>,
+    /// The eight most frequent countries, as two letters (ISO 3166-1); `XX` where it is not known.
+    pub top_countries: Vec<CountryStats>,
+    /// Whether a list had more than 50,000 distinct entries, so that some were counted together. Totals are exact all the
+    /// same.
+    pub truncated: bool,
+}
+
+/// A project's traffic by UTC day.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StatsHistory {
+    /// The project's name.
+    pub project: ProjectName,
+    /// The beginning of the first day.
+    pub from: Timestamp,
+    /// The time of the answer.
+    pub to: Timestamp,
+    /// The number of days.
+    pub days: u16,
+    /// The sums of all days.
+    pub totals: StatsTotals,
+    /// Every day, today and those without traffic included.
+    pub timeline: Vec<DayStats>,
+}
+
+/// Sums over answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StatsTotals {
+    /// The number of answers.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+    /// Answers whose body was in the edge's memory.
+    pub cache_hits: u64,
+}
+
+/// Answers by class of status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StatusCounts {
+    /// 200 to 299.
+    #[serde(rename = "2xx")]
+    pub success: u64,
+    /// 300 to 399.
+    #[serde(rename = "3xx")]
+    pub redirection: u64,
+    /// 400 to 499.
+    #[serde(rename = "4xx")]
+    pub client_error: u64,
+    /// 500 to 599.
+    #[serde(rename = "5xx")]
+    pub server_error: u64,
+    /// Any other.
+    pub other: u64,
+}
+
+/// Answers with a body of the site, by where it was. Others (redirects, 304s, answers to HEAD, pages of the platform) are
+/// neither.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CacheCounts {
+    /// In the edge's memory.
+    #[serde(rename = "HIT")]
+    pub hit: u64,
+    /// In the store.
+    #[serde(rename = "MISS")]
+    pub miss: u64,
+}
+
+/// Traffic of a hostname.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HostnameStats {
+    /// The hostname.
+    pub hostname: String,
+    /// The number of answers.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+}
+
+/// Traffic of an hour.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HourStats {
+    /// The beginning of the hour.
+    pub hour: Timestamp,
+    /// The number of answers.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+    /// Answers whose body was in the edge's memory.
+    pub cache_hits: u64,
+}
+
+/// Traffic of a UTC day.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DayStats {
+    /// The day, as `YYYY-MM-DD`.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
+    pub day: String,
+    /// The number of answers.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+    /// Answers whose body was in the edge's memory.
+    pub cache_hits: u64,
+}
+
+/// Traffic of a path.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PathStats {
+    /// The path as it was requested, without the query; a long one is cut.
+    pub path: String,
+    /// The number of answers.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+}
+
+/// Traffic of a country.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CountryStats {
+    /// The country as two letters, or `XX`.
+    pub country: String,
+    /// The number of answers.
+    pub requests: u64,
+}
