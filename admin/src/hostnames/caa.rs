@@ -1,0 +1,203 @@
+//! Judges CAA records: whether our authority may issue for a name (RFC 8659, RFC 8657).
+
+use config::acme::Challenge;
+
+/// Names of authorities in CAA records, by the host of their directory, as they publish them. Others are learnt from
+/// their directory.
+const KNOWN: [(&str, &[&str]); 5] = [
+    ("acme-v02.api.letsencrypt.org", &["letsencrypt.org"]),
+    ("acme-staging-v02.api.letsencrypt.org", &["letsencrypt.org"]),
+    ("dv.acme-v02.api.pki.goog", &["pki.goog"]),
+    ("acme.zerossl.com", &["sectigo.com", "zerossl.com"]),
+    ("api.buypass.com", &["buypass.com"]),
+];
+
+/// A CAA record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaaRecord {
+    /// Whether an authority that does not know the tag must refuse.
+    pub is_critical: bool,
+    /// What it is about, in lower case.
+    pub tag: String,
+    /// The value, as text.
+    pub value: String,
+}
+
+impl CaaRecord {
+    /// The record's data in the syntax of zone files.
+    pub fn data(&self) -> String {
+        format!("{} {} \"{}\"", if self.is_critical { 128 } else { 0 }, self.tag, self.value)
+    }
+}
+
+/// The CAA records that count for a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaaSet {
+    /// The name that has them: the hostname, or one above it.
+    pub at: String,
+    /// The records.
+    pub records: Vec<CaaRecord>,
+}
+
+/// What CAA records say to our authority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// It may issue.
+    Granted {
+        /// The accounts that it is bound to, by their URLs; any when empty.
+        accounts: Vec<String>,
+    },
+    /// They leave it to others, or to nobody.
+    Refused,
+    /// It may issue, but not by a way that is open to us.
+    OtherMethods(String),
+    /// A record that has to be understood is not.
+    Critical(String),
+    /// Nothing is known of what the authority is called.
+    Unknown,
+}
+
+/// The names of the authority whose directory is at `host`, when they are known.
+pub(super) fn known_identities(host: &str) -> &'static [&'static str] {
+    KNOWN.iter().find(|(known, _)| *known == host).map_or(&[], |(_, names)| names)
+}
+
+/// The challenge as a validation method of RFC 8657.
+pub(super) fn method(challenge: Challenge) -> &'static str {
+    match challenge {
+        Challenge::Http01 => "http-01",
+        Challenge::TlsAlpn01 => "tls-alpn-01",
+        Challenge::Dns01 => "dns-01",
+    }
+}
+
+/// Judges the records that count for a name that is no wildcard, for an authority of these names that validates by one
+/// of these methods.
+pub fn judge(set: &CaaSet, identities: &[String], methods: &[String]) -> Permission {
+    let is_known =
+        |tag: &str| matches!(tag, "issue" | "issuewild" | "iodef" | "contactemail" | "contactphone" | "issuemail");
+    if let Some(record) = set.records.iter().find(|record| record.is_critical && !is_known(&record.tag)) {
+        return Permission::Critical(record.tag.clone());
+    }
+    let issue: Vec<Issue> =
+        set.records.iter().filter(|record| record.tag == "issue").map(|record| Issue::parse(&record.value)).collect();
+    // Without one, records forbid other things only.
+    if issue.is_empty() {
+        return Permission::Granted { accounts: Vec::new() };
+    }
+    if issue.iter().all(|issue| issue.issuer.is_empty()) {
+        return Permission::Refused;
+    }
+    if identities.is_empty() {
+        return Permission::Unknown;
+    }
+    let is_ours = |issue: &&Issue| identities.iter().any(|name| name.eq_ignore_ascii_case(&issue.issuer));
+    let ours: Vec<&Issue> = issue.iter().filter(is_ours).collect();
+    if ours.is_empty() {
+        return Permission::Refused;
+    }
+    let by_ours = |issue: &&&Issue| {
+        issue.methods.as_ref().is_none_or(|allowed| {
+            allowed.split(',').any(|allowed| methods.iter().any(|ours| ours.eq_ignore_ascii_case(allowed.trim())))
+        })
+    };
+    let usable: Vec<&&Issue> = ours.iter().filter(by_ours).collect();
+    if usable.is_empty() {
+        let methods: Vec<_> = ours.iter().filter_map(|issue| issue.methods.clone()).collect();
+        return Permission::OtherMethods(methods.join(","));
+    }
+    let is_open = usable.iter().any(|issue| issue.account.is_none());
+    let accounts = usable.iter().filter_map(|issue| issue.account.clone());
+    Permission::Granted { accounts: if is_open { Vec::new() } else { accounts.collect() } }
+}
+
+/// The value of an `issue` record. Of one that cannot be read the issuer is empty, so that it allows nobody.
+#[derive(Debug, Default)]
+struct Issue {
+    issuer: String,
+    account: Option<String>,
+    methods: Option<String>,
+}
+
+impl Issue {
+    fn parse(value: &str) -> Self {
+        let mut parts = value.split(';').map(str::trim);
+        let issuer = parts.next().unwrap_or_default();
+        if !issuer.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-')) {
+            return Self::default();
+        }
+        let mut issue = Self { issuer: issuer.to_owned(), ..Self::default() };
+        for parameter in parts.filter(|part| !part.is_empty()) {
+            let Some((tag, value)) = parameter.split_once('=') else { return Self::default() };
+            match tag.trim().to_ascii_lowercase().as_str() {
+                "accounturi" => issue.account = Some(value.trim().to_owned()),
+                "validationmethods" => issue.methods = Some(value.trim().to_owned()),
+                _ => {}
+            }
+        }
+        issue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(records: &[(&str, &str)], identities: &[&str]) -> Permission {
+        let record = |(tag, value): &(&str, &str)| CaaRecord {
+            is_critical: tag.starts_with('!'),
+            tag: tag.trim_start_matches('!').to_owned(),
+            value: (*value).to_owned(),
+        };
+        let set = CaaSet { at: "example.com".into(), records: records.iter().map(record).collect() };
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        judge(&set, &owned(identities), &owned(&["tls-alpn-01", "http-01"]))
+    }
+
+    #[test]
+    fn records_allow_whom_they_name() {
+        let anybody = Permission::Granted { accounts: Vec::new() };
+        let ours = &["letsencrypt.org"];
+        for records in [
+            &[("issue", "letsencrypt.org")][..],
+            &[("issue", " LetsEncrypt.org ; foo=bar")],
+            &[("issue", ";"), ("issue", "letsencrypt.org")],
+            &[("issue", "other.example"), ("issue", "letsencrypt.org")],
+            // About other things only.
+            &[("iodef", "mailto:x@example.com")],
+            &[("issuewild", ";")],
+            &[("!issue", "letsencrypt.org")],
+            &[("issue", "letsencrypt.org; validationmethods=dns-01,http-01")],
+        ] {
+            assert_eq!(judged(records, ours), anybody, "{records:?}");
+        }
+        for records in [
+            &[("issue", ";")][..],
+            &[("issue", "")],
+            &[("issue", "other.example")],
+            &[("issue", "%%%%%")],
+            &[("issue", "letsencrypt.org; nonsense")],
+            &[("issue", "xletsencrypt.org")],
+            &[("issue", "other.example"), ("issuewild", "letsencrypt.org")],
+        ] {
+            assert_eq!(judged(records, ours), Permission::Refused, "{records:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_narrow_what_is_allowed() {
+        let ours = &["letsencrypt.org"];
+        let methods = judged(&[("issue", "letsencrypt.org; validationmethods=dns-01")], ours);
+        assert_eq!(methods, Permission::OtherMethods("dns-01".into()));
+        let bound = judged(&[("issue", "letsencrypt.org;accounturi=https://ca.example/acct/7")], ours);
+        assert_eq!(bound, Permission::Granted { accounts: vec!["https://ca.example/acct/7".into()] });
+        let critical = judged(&[("!tbs", "x"), ("issue", "letsencrypt.org")], ours);
+        assert_eq!(critical, Permission::Critical("tbs".into()));
+    }
+
+    #[test]
+    fn of_an_authority_without_a_known_name_little_can_be_said() {
+        assert_eq!(judged(&[("issue", "letsencrypt.org")], &[]), Permission::Unknown);
+        assert_eq!(judged(&[("issue", ";")], &[]), Permission::Refused);
+    }
+}

@@ -1,0 +1,233 @@
+//! What stands in DNS for a custom domain, and what should: the same questions to each resolver, a judgement of what
+//! they answered, and the record to set, in words for a person.
+//!
+//! Start with [`Hostnames::look`]. Asking is in `resolvers.rs`; judging (`look.rs`, `caa.rs`) and advice are functions
+//! of what was answered. Not here: connecting to a domain, which is [`crate::probe`], and what follows from it all.
+
+pub mod advice;
+pub mod caa;
+pub mod look;
+mod proxies;
+pub mod resolvers;
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, ensure};
+use config::{Config, acme::Issuer};
+use domain::{Hostname, hostname::is_within};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
+use tokio::sync::Semaphore;
+
+use self::{
+    caa::CaaSet,
+    resolvers::{Answer, Resolver},
+};
+pub use self::{
+    look::{Finding, Look, Seen, Verdict},
+    resolvers::LookError,
+};
+
+/// Most resolvers that are asked about a name. Each is asked a dozen questions.
+const MAX_RESOLVERS: usize = 8;
+/// Looks at a time, over all callers; the others wait for a turn.
+const LOOKS: usize = 64;
+/// Labels of a hostname whose CAA records are asked for, from the whole name up. Real names have half a dozen.
+const CAA_LABELS: usize = 24;
+
+/// The platform's side of the matter: where domains are to lead.
+#[derive(Debug, Clone)]
+pub struct Platform {
+    /// The name that a CNAME is to point at.
+    pub target: String,
+    /// The addresses for names that can have no CNAME.
+    pub apex_addresses: Vec<IpAddr>,
+}
+
+impl Platform {
+    /// Whether the platform is on its visitors' own machine.
+    pub fn is_local(&self) -> bool {
+        is_within(&self.target, "localhost")
+    }
+}
+
+/// Looks hostnames up. Clones share their bounds.
+#[derive(Clone)]
+pub struct Hostnames {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    resolvers: Vec<Resolver>,
+    platform: Arc<Platform>,
+    /// The authority's names in CAA records, as far as they are known; none when no authority is asked for
+    /// certificates.
+    identities: Option<Vec<String>>,
+    /// The validation methods that CAA records may be limited to.
+    methods: Arc<[String]>,
+    turns: Semaphore,
+}
+
+impl Hostnames {
+    /// Prepares to ask the resolvers of `acme.resolvers`, or the machine's.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let acme = &config.acme;
+        let resolvers = if acme.resolvers.is_empty() {
+            resolvers::of_this_machine(MAX_RESOLVERS)
+        } else {
+            ensure!(acme.resolvers.len() <= MAX_RESOLVERS, "acme.resolvers has more than {MAX_RESOLVERS} entries");
+            acme.resolvers.iter().map(|address| Resolver::parse(address)).collect::<Result<Vec<_>, _>>()
+        };
+        let identities = (acme.issuer == Issuer::Acme)
+            .then(|| caa::known_identities(acme.directory_url.host_str().unwrap_or_default()))
+            .map(|known| known.iter().map(|name| (*name).to_owned()).collect());
+        let methods = acme.challenges.iter().map(|challenge| caa::method(*challenge).to_owned()).collect();
+        let shared = Shared {
+            resolvers: resolvers.context("acme.resolvers")?,
+            platform: Arc::new(Platform {
+                target: config.site.addresses().dns_target().to_owned(),
+                apex_addresses: config.site.apex_addresses.clone(),
+            }),
+            identities,
+            methods,
+            turns: Semaphore::new(LOOKS),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Where domains are to lead.
+    pub fn platform(&self) -> &Platform {
+        &self.shared.platform
+    }
+
+    /// Asks every resolver about `hostname`. CAA records are judged by the names that the configured authority is known
+    /// by.
+    pub async fn look(&self, hostname: &Hostname) -> Look {
+        self.look_for(hostname, self.shared.identities.as_deref()).await
+    }
+
+    /// Asks every resolver about `hostname`. CAA records are judged by `caa_identities`, the authority's own list.
+    pub async fn look_with(&self, hostname: &Hostname, caa_identities: &[String]) -> Look {
+        self.look_for(hostname, Some(caa_identities)).await
+    }
+
+    async fn look_for(&self, hostname: &Hostname, identities: Option<&[String]>) -> Look {
+        let seen = if is_local(hostname) {
+            Vec::new()
+        } else {
+            let _turn = self.shared.turns.acquire().await;
+            join_all(self.shared.resolvers.iter().map(|resolver| self.ask(resolver, hostname))).await
+        };
+        Look {
+            hostname: hostname.clone(),
+            platform: self.shared.platform.clone(),
+            seen,
+            identities: identities.map(<[String]>::to_vec),
+            methods: self.shared.methods.clone(),
+        }
+    }
+
+    async fn ask(&self, resolver: &Resolver, hostname: &Hostname) -> Seen {
+        let name = hostname.as_str();
+        let (ipv4, ipv6, alias, ours, caa) = tokio::join!(
+            resolver.ipv4(name),
+            resolver.ipv6(name),
+            resolver.cname(name),
+            self.ours(resolver),
+            climb(resolver, name),
+        );
+        let chain = |answer: &Result<Answer, LookError>| answer.as_ref().ok().map(|answer| answer.aliases.clone());
+        // An answer without addresses says nothing of the aliases on the way to them.
+        let aliases = [chain(&ipv4), chain(&ipv6), alias.ok().flatten().map(|alias| vec![alias])];
+        Seen {
+            resolver: resolver.label().to_owned(),
+            aliases: aliases.into_iter().flatten().find(|chain| !chain.is_empty()).unwrap_or_default(),
+            ipv4: ipv4.map(|answer| answer.addresses),
+            ipv6: ipv6.map(|answer| answer.addresses),
+            ours,
+            caa,
+        }
+    }
+
+    /// The platform's addresses, as a resolver sees them.
+    async fn ours(&self, resolver: &Resolver) -> Result<Vec<IpAddr>, LookError> {
+        let target = &self.shared.platform.target;
+        let mut ours = self.shared.platform.apex_addresses.clone();
+        if self.shared.platform.is_local() {
+            ours.extend(loopback());
+            return Ok(ours);
+        }
+        match resolver.addresses(target).await {
+            Err(error) if ours.is_empty() => return Err(error),
+            addresses => ours.extend(addresses.unwrap_or_default()),
+        }
+        Ok(ours)
+    }
+
+    /// The TXT records at `name`, by the first resolver that can say.
+    pub async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
+        self.first(|resolver| resolver.texts(name).boxed()).await
+    }
+
+    /// The name that `name` is an alias of, by the first resolver that can say.
+    pub async fn cname(&self, name: &str) -> Result<Option<String>, LookError> {
+        self.first(|resolver| resolver.cname(name).boxed()).await
+    }
+
+    /// The addresses that visitors of `hostname` connect to, by the first resolver that can say.
+    pub async fn addresses(&self, hostname: &Hostname) -> Result<Vec<IpAddr>, LookError> {
+        if is_local(hostname) {
+            return Ok(loopback().to_vec());
+        }
+        let name = hostname.as_str();
+        self.first(|resolver| resolver.addresses(name).boxed()).await
+    }
+
+    /// Whether `_acme-challenge.<hostname>` is an alias of `to`, so that we can answer `dns-01` for it.
+    pub async fn is_delegated(&self, hostname: &Hostname, to: &str) -> bool {
+        let alias = self.cname(&format!("_acme-challenge.{hostname}")).await.ok().flatten();
+        alias.is_some_and(|alias| alias.eq_ignore_ascii_case(to.trim_end_matches('.')))
+    }
+
+    async fn first<'a, T>(
+        &'a self,
+        ask: impl Fn(&'a Resolver) -> BoxFuture<'a, Result<T, LookError>>,
+    ) -> Result<T, LookError> {
+        let mut last = LookError::Away("no resolver is known".to_owned());
+        for resolver in &self.shared.resolvers {
+            match ask(resolver).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// The CAA records that count for `name`: those of the nearest name, from itself up, that has any (RFC 8659, 3).
+async fn climb(resolver: &Resolver, name: &str) -> Result<Option<CaaSet>, LookError> {
+    let ancestors = std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, parent)| parent));
+    let names: Vec<&str> = ancestors.take(CAA_LABELS).collect();
+    let answers = join_all(names.iter().map(|at| resolver.caa(at))).await;
+    for (at, answer) in names.into_iter().zip(answers) {
+        let records = answer?;
+        if !records.is_empty() {
+            return Ok(Some(CaaSet { at: at.to_owned(), records }));
+        }
+    }
+    Ok(None)
+}
+
+/// Names under `localhost` are each machine's own (RFC 6761, 6.3); nobody is asked about them.
+pub fn is_local(hostname: &Hostname) -> bool {
+    is_within(hostname.as_str(), "localhost")
+}
+
+fn loopback() -> [IpAddr; 2] {
+    [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+}

@@ -1,0 +1,191 @@
+//! Asks a resolver one question at a time, over UDP and then TCP, and remembers nothing.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use hickory_resolver::{
+    TokioResolver,
+    config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
+    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
+    proto::{
+        op::ResponseCode,
+        rr::{Name, RData, Record, RecordType},
+    },
+    system_conf::read_system_conf,
+};
+
+use super::caa::CaaRecord;
+
+/// How long a question may take, with everything that is tried for it.
+const QUESTION: Duration = Duration::from_secs(3);
+/// How long one try of it may take; it is made over UDP, then over TCP.
+const TRY: Duration = Duration::from_millis(1_400);
+/// Records of one answer that are looked at.
+const RECORDS: usize = 64;
+/// The length to which a text out of DNS is cut.
+const TEXT: usize = 1_024;
+
+/// Why a resolver did not answer a question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookError {
+    /// The name's servers, or its signatures, are broken.
+    #[error("it answered SERVFAIL")]
+    ServFail,
+    /// The resolver itself did not answer, or did not want to. Says nothing about the name.
+    #[error("{0}")]
+    Away(String),
+}
+
+/// What a resolver says of the addresses of a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The names that it is an alias of, the nearest first.
+    pub(super) aliases: Vec<String>,
+    /// The addresses at their end.
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// A resolver that is asked by itself, whatever others say.
+#[derive(Clone)]
+pub(super) struct Resolver {
+    label: String,
+    client: TokioResolver,
+}
+
+/// The resolvers that this machine uses, at most `most`. None when it has no settings of such.
+pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
+    let servers = match read_system_conf() {
+        Ok((config, _)) => config.into_parts().2,
+        Err(error) => {
+            tracing::warn!("domains cannot be looked up: acme.resolvers is empty, and resolv.conf unreadable: {error}");
+            Vec::new()
+        }
+    };
+    servers.into_iter().take(most).map(|server| Resolver::new(server.ip.to_string(), server)).collect()
+}
+
+impl Resolver {
+    /// The resolver at `address:port`.
+    pub(super) fn parse(address: &str) -> anyhow::Result<Self> {
+        let at: SocketAddr =
+            address.parse().with_context(|| format!("`{address}` is not an address and port like 9.9.9.9:53"))?;
+        let mut server = NameServerConfig::udp_and_tcp(at.ip());
+        for connection in &mut server.connections {
+            connection.port = at.port();
+        }
+        let label = if at.port() == 53 { at.ip().to_string() } else { at.to_string() };
+        Self::new(label, server)
+    }
+
+    fn new(label: String, server: NameServerConfig) -> anyhow::Result<Self> {
+        let config = ResolverConfig::from_name_servers(vec![server]);
+        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let options: &mut ResolverOpts = builder.options_mut();
+        // A person who has just changed a record asks what it is now.
+        options.cache_size = 0;
+        options.use_hosts_file = ResolveHosts::Never;
+        options.timeout = TRY;
+        options.attempts = 1;
+        options.try_tcp_on_error = true;
+        Ok(Self { label, client: builder.build()? })
+    }
+
+    /// What the resolver is called: its address.
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The IPv4 addresses of a name.
+    pub(super) async fn ipv4(&self, name: &str) -> Result<Answer, LookError> {
+        Ok(addresses(&self.ask(name, RecordType::A).await?))
+    }
+
+    /// The IPv6 addresses of a name.
+    pub(super) async fn ipv6(&self, name: &str) -> Result<Answer, LookError> {
+        Ok(addresses(&self.ask(name, RecordType::AAAA).await?))
+    }
+
+    /// The addresses of a name of both families; an error when neither could be asked for.
+    pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, LookError> {
+        match tokio::join!(self.ipv4(name), self.ipv6(name)) {
+            (Err(error), Err(_)) => Err(error),
+            (ipv4, ipv6) => Ok([ipv4, ipv6].into_iter().flatten().flat_map(|answer| answer.addresses).collect()),
+        }
+    }
+
+    /// The name that another is an alias of.
+    pub(super) async fn cname(&self, name: &str) -> Result<Option<String>, LookError> {
+        let records = self.ask(name, RecordType::CNAME).await?;
+        Ok(addresses(&records).aliases.into_iter().next())
+    }
+
+    /// The texts at a name.
+    pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
+        let records = self.ask(name, RecordType::TXT).await?;
+        let text = |record: &Record| match &record.data {
+            RData::TXT(txt) => Some(readable(&txt.txt_data.concat())),
+            _ => None,
+        };
+        Ok(records.iter().filter_map(text).collect())
+    }
+
+    /// The CAA records at a name, or at the name that it is an alias of.
+    pub(super) async fn caa(&self, name: &str) -> Result<Vec<CaaRecord>, LookError> {
+        let records = self.ask(name, RecordType::CAA).await?;
+        let caa = |record: &Record| match &record.data {
+            RData::CAA(caa) => Some(CaaRecord {
+                is_critical: caa.issuer_critical,
+                tag: caa.tag.to_ascii_lowercase(),
+                value: readable(&caa.value),
+            }),
+            _ => None,
+        };
+        Ok(records.iter().filter_map(caa).collect())
+    }
+
+    async fn ask(&self, name: &str, kind: RecordType) -> Result<Vec<Record>, LookError> {
+        let name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))
+            .map_err(|error| LookError::Away(format!("the name cannot be asked for: {error}")))?;
+        let answer = tokio::time::timeout(QUESTION, self.client.lookup(name, kind)).await;
+        match answer {
+            Ok(Ok(answer)) => Ok(answer.answers().iter().take(RECORDS).cloned().collect()),
+            Ok(Err(error)) => match error {
+                NetError::Dns(DnsError::NoRecordsFound(_)) => Ok(Vec::new()),
+                NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail)) => Err(LookError::ServFail),
+                NetError::Dns(DnsError::ResponseCode(code)) => Err(LookError::Away(format!("it answered {code}"))),
+                NetError::Timeout => Err(no_answer()),
+                NetError::Io(_) | NetError::NoConnections => Err(LookError::Away("it cannot be reached".to_owned())),
+                other => Err(LookError::Away(other.to_string())),
+            },
+            Err(_) => Err(no_answer()),
+        }
+    }
+}
+
+fn no_answer() -> LookError {
+    LookError::Away(format!("it did not answer within {} seconds", QUESTION.as_secs()))
+}
+
+fn addresses(records: &[Record]) -> Answer {
+    let mut answer = Answer::default();
+    for record in records {
+        match &record.data {
+            RData::A(address) => answer.addresses.push(address.0.into()),
+            RData::AAAA(address) => answer.addresses.push(address.0.into()),
+            RData::CNAME(alias) => {
+                answer.aliases.push(alias.0.to_ascii().trim_end_matches('.').to_ascii_lowercase());
+            }
+            _ => {}
+        }
+    }
+    answer
+}
+
+/// Bytes out of DNS as text without control characters, cut to a length that can be shown.
+fn readable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().filter(|c| !c.is_control()).take(TEXT).collect()
+}

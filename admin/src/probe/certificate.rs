@@ -1,0 +1,371 @@
+//! A handshake with a custom domain, as its visitors' browsers make it: which certificate they are shown now, and
+//! whether they would accept it.
+
+use std::{
+    fmt,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use certs::chain::Presented;
+use config::Config;
+use domain::{Clock, Hostname, Timestamp, networks::is_global};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+    client::{
+        Resumption, WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    time_provider::TimeProvider,
+    version::{TLS12, TLS13},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::hostnames::{Hostnames, LookError};
+
+/// Longest time for a look in all: for the addresses, the connection and the handshake.
+const LOOK_WAIT: Duration = Duration::from_secs(5);
+/// Longest time for one address to take a connection. Several may have to be tried.
+const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
+/// Addresses that are tried, one after the other.
+const MOST_ADDRESSES: usize = 6;
+/// Bytes of a file of root certificates.
+const ROOTS_BYTES: u64 = 1024 * 1024;
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Looks at the certificates of custom domains. Clones share the public roots.
+#[derive(Clone)]
+pub struct CertificateProbe {
+    hostnames: Hostnames,
+    clock: Clock,
+    /// The authorities that this machine trusts.
+    public_roots: Arc<RootCertStore>,
+    /// Files with the roots of our own authorities. Read at each look, because `certs local-ca` may make one while we
+    /// run.
+    own_roots: Arc<[PathBuf]>,
+    provider: Arc<CryptoProvider>,
+    port: u16,
+    allow_private: bool,
+}
+
+/// A certificate that visitors are shown.
+#[derive(Debug)]
+pub struct Shown {
+    /// The certificate.
+    pub leaf: Presented,
+    /// When it was shown.
+    pub at: Timestamp,
+    /// Why browsers refuse it; none when they accept it.
+    pub flaw: Option<Flaw>,
+}
+
+/// Why browsers refuse a certificate. The text is written for the domain's owner.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// It is over.
+    #[error("The certificate ended on {0}, and browsers refuse it.")]
+    Expired(Timestamp),
+    /// It has not begun.
+    #[error("The certificate is valid from {0} on; the clock of the server that shows it may be wrong.")]
+    NotYetValid(Timestamp),
+    /// It is for other names.
+    #[error("The certificate is for {0}, and not for this domain; the domain may still lead to another server.")]
+    OtherName(String),
+    /// Nobody but itself vouches for it.
+    #[error(
+        "The certificate is signed by itself, and browsers refuse it; the domain may still lead to another server."
+    )]
+    SelfSigned,
+    /// Its issuer is nobody who is trusted, or the certificates between them are not shown.
+    #[error("The certificate's chain leads to no authority that browsers trust.")]
+    UnknownIssuer,
+    /// It cannot be verified for another reason.
+    #[error("The certificate does not stand up to the checks that browsers make.")]
+    Unverified,
+    /// The other end did not prove that it has the certificate's key.
+    #[error("A certificate is shown, but the handshake fails after it.")]
+    Unproved,
+}
+
+/// Why no certificate was seen. The text is written for the domain's owner.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreachable {
+    /// The resolvers do not answer, or say that they cannot.
+    #[error("The domain's addresses could not be looked up; try again in a moment.")]
+    Lookup(#[source] LookError),
+    /// There is no address.
+    #[error("The domain has no address in DNS yet.")]
+    NoAddress,
+    /// Every address lies in a network of somebody's own.
+    #[error("The domain leads to {0}, which is not an address of the public internet.")]
+    Private(IpAddr),
+    /// No address takes connections.
+    #[error("Nothing answers at {0} on port {1}.")]
+    NoConnection(IpAddr, u16),
+    /// The other end said nothing, or too slowly.
+    #[error("The domain does not answer within {0} seconds.")]
+    TimedOut(u64),
+    /// The handshake ended before a certificate was shown.
+    #[error("The server at the domain shows no certificate for it.")]
+    NoCertificate,
+}
+
+impl Shown {
+    /// Whole days until the certificate ends; negative when it is over.
+    pub fn days_remaining(&self) -> i64 {
+        (self.leaf.not_after.unix_seconds() - self.at.unix_seconds()).div_euclid(DAY_SECONDS)
+    }
+
+    /// Whom it was issued to: its subject, else the name of its that is `domain`'s, else its first one.
+    pub fn subject(&self, domain: &Hostname) -> Option<String> {
+        let own = || self.leaf.names.iter().find(|name| *name == domain.as_str());
+        self.leaf.subject.clone().or_else(|| own().or(self.leaf.names.first()).cloned())
+    }
+}
+
+impl CertificateProbe {
+    /// Prepares looks at the port that the configuration names, by the addresses that `hostnames` finds.
+    pub fn new(config: &Config, hostnames: Hostnames, clock: Clock) -> Self {
+        let mut public_roots = RootCertStore::empty();
+        let native = rustls_native_certs::load_native_certs();
+        let (known, _) = public_roots.add_parsable_certificates(native.certs);
+        if known == 0 {
+            tracing::warn!("this machine trusts no public authority; install its package ca-certificates");
+        }
+        let acme = &config.acme;
+        let local = acme.local_dir.as_deref().map(certs::local_ca::root_file);
+        Self {
+            hostnames,
+            clock,
+            public_roots: Arc::new(public_roots),
+            own_roots: acme.ca_file.clone().into_iter().chain(local).collect(),
+            provider: Arc::new(aws_lc_rs::default_provider()),
+            port: acme.probe_port,
+            allow_private: config.limits.probe_allow_private,
+        }
+    }
+
+    /// The certificate that visitors of `domain` are shown now.
+    pub async fn look(&self, domain: &Hostname) -> Result<Shown, Unreachable> {
+        timeout(LOOK_WAIT, self.connect_and_look(domain))
+            .await
+            .unwrap_or_else(|_| Err(Unreachable::TimedOut(LOOK_WAIT.as_secs())))
+    }
+
+    async fn connect_and_look(&self, domain: &Hostname) -> Result<Shown, Unreachable> {
+        let addresses = self.hostnames.addresses(domain).await.map_err(Unreachable::Lookup)?;
+        let addresses = permitted(&addresses, self.allow_private)?;
+        let stream = self.connect(&addresses).await?;
+        self.handshake(stream, domain).await
+    }
+
+    /// Connects to the first of exactly these addresses that takes the connection: nothing is looked up again.
+    async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, Unreachable> {
+        let mut last = Unreachable::NoAddress;
+        for address in addresses.iter().take(MOST_ADDRESSES) {
+            match timeout(CONNECT_WAIT, TcpStream::connect((*address, self.port))).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(_)) | Err(_) => last = Unreachable::NoConnection(*address, self.port),
+            }
+        }
+        Err(last)
+    }
+
+    async fn handshake(&self, stream: TcpStream, domain: &Hostname) -> Result<Shown, Unreachable> {
+        let at = self.clock.now();
+        let witness =
+            Arc::new(Witness { judge: self.judge().await, provider: self.provider.clone(), seen: Mutex::default() });
+        let config = self.client_config(&witness, at).map_err(|_| Unreachable::NoCertificate)?;
+        let name = ServerName::try_from(domain.to_string()).map_err(|_| Unreachable::NoCertificate)?;
+        let finished = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        let seen = witness.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (leaf, verdict) = seen.ok_or(Unreachable::NoCertificate)?;
+        let leaf = Presented::read(&leaf).ok_or(Unreachable::NoCertificate)?;
+        let flaw = match verdict {
+            Err(error) => Some(flaw(&error, &leaf)),
+            Ok(()) => finished.is_err().then_some(Flaw::Unproved),
+        };
+        Ok(Shown { leaf, at, flaw })
+    }
+
+    fn client_config(&self, witness: &Arc<Witness>, at: Timestamp) -> Result<ClientConfig, TlsError> {
+        let mut config = ClientConfig::builder_with_details(self.provider.clone(), Arc::new(Instant(at)))
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .dangerous()
+            .with_custom_certificate_verifier(witness.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    /// The judge that browsers would be; none when nobody is trusted at all.
+    async fn judge(&self) -> Option<Arc<WebPkiServerVerifier>> {
+        let mut roots = RootCertStore::clone(&self.public_roots);
+        for path in &*self.own_roots {
+            match read_roots(path).await {
+                Ok(own) => drop(roots.add_parsable_certificates(own)),
+                Err(error) => tracing::debug!(path = %path.display(), %error, "no root certificate was read"),
+            }
+        }
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone()).build().ok()
+    }
+}
+
+async fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let length = tokio::fs::metadata(path).await?.len();
+    anyhow::ensure!(length <= ROOTS_BYTES, "it is larger than {ROOTS_BYTES} bytes");
+    let pem = tokio::fs::read(path).await?;
+    Ok(CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>()?)
+}
+
+/// Those of `addresses` that may be connected to.
+fn permitted(addresses: &[IpAddr], allow_private: bool) -> Result<Vec<IpAddr>, Unreachable> {
+    let permitted: Vec<_> = addresses.iter().copied().filter(|address| allow_private || is_global(*address)).collect();
+    match addresses.first() {
+        None => Err(Unreachable::NoAddress),
+        Some(first) if permitted.is_empty() => Err(Unreachable::Private(*first)),
+        Some(_) => Ok(permitted),
+    }
+}
+
+/// The flaw that `error` says a certificate has.
+fn flaw(error: &TlsError, leaf: &Presented) -> Flaw {
+    let TlsError::InvalidCertificate(error) = error else { return Flaw::Unverified };
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Flaw::Expired(leaf.not_after),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Flaw::NotYetValid(leaf.not_before)
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Flaw::OtherName(leaf.names.first().cloned().unwrap_or_else(|| "no name".to_owned()))
+        }
+        _ if leaf.is_self_issued => Flaw::SelfSigned,
+        // The second: of an authority that only has the name of a trusted one.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => Flaw::UnknownIssuer,
+        _ => Flaw::Unverified,
+    }
+}
+
+/// A clock that stands still, so that what is shown and what is judged are of one instant.
+#[derive(Debug)]
+struct Instant(Timestamp);
+
+impl TimeProvider for Instant {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_millis(self.0.unix_millis())))
+    }
+}
+
+/// Goes through with the handshake whatever is shown, and keeps it with the judge's verdict. That the other end has
+/// the certificate's key is demanded all the same.
+struct Witness {
+    judge: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+    seen: Mutex<Option<(CertificateDer<'static>, Result<(), TlsError>)>>,
+}
+
+impl ServerCertVerifier for Witness {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let verdict = match &self.judge {
+            Some(judge) => judge.verify_server_cert(leaf, intermediates, name, ocsp_response, now).map(drop),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((leaf.clone().into_owned(), verdict));
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn only_addresses_of_the_internet_are_connected_to() {
+        let private = ["127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a9fe:a9fe", "169.254.169.254", "fd00::1"];
+        for address in private {
+            let error = permitted(&addresses(&[address]), false).unwrap_err();
+            assert!(matches!(error, Unreachable::Private(_)), "{address}");
+            let mixed = addresses(&[address, "1.1.1.1", "2606:4700::1111"]);
+            assert_eq!(permitted(&mixed, false).unwrap(), mixed[1..], "{address}");
+        }
+        assert_eq!(permitted(&addresses(&private), true).unwrap(), addresses(&private));
+        for allow_private in [false, true] {
+            assert!(matches!(permitted(&[], allow_private), Err(Unreachable::NoAddress)));
+        }
+    }
+
+    #[test]
+    fn days_are_counted_in_whole_ones_from_the_instant_that_is_shown() {
+        let at = Timestamp::from_unix_millis(1_800_000_000_000);
+        let shown = |not_after: Timestamp| {
+            let leaf = Presented {
+                issuer: "CA".into(),
+                subject: None,
+                names: vec!["a.example".into(), "b.example".into()],
+                not_before: at,
+                not_after,
+                is_self_issued: false,
+            };
+            Shown { leaf, at, flaw: None }
+        };
+        let day = Duration::from_hours(24);
+        let minute = Duration::from_mins(1);
+        for (not_after, days) in [
+            (at + day * 45, 45),
+            (at + day * 45 - minute, 44),
+            (at + minute, 0),
+            (at - minute, -1),
+            (at - day - minute, -2),
+        ] {
+            assert_eq!(shown(not_after).days_remaining(), days, "{not_after}");
+        }
+        let subject = |domain: &str| shown(at).subject(&domain.parse().unwrap());
+        assert_eq!(subject("b.example").as_deref(), Some("b.example"));
+        assert_eq!(subject("c.example").as_deref(), Some("a.example"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Tries the way over plain HTTP that a certificate authority takes: a file of our own, through the public name.
+
+use std::{
+    error::Error,
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use config::Config;
+use db::certificates::challenges::{self, Challenge, ChallengeKind};
+use domain::{Hostname, Timestamp, networks::is_global};
+use futures_util::{StreamExt as _, future::join_all};
+use http::header;
+use rand::RngExt as _;
+use sqlx::PgPool;
+use tokio::time::error::Elapsed;
+
+use crate::hostnames::{Hostnames, LookError, is_local};
+
+/// How long a try may take.
+const TRY: Duration = Duration::from_secs(5);
+/// How long our own file is kept, should nobody be left to remove it.
+const KEPT: Duration = Duration::from_mins(2);
+/// Addresses of a name that are tried.
+const ADDRESSES: usize = 4;
+/// Bytes of an answer that are read: our file has fewer.
+const BODY_BYTES: usize = 1_024;
+/// Random bytes of the token and of the file.
+const SECRET_BYTES: usize = 22;
+/// Characters of what another server says that are shown.
+const SHOWN: usize = 120;
+
+/// What became of a try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Our own file came back from every address.
+    Open,
+    /// Something else came. The sentence is for the domain's owner.
+    Closed(String),
+    /// It could not be tried, for this reason, which says nothing about the domain.
+    Untried(String),
+}
+
+/// Tries the way to `hostname`, for any edge to answer.
+pub async fn try_way(
+    db: &PgPool,
+    hostnames: &Hostnames,
+    config: &Config,
+    now: Timestamp,
+    hostname: &Hostname,
+) -> Result<Way, sqlx::Error> {
+    let addresses = match hostnames.addresses(hostname).await {
+        Ok(addresses) => addresses,
+        Err(LookError::ServFail) => {
+            return Ok(Way::Closed(format!("{hostname} cannot be resolved: it answered SERVFAIL.")));
+        }
+        Err(error) => return Ok(Way::Untried(format!("DNS could not be asked about {hostname}: {error}."))),
+    };
+    if addresses.is_empty() {
+        return Ok(Way::Closed(format!("{hostname} has no address in DNS.")));
+    }
+    let is_allowed = |address: &IpAddr| config.limits.probe_allow_private || is_global(*address);
+    if let Some(private) = addresses.iter().find(|address| !is_allowed(address)) {
+        return Ok(Way::Closed(format!(
+            "{hostname} leads to {private}, which the world cannot reach: its record needs a public address."
+        )));
+    }
+    let (token, answer) = (secret(), secret());
+    let kind = ChallengeKind::Http01;
+    let expires_at = now + KEPT;
+    let challenge = Challenge { kind, name: hostname.as_str(), token: &token, answer: &answer, expires_at };
+    challenges::put(db, &challenge).await?;
+    let port = config.acme.probe_http_port;
+    let tries =
+        addresses.into_iter().take(ADDRESSES).map(|address| fetch(SocketAddr::new(address, port), hostname, &token));
+    let came = join_all(tries).await;
+    challenges::remove(db, kind, hostname.as_str(), &token).await?;
+    let ways: Vec<Way> = came
+        .into_iter()
+        .map(|(at, came)| match came {
+            Ok(Ok(came)) if came.body.trim_ascii_end() == answer.as_bytes() => Way::Open,
+            Ok(Ok(came)) => Way::Closed(came.describe(hostname, at.ip())),
+            Ok(Err(error)) => refused(hostname, at, &error),
+            Err(_) => Way::Closed(format!(
+                "{hostname} did not answer over plain HTTP at {at} within {} seconds: let connections to port {port} \
+                 through there.",
+                TRY.as_secs()
+            )),
+        })
+        .collect();
+    Ok(together(ways, is_local(hostname)))
+}
+
+/// What the ways to all addresses of a name come to.
+fn together(ways: Vec<Way>, is_local: bool) -> Way {
+    let is_open = ways.contains(&Way::Open);
+    // A machine need not listen on both of its own addresses.
+    let closed = ways.iter().find(|way| matches!(way, Way::Closed(_))).filter(|_| !(is_local && is_open));
+    match closed {
+        Some(closed) => closed.clone(),
+        None if is_open => Way::Open,
+        None => ways.into_iter().next().unwrap_or(Way::Open),
+    }
+}
+
+/// A server's answer to the question for our file.
+struct Came {
+    status: http::StatusCode,
+    location: Option<String>,
+    body: Vec<u8>,
+}
+
+impl Came {
+    fn describe(&self, hostname: &Hostname, address: IpAddr) -> String {
+        let what = match &self.location {
+            Some(location) => format!("{} to {location}", self.status.as_u16()),
+            None if self.status.is_success() => "another page".to_owned(),
+            None => self.status.to_string(),
+        };
+        format!(
+            "http://{hostname}/.well-known/acme-challenge/ answers {what} at {address} instead of our own file: \
+             whoever runs that server lets these addresses through to this platform, without a redirect."
+        )
+    }
+}
+
+async fn fetch(
+    at: SocketAddr,
+    hostname: &Hostname,
+    token: &str,
+) -> (SocketAddr, Result<Result<Came, reqwest::Error>, Elapsed>) {
+    (at, tokio::time::timeout(TRY, ask(at, hostname, token)).await)
+}
+
+async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, reqwest::Error> {
+    // A client for this alone: no connection is kept, and no TLS is set up for plain HTTP.
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .tls_certs_only([])
+        .build()?;
+    let request = client.get(format!("http://{at}/.well-known/acme-challenge/{token}"));
+    let answer = request.header(header::HOST, hostname.as_str()).header(header::USER_AGENT, "svc").send().await?;
+    let shown = |value: &header::HeaderValue| -> String {
+        value.to_str().unwrap_or_default().chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+    };
+    let location = answer.headers().get(header::LOCATION).map(shown);
+    let (status, mut chunks, mut body) = (answer.status(), answer.bytes_stream(), Vec::new());
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk?);
+        if body.len() > BODY_BYTES {
+            break;
+        }
+    }
+    Ok(Came { status, location, body })
+}
+
+fn refused(hostname: &Hostname, at: SocketAddr, error: &reqwest::Error) -> Way {
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
+    let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    // This machine may have no IPv6, which others do.
+    if kinds.any(|kind| matches!(kind, io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable)) {
+        return Way::Untried(format!("There is no way to {at} from here, which says nothing about {hostname}."));
+    }
+    let what = if error.is_connect() { "cannot be connected to" } else { "breaks off" };
+    let port = at.port();
+    Way::Closed(format!("{hostname} {what} over plain HTTP at {at}: let connections to port {port} through there."))
+}
+
+fn secret() -> String {
+    let bytes: [u8; SECRET_BYTES] = rand::rng().random();
+    hex::encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_that_can_be_tried_has_to_answer() {
+        let closed = || Way::Closed("it is closed".into());
+        let untried = || Way::Untried("there is no way".into());
+        assert_eq!(together(vec![Way::Open, Way::Open], false), Way::Open);
+        assert_eq!(together(vec![Way::Open, closed()], false), closed());
+        assert_eq!(together(vec![untried(), Way::Open], false), Way::Open);
+        assert_eq!(together(vec![untried(), closed()], false), closed());
+        assert_eq!(together(vec![untried()], false), untried());
+        assert_eq!(together(vec![Way::Open, closed()], true), Way::Open);
+        assert_eq!(together(vec![closed(), closed()], true), closed());
+    }
+
+    #[test]
+    fn what_came_instead_is_said() {
+        let hostname: Hostname = "www.shop.example".parse().unwrap();
+        let said = |status: u16, location: Option<&str>| {
+            let came = Came {
+                status: http::StatusCode::from_u16(status).unwrap(),
+                location: location.map(str::to_owned),
+                body: Vec::new(),
+            };
+            came.describe(&hostname, "192.0.2.1".parse().unwrap())
+        };
+        assert!(said(301, Some("https://old.example/")).contains("301 to https://old.example/ at 192.0.2.1"));
+        assert!(said(404, None).contains("404 Not Found"));
+        assert!(said(200, None).contains("another page"));
+    }
+}
