@@ -22,12 +22,15 @@ use tracing::Instrument as _;
 
 use crate::{
     addresses::Console,
+    authorities::Authorities,
     bounds::Bounds,
     change::Change,
     codehost::{self, CodeHost, grants::Grants},
     edges::{Edges, EdgesTasks},
     error::ApiError,
+    hostnames::Hostnames,
     mail::Mailer,
+    probe::certificate::CertificateProbe,
     rates::RateLimits,
 };
 
@@ -46,6 +49,8 @@ pub struct App {
     pub bounds: Bounds,
     /// The clock that every time is read from.
     pub clock: Clock,
+    /// The certificate authorities, and the bell of whoever orders from them.
+    pub certificates: Authorities,
     /// The configuration.
     pub config: Arc<Config>,
     /// The platform's public addresses.
@@ -60,6 +65,10 @@ pub struct App {
     pub mailer: Mailer,
     /// The rate limits.
     pub rate_limits: RateLimits,
+    /// What stands in DNS for custom domains.
+    pub hostnames: Hostnames,
+    /// Looks at the certificates that custom domains' visitors are shown.
+    pub certificate_probe: CertificateProbe,
     /// The tokens by which people let us act for them at the code host.
     pub grants: Grants,
     /// Work that outlives its request; the stop waits for it.
@@ -86,6 +95,7 @@ impl App {
             clock: clock.clone(),
             tasks: tasks.clone(),
         };
+        let hostnames = Hostnames::new(&config)?;
         let app = Self {
             db,
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
@@ -94,10 +104,13 @@ impl App {
             edges,
             bounds: Bounds::new(&config.admin, &spool_folder(&config)),
             addresses: config.site.addresses(),
+            certificates: Authorities::new(&config)?,
             console: Console::new(&config.site),
             master_key,
             code_host,
             grants,
+            certificate_probe: CertificateProbe::new(&config, hostnames.clone(), clock.clone()),
+            hostnames,
             clock,
             mailer: Mailer::new(&config.mail, &config.site.site_domain)?,
             tasks,

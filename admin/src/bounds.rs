@@ -50,8 +50,14 @@ const LARGE_WEBHOOKS: usize = 4;
 const CLIENT_LARGE_WEBHOOKS: usize = 2;
 /// The size up to which a webhook counts as small.
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
+/// Looks at custom domains at a time. Each waits for strangers' servers, for seconds at most.
+const DOMAIN_LOOKS: usize = 64;
+/// Looks at custom domains at a time for one account.
+const ACCOUNT_DOMAIN_LOOKS: usize = 8;
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;
+/// Most certificates that are ordered at a time. Each waits for the authority most of the time.
+const ORDERS: usize = 32;
 /// Longest wait of a request for a turn before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// How long an upload that was received waits to be published: its client has done its part. Far below the hour after which
@@ -68,7 +74,9 @@ pub struct Bounds {
     webhooks: Turns<Client>,
     webhook_bytes: Amounts<Client>,
     large_webhooks: Turns<Client>,
+    domain_looks: Turns<Account>,
     pushes: Arc<Semaphore>,
+    orders: Arc<Semaphore>,
 }
 
 /// The turn of an account for work of which it has a share.
@@ -111,7 +119,9 @@ impl Bounds {
             webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
             webhook_bytes: Amounts::new(WEBHOOK_BYTES, CLIENT_WEBHOOK_BYTES),
             large_webhooks: of_clients(LARGE_WEBHOOKS, CLIENT_LARGE_WEBHOOKS),
+            domain_looks: turns(DOMAIN_LOOKS, ACCOUNT_DOMAIN_LOOKS),
             pushes: Arc::new(Semaphore::new(PUSHES)),
+            orders: Arc::new(Semaphore::new(ORDERS)),
         }
     }
 
@@ -147,9 +157,19 @@ impl Bounds {
         })
     }
 
+    /// Waits until somebody may look at a custom domain for `account`.
+    pub async fn domain_look(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+        self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| too_much())
+    }
+
     /// Takes a permit to deploy a push, if one is free.
     pub fn push(&self) -> Option<OwnedSemaphorePermit> {
         self.pushes.clone().try_acquire_owned().ok()
+    }
+
+    /// Takes the turns that are left for ordering certificates.
+    pub fn orders(&self) -> Vec<OwnedSemaphorePermit> {
+        std::iter::from_fn(|| self.orders.clone().try_acquire_owned().ok()).take(ORDERS).collect()
     }
 
     /// Hashes a site's password for `account` on a blocking thread, once it is the account's turn.

@@ -9,10 +9,11 @@ use std::ops::{Deref, DerefMut};
 
 use db::{
     audit::{self, Actor, Entry},
+    certificates,
     edges::route_changes,
 };
 use domain::{
-    Clock, Timestamp,
+    CertificateId, Clock, Timestamp,
     changes::{RouteChange, Touched},
 };
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
@@ -30,6 +31,7 @@ pub struct Change<'a> {
     now: Timestamp,
     entries: Vec<Entry>,
     touched: Vec<Touched>,
+    certificate: Option<(CertificateId, Vec<String>)>,
 }
 
 impl<'a> Change<'a> {
@@ -42,6 +44,7 @@ impl<'a> Change<'a> {
             now: clock.now(),
             entries: Vec::new(),
             touched: Vec::new(),
+            certificate: None,
         })
     }
 
@@ -62,6 +65,11 @@ impl<'a> Change<'a> {
             Some(before) => before.hosts.extend(touched.hosts),
             None => self.touched.push(touched),
         }
+    }
+
+    /// Has the edges look for the certificate of `names` again: this one was inserted.
+    pub fn announce(&mut self, certificate: CertificateId, names: Vec<String>) {
+        self.certificate = Some((certificate, names));
     }
 
     /// Commits, and waits until the living edges have applied the change; does not wait when nothing was touched.
@@ -85,9 +93,12 @@ impl<'a> Change<'a> {
         for entry in &self.entries {
             audit::record(&mut self.transaction, self.actor, entry, self.now).await?;
         }
-        let mut changes = Vec::with_capacity(self.touched.len());
+        let mut changes = Vec::with_capacity(self.touched.len() + 1);
         for touched in self.touched {
             changes.push(route_changes::record(&mut self.transaction, touched, self.now).await?);
+        }
+        if let Some((id, names)) = self.certificate {
+            changes.push(certificates::announce(&mut self.transaction, &id, names, self.now).await?);
         }
         self.transaction.commit().await?;
         Ok(changes)

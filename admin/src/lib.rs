@@ -8,10 +8,10 @@
 //! ```text
 //! serve, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
-//! acts       publishing  joining  suspension    what several faces, or the operator, do
+//! acts       publishing  joining  certificates  what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  bounds  codehost  edges  mail  rates  talkers
+//! services   addresses  authorities  bounds  codehost  edges  mail  rates  talkers
 //! base       error  extract  html  metrics  quotas
 //! ```
 //!
@@ -21,7 +21,9 @@ pub mod addresses;
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod authorities;
 pub mod bounds;
+pub mod certificates;
 pub mod change;
 pub mod codehost;
 /// The console's own addresses.
@@ -30,6 +32,7 @@ pub mod error;
 pub mod extract;
 #[cfg(test)]
 mod floors;
+pub mod hostnames;
 pub mod html;
 mod jobs;
 pub mod joining;
@@ -38,6 +41,7 @@ pub mod mail;
 pub mod metrics;
 pub mod middleware;
 pub mod pages;
+pub mod probe;
 pub mod publishing;
 pub mod quotas;
 pub mod rates;

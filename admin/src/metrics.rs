@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::Timestamp;
+use domain::{Timestamp, certificates::DomainState};
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
@@ -17,6 +17,10 @@ pub fn describe() {
         "svc_job_last_run_timestamp_seconds",
         "When a job last ran here to its end, in seconds since 1970."
     );
+    describe_gauge!("svc_certificates", "Names that are to have a certificate, by where they are on their way.");
+    describe_gauge!("svc_certificates_overdue", "Certificates that should have been renewed by now.");
+    describe_counter!("svc_certificate_orders_total", "Certificates that this admin had issued, by issuer.");
+    describe_counter!("svc_certificate_failures_total", "Attempts at a certificate that failed here, by reason.");
 }
 
 /// Reduces a method to a label. Methods that clients invent share one.
@@ -52,4 +56,25 @@ pub(crate) fn job_ran(job: &'static str, now: Timestamp, done: Option<u64>) {
 /// Counts a job's failure.
 pub(crate) fn job_failed(job: &'static str) {
     counter!("svc_job_failures_total", "job" => job).increment(1);
+}
+
+/// Shows how many names are in each state, and how many certificates are past the time in which they should be renewed.
+pub(crate) fn certificates(counts: &[(DomainState, i64)], overdue: i64) {
+    for state in DomainState::ALL {
+        let count = counts.iter().find(|(counted, _)| counted == state).map_or(0, |(_, count)| *count);
+        #[expect(clippy::cast_precision_loss, reason = "there are fewer names")]
+        gauge!("svc_certificates", "state" => state.as_str()).set(count as f64);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "there are fewer certificates")]
+    gauge!("svc_certificates_overdue").set(overdue as f64);
+}
+
+/// Counts a certificate that was issued.
+pub(crate) fn certificate_issued(issuer: &'static str) {
+    counter!("svc_certificate_orders_total", "issuer" => issuer).increment(1);
+}
+
+/// Counts an attempt at a certificate that failed.
+pub(crate) fn certificate_failed(reason: &'static str) {
+    counter!("svc_certificate_failures_total", "reason" => reason).increment(1);
 }

@@ -43,6 +43,8 @@ const SIGN_INS: u32 = 200;
 const GATE_TICKETS: u32 = 300;
 /// Invitations that an organization may send by mail in an hour. Invites beyond it are made without mail.
 const INVITE_MAILS: u32 = 100;
+/// Looks at custom domains, from outside or in DNS, for one account in a minute.
+const DOMAIN_LOOKS: u32 = 60;
 /// Time for which Redis is not asked after it failed, so that its absence does not slow every request.
 const REDIS_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of the hash that stands for a counted key.
@@ -75,6 +77,8 @@ pub enum Bucket {
     Unauthorized,
     /// Webhooks with a wrong signature, per client address.
     Webhook,
+    /// Looks at custom domains, from outside or in DNS, per account that owns the project.
+    DomainLook,
 }
 
 impl Bucket {
@@ -91,6 +95,7 @@ impl Bucket {
             Self::InviteMail => "invite-mail",
             Self::Unauthorized => "unauthorized",
             Self::Webhook => "webhook",
+            Self::DomainLook => "domain-look",
         }
     }
 }
@@ -129,7 +134,7 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 11]>,
+    buckets: Arc<[Limiter; 12]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
@@ -150,14 +155,27 @@ impl RateLimits {
             Limiter::new(INVITE_MAILS, Duration::from_hours(1)),
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
+            Limiter::new(DOMAIN_LOOKS, Duration::from_mins(1)),
         ]);
         let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
         Self { redis, master_key, buckets, proven, redis_paused_until: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
-        let [device, poll, api, guess, guess_in_all, sign_in, ticket, public, invite_mail, unauthorized, webhook] =
-            &*self.buckets;
+        let [
+            device,
+            poll,
+            api,
+            guess,
+            guess_in_all,
+            sign_in,
+            ticket,
+            public,
+            invite_mail,
+            unauthorized,
+            webhook,
+            domain_look,
+        ] = &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
             Bucket::AuthPoll => poll,
@@ -170,6 +188,7 @@ impl RateLimits {
             Bucket::InviteMail => invite_mail,
             Bucket::Unauthorized => unauthorized,
             Bucket::Webhook => webhook,
+            Bucket::DomainLook => domain_look,
         }
     }
 

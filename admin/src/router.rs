@@ -65,10 +65,15 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::transfer::transfer))
         .routes(routes!(api::domains::attach))
         .routes(routes!(api::domains::detach))
+        .routes(routes!(api::domains::refresh))
+        .routes(routes!(api::domains::diagnosis::diagnose))
+        .routes(routes!(api::domains::certificate::show))
         .routes(routes!(api::env::list))
         .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
         .routes(routes!(api::audit::of_org))
+        .routes(routes!(api::stats::live))
+        .routes(routes!(api::stats::history))
         .routes(routes!(api::repo::set))
         .routes(routes!(api::vcs::list))
         .routes(routes!(api::shares::list))
@@ -239,6 +244,8 @@ mod tests {
             "delete /projects/{name}/deployments/{id}",
             "post /projects/{name}/domains",
             "delete /projects/{name}/domains/{domain}",
+            "post /projects/{name}/domains/{domain}/certificate/refresh",
+            "get /projects/{name}/domains/{domain}/certificate",
             "put /projects/{name}/access",
             "put /projects/{name}/password",
             "delete /projects/{name}/password",
@@ -248,6 +255,8 @@ mod tests {
             "delete /projects/{name}/env/{key}",
             "get /projects/{name}/audit",
             "get /orgs/{name}/audit",
+            "get /projects/{name}/stats",
+            "get /projects/{name}/stats/history",
             "post /projects/{name}/repo",
             "get /vcs",
             "get /orgs/{name}/installations",

@@ -14,6 +14,7 @@ pub mod orgs;
 pub mod projects;
 pub mod repo;
 pub mod shares;
+pub mod stats;
 pub mod suspensions;
 pub mod tokens;
 pub mod transfer;

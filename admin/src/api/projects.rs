@@ -110,7 +110,7 @@ pub async fn show(
     let domains = domains::list(&app.db, &project, app.clock.now()).await?;
     Ok(Json(ProjectDetail {
         deployments: deployments.into_iter().map(|row| deployment_view(&app.addresses, &project, row)).collect(),
-        domains: domains.into_iter().map(|domain| domain_view(&app.addresses, domain)).collect(),
+        domains: domains.into_iter().map(|domain| domain_view(&app, domain)).collect(),
         access: Access { mode: project.access_mode },
         repo: repo_links::find(&app.db, &project).await?.as_ref().map(view_repo),
         project: view(&app.addresses, project.clone()),

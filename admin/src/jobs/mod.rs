@@ -3,13 +3,16 @@
 //! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once in its interval whatever the
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
+mod certificates;
 mod deployments;
 mod forget;
 mod lease;
 mod packs;
 pub(crate) mod pushes;
+mod renewals;
 mod route_changes;
 mod shares;
+mod traffic;
 mod uploads;
 mod usage;
 mod usage_months;
@@ -59,8 +62,15 @@ pub(crate) fn start(app: &App) {
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
     attend(app, usage_months::Make);
+    attend(app, traffic::Roll);
+    attend(app, traffic::Expire);
+    attend(app, traffic::Remove);
     attend(app, pushes::Deploy);
     attend(app, pushes::FindMissed);
+    certificates::start(app);
+    attend(app, certificates::Tend);
+    attend(app, renewals::AskWindows);
+    attend(app, renewals::Begin);
     attend(app, forget::Webhooks);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);

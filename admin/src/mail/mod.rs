@@ -4,6 +4,7 @@
 //! again later. The request's answer says whether a mail server took the letter, so that the sender can hand the link on
 //! themselves. Not here: the letters' words, which are in `admin/templates/mail`.
 
+pub mod domain_moved;
 pub mod invite;
 
 use std::{sync::Arc, time::Duration};

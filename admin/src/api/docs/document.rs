@@ -18,7 +18,7 @@ const ABOUT: &str = include_str!("about.md");
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in the order in which people read about them.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
     ("Tokens", "A person's own tokens."),
@@ -33,6 +33,7 @@ const TAGS: [(&str, &str); 15] = [
     ("Invites", "Invitations to organizations."),
     ("Audit", "The audit log: actors, actions and their targets."),
     ("Usage", "Use of the AI gateway by month and model."),
+    ("Statistics", "What the edges counted of a project's visits."),
     ("Documentation", "This description."),
 ];
 

@@ -49,7 +49,7 @@ impl Job for Deploy {
 
 /// Works on a push until it has an outcome, records that, and gives the lease back.
 async fn work(app: &App, claim: &Claim) {
-    let deploying = tokio::time::timeout(WORK_TIMEOUT, deploy::deploy(app, claim));
+    let deploying = tokio::time::timeout(WORK_TIMEOUT, Box::pin(deploy::deploy(app, claim)));
     let outcome = match app.stopping.run_until_cancelled(deploying).await {
         None => Outcome::Stopped,
         Some(Err(_)) => Outcome::Retry { error: "it took too long".to_owned(), after: None },

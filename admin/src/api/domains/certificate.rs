@@ -1,0 +1,77 @@
+//! `/projects/:name/domains/:domain/certificate`: the certificate that a domain's visitors are shown.
+
+use api::domains::CertificateStatus;
+use axum::extract::State;
+use db::{permits::Member, projects::domains};
+use domain::Hostname;
+
+use super::{Named, no_domain};
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::ApiError,
+    extract::{Json, Path},
+    probe::certificate::{Shown, Unreachable},
+    rates::Bucket,
+};
+
+/// Looks at the certificate of a custom domain, in a handshake made now.
+///
+/// A domain that does not answer is no error: `reachable` is false then, and `error` says why. The look takes five
+/// seconds at most.
+#[utoipa::path(
+    get, path = "/projects/{name}/domains/{domain}/certificate", tag = "Domains",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("domain" = String, Path, description = "The domain"),
+    ),
+    responses((status = 200, description = "What visitors are shown", body = CertificateStatus)),
+    extensions(("x-errors" = json!({
+        "busy": "too many domains are being looked at, of the project's owner or of all",
+    }))),
+)]
+pub async fn show(
+    State(app): State<App>,
+    _: CliUser,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(named): Path<Named>,
+) -> Result<Json<CertificateStatus>, ApiError> {
+    let domain = named.hostname()?;
+    if !domains::is_attached(&app.db, &project, &domain).await? {
+        return Err(no_domain());
+    }
+    app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
+    let _turn = app.bounds.domain_look(&project.owner).await?;
+    let looked = app.certificate_probe.look(&domain).await;
+    Ok(Json(view(domain, looked)))
+}
+
+fn view(domain: Hostname, looked: Result<Shown, Unreachable>) -> CertificateStatus {
+    let shown = match looked {
+        Ok(shown) => shown,
+        Err(unreachable) => {
+            return CertificateStatus {
+                domain,
+                reachable: false,
+                valid: false,
+                issuer: None,
+                subject: None,
+                valid_from: None,
+                valid_to: None,
+                days_remaining: None,
+                error: Some(unreachable.to_string()),
+            };
+        }
+    };
+    CertificateStatus {
+        reachable: true,
+        valid: shown.flaw.is_none(),
+        subject: shown.subject(&domain),
+        days_remaining: Some(shown.days_remaining()),
+        domain,
+        issuer: Some(shown.leaf.issuer),
+        valid_from: Some(shown.leaf.not_before),
+        valid_to: Some(shown.leaf.not_after),
+        error: shown.flaw.map(|flaw| flaw.to_string()),
+    }
+}

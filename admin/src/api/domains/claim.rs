@@ -1,0 +1,164 @@
+//! Claims: a domain that another project has goes to whoever proves that it is theirs, unless it leads here for that
+//! one.
+//!
+//! The proof is a TXT record, whose value only this platform can know; nothing is stored before it stands.
+
+use db::{
+    audit::Entry,
+    permits::{Member, ProjectPermit},
+    projects::{
+        Project, claims,
+        domains::{self, AttachError},
+    },
+};
+use domain::{EmailAddress, Hostname, ProjectId, addresses::HostKey, audit::Action, changes::Touched};
+use secrets::{MasterKey, Purpose};
+use tracing::Instrument as _;
+
+use crate::{
+    app::App,
+    change::Change,
+    error::{ApiError, Code},
+    hostnames::Finding,
+    mail::domain_moved::DomainMoved,
+    probe::way::{Way, try_way},
+    rates::Bucket,
+};
+
+/// What stands before the domain in the name of the record.
+const RECORD: &str = "_svc-challenge";
+/// Bytes of a code.
+const CODE_BYTES: usize = 20;
+
+/// A domain that somebody has proved to be theirs, while it led to nobody here.
+pub(super) struct Claim {
+    holder: ProjectId,
+}
+
+/// The project that had a domain, and those who are told.
+pub(super) struct Former {
+    project: Project,
+    addresses: Vec<EmailAddress>,
+}
+
+/// Looks whether `project` may have `domain`, which another one has. What is still to be done for it is in the error.
+pub(super) async fn prove(app: &App, project: &ProjectPermit<Member>, domain: &Hostname) -> Result<Claim, ApiError> {
+    app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
+    let _turn = app.bounds.domain_look(&project.owner).await?;
+    let holder = claims::holder(&app.db, domain).await?.ok_or(AttachError::Taken)?;
+    let record = format!("{RECORD}.{domain}");
+    let code = code(&app.master_key, &project.id, domain);
+    let texts = app.hostnames.texts(&record).await.unwrap_or_else(|error| {
+        tracing::debug!(%error, record, "the record of a claim could not be read");
+        Vec::new()
+    });
+    if !texts.iter().any(|text| text.trim() == code) {
+        return Err(taken(format!(
+            "This domain is attached to another project. If that one is yours, detach it there first. If the domain \
+             is yours and the project is not, set the DNS record `{record} TXT {code}` and attach the domain again: \
+             it moves here, unless it leads to the other project's site."
+        )));
+    }
+    match leads_here(app, domain).await? {
+        Some(false) => Ok(Claim { holder }),
+        Some(true) => Err(taken(format!(
+            "The record that proves the claim stands, but {domain} leads to the site of the project that has it; let \
+             its DNS lead elsewhere, or nowhere, and attach it again."
+        ))),
+        None => Err(taken(format!(
+            "The record that proves the claim stands, but where {domain} leads could not be looked up; attach it \
+             again in a moment."
+        ))),
+    }
+}
+
+impl Claim {
+    /// Moves the domain to `project`, whose owner may have `most`, unless its holder has changed meanwhile.
+    pub(super) async fn enforce(
+        self,
+        change: &mut Change<'_>,
+        project: &ProjectPermit<Member>,
+        domain: &Hostname,
+        most: u32,
+    ) -> Result<Former, AttachError> {
+        let now = change.now();
+        let former = claims::take_over(&mut *change, project, domain, &self.holder, most, now).await?;
+        let addresses = claims::owners_addresses(&mut **change, &former).await?;
+        change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
+        change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
+        for id in [&project.id, &former.id] {
+            change.touch(Touched::new(id).with_hosts([HostKey::Domain(domain.clone())]));
+        }
+        Ok(Former { project: former, addresses })
+    }
+}
+
+impl Former {
+    /// Tells the former owners by mail, once. The claimer does not wait for it.
+    pub(super) fn tell(self, app: &App, domain: Hostname) {
+        let mailer = app.mailer.clone();
+        let letters = async move {
+            for address in &self.addresses {
+                mailer.send(address, &DomainMoved { domain: &domain, project: &self.project.name }).await;
+            }
+        };
+        app.tasks.spawn(letters.in_current_span());
+    }
+}
+
+/// The code by which `project` claims `domain`. Always the same, so that a record may stand for as long as it likes,
+/// and of no use to another project, though the record is public.
+fn code(master_key: &MasterKey, project: &ProjectId, domain: &Hostname) -> String {
+    let context = format!("{project} {domain}");
+    hex::encode(&master_key.derive(Purpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
+}
+
+/// Whether visitors of `domain` get here, straight or through somebody's proxy; none when it could not be found out.
+async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiError> {
+    let look = app.hostnames.look(domain).await;
+    let (mut is_known, mut has_address, mut is_proxied) = (false, false, false);
+    for (_, finding) in look.findings() {
+        match finding {
+            Finding::Leads | Finding::Partly(_) | Finding::StaleIpv6(_) => return Ok(Some(true)),
+            Finding::ServFail | Finding::NoTarget | Finding::Unasked(_) => return Ok(None),
+            Finding::Nothing | Finding::Dangling(_) => {}
+            Finding::Elsewhere(_) => has_address = true,
+            Finding::Proxied(_) => (has_address, is_proxied) = (true, true),
+        }
+        is_known = true;
+    }
+    if !has_address {
+        return Ok(is_known.then_some(false));
+    }
+    // What looks like another's server may be a proxy that asks us.
+    Ok(match try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), domain).await? {
+        Way::Open => Some(true),
+        // One that is known to be a proxy may ask us over HTTPS only, for which there would have to be a certificate.
+        Way::Closed(_) => Some(is_proxied && domains::tls_ready(&app.db, domain, app.clock.now()).await?),
+        Way::Untried(_) => None,
+    })
+}
+
+fn taken(message: String) -> ApiError {
+    ApiError::new(Code::DomainTaken, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_code_is_one_projects_for_one_domain() {
+        let (key, now) = (MasterKey::generate(), Timestamp::from_unix_millis(1_800_000_000_000));
+        let (one, other) = (ProjectId::new(now), ProjectId::new(now));
+        let (domain, another): (Hostname, Hostname) = ("a.example".parse().unwrap(), "b.example".parse().unwrap());
+        let expected = code(&key, &one, &domain);
+        assert_eq!(expected.len(), 2 * CODE_BYTES);
+        assert_eq!(code(&key, &one, &domain), expected);
+        assert_ne!(code(&key, &other, &domain), expected);
+        assert_ne!(code(&key, &one, &another), expected);
+        assert_ne!(code(&MasterKey::generate(), &one, &domain), expected);
+    }
+}

@@ -1,0 +1,235 @@
+//! `/projects/:name/domains`: hostnames of people's own that lead to a project.
+
+pub mod certificate;
+mod claim;
+pub mod diagnosis;
+
+use api::{
+    Done,
+    domains::{AttachDomain, DnsRecord, Domain, DomainStatus, Refreshed},
+};
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use config::acme::Issuer;
+use db::{
+    audit::Entry,
+    certificates::orders::{self, OrderStatus},
+    permits::Member,
+    projects::domains::{self, AttachError, Attached, CustomDomain},
+};
+use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched};
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path},
+    hostnames::advice,
+};
+
+/// The domain of the path. The project of the path is in [`ProjectAccess`].
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    domain: String,
+}
+
+impl Named {
+    /// The domain; what cannot be a hostname names nothing.
+    fn hostname(&self) -> Result<Hostname, ApiError> {
+        self.domain.parse().map_err(|_| no_domain())
+    }
+}
+
+fn no_domain() -> ApiError {
+    ApiError::not_found("domain")
+}
+
+/// Attaches a custom domain to a project.
+///
+/// The project is served there too, once the domain's DNS leads here by one of `records`: a CNAME to `dns_target`, or
+/// addresses where DNS allows no CNAME. A certificate then comes by itself, and `status` says how far it is. Attaching
+/// a domain that the project has already has it looked at again now, and answers with its present state.
+///
+/// A domain that another project has is claimed by the same request, once the TXT record stands that the refusal names.
+/// It moves unless it leads to that project's site.
+#[utoipa::path(
+    post, path = "/projects/{name}/domains", tag = "Domains", request_body = AttachDomain,
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 201, description = "The domain is attached", body = Domain, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "plan_limit_reached": "the project's owner has as many custom domains as the plan allows",
+        "domain_taken": "another project has the domain; the message says how it is claimed, and what is in the way",
+    }))),
+)]
+pub async fn attach(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Json(AttachDomain { domain }): Json<AttachDomain>,
+) -> Result<impl IntoResponse, ApiError> {
+    refuse_own(&app, &domain)?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let most = app.limits_of(&project.owner).domains;
+    let mut former = None;
+    match domains::attach(&mut change, &project, &domain, most, now).await {
+        Err(AttachError::Taken) => {
+            // No transaction waits for DNS.
+            drop(change);
+            let claim = claim::prove(&app, &project, &domain).await?;
+            change = app.change(caller.actor()).await?;
+            former = Some(claim.enforce(&mut change, &project, &domain, most).await?);
+        }
+        Err(error) => return Err(error.into()),
+        Ok(Attached::Before) => {}
+        Ok(Attached::Now) => {
+            change.audit(Entry::of_project(Action::DomainAttach, &project).with("domain", domain.as_str()));
+            change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
+        }
+    }
+    let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
+    watch(&app, &mut change, &domain).await?;
+    let status = orders::status(&mut *change, &domain).await?;
+    let propagation = change.commit().await?;
+    app.certificates.wake();
+    if let Some(former) = former {
+        former.tell(&app, domain.clone());
+    }
+    // 201 both times: a client that repeats a request that was cut off gets the answer of the first.
+    Ok((StatusCode::CREATED, propagation, Json(view(&app, CustomDomain { domain, tls_ready, status }))))
+}
+
+/// Detaches a custom domain from a project: nothing is served there any more.
+#[utoipa::path(
+    delete, path = "/projects/{name}/domains/{domain}", tag = "Domains",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("domain" = String, Path, description = "The domain"),
+    ),
+    responses((status = 200, description = "The domain was detached", body = Done, headers(("X-Svc-Propagation")))),
+)]
+pub async fn detach(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(named): Path<Named>,
+) -> Result<impl IntoResponse, ApiError> {
+    let domain = named.hostname()?;
+    let mut change = app.change(caller.actor()).await?;
+    if !domains::detach(&mut change, &project, &domain).await? {
+        return Err(no_domain());
+    }
+    change.audit(Entry::of_project(Action::DomainDetach, &project).with("domain", domain.as_str()));
+    change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain)]));
+    Ok((change.commit().await?, Json(Done::OK)))
+}
+
+/// Looks at a domain now, and has its certificate ordered as soon as it can be.
+///
+/// It answers immediately; `GET /projects/{name}` shows what comes of it. It may be repeated.
+#[utoipa::path(
+    post, path = "/projects/{name}/domains/{domain}/certificate/refresh", tag = "Domains",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("domain" = String, Path, description = "The domain"),
+    ),
+    responses((status = 200, description = "The domain is being looked at", body = Refreshed)),
+)]
+pub async fn refresh(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(named): Path<Named>,
+) -> Result<Json<Refreshed>, ApiError> {
+    let domain = named.hostname()?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    if !domains::is_attached(&mut *change, &project, &domain).await? {
+        return Err(no_domain());
+    }
+    watch(&app, &mut change, &domain).await?;
+    let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
+    change.commit_without_waiting().await?;
+    app.certificates.wake();
+    Ok(Json(Refreshed { ok: true, domain, tls_ready }))
+}
+
+/// Refuses the platform's own names.
+fn refuse_own(app: &App, domain: &Hostname) -> Result<(), ApiError> {
+    if app.addresses.is_own(domain) {
+        return Err(ApiError::invalid(
+            "domain is the platform's own, or under one of its domains; attach one that is yours.",
+        ));
+    }
+    Ok(())
+}
+
+/// Has a certificate for `domain` looked after from now on, where certificates are ordered.
+async fn watch(app: &App, conn: &mut PgConnection, domain: &Hostname) -> Result<(), sqlx::Error> {
+    if app.config.acme.issuer == Issuer::None {
+        return Ok(());
+    }
+    orders::watch(conn, domain, app.clock.now()).await
+}
+
+/// Makes the view of a domain.
+pub fn view(app: &App, domain: CustomDomain) -> Domain {
+    let records = advice::wanted(&domain.domain, app.hostnames.platform());
+    let status = status(&domain, &records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(" and "));
+    let dns_target = app.addresses.dns_target().to_owned();
+    Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target, records, status }
+}
+
+/// Where a domain is on its way to a certificate. `record` leads it here.
+fn status(domain: &CustomDomain, record: &str) -> DomainStatus {
+    let hostname = &domain.domain;
+    let Some(OrderStatus { state, message, since, next_attempt_at }) = domain.status.clone() else {
+        let (state, message) = if domain.tls_ready {
+            (DomainState::Live, format!("{hostname} has a certificate, and nothing is left to do."))
+        } else {
+            let message = format!(
+                "{hostname} has no certificate: the operator of this platform imports one for it (`certs import`); \
+                 its record is `{record}`."
+            );
+            (DomainState::Blocked, message)
+        };
+        return DomainStatus { state, message, since: None, next_attempt_at: None };
+    };
+    let message = message.unwrap_or_else(|| match state {
+        DomainState::WaitingForDns => {
+            format!("DNS is looked at until {hostname} leads here; its record is `{record}`.")
+        }
+        DomainState::Checking => format!("{hostname} leads here; the way to it is being tried."),
+        DomainState::Ordering => format!("A certificate for {hostname} is being ordered."),
+        DomainState::Live => format!("{hostname} has a certificate, and nothing is left to do."),
+        DomainState::Renewing => {
+            format!("{hostname} has a certificate, the next is being ordered, and nothing is left to do.")
+        }
+        DomainState::Blocked => {
+            format!(
+                "Something is in the way of a certificate for {hostname}; `svc domains doctor {hostname}` says what."
+            )
+        }
+    });
+    DomainStatus { state, message, since: Some(since), next_attempt_at }
+}
+
+impl From<AttachError> for ApiError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Gone => Self::not_found("project"),
+            AttachError::Share => {
+                Self::invalid("A share cannot have a domain of its own; publish it as a project instead.")
+            }
+            AttachError::Taken => {
+                Self::new(Code::DomainTaken, "This domain is attached to another project; detach it there first.")
+            }
+            AttachError::PlanLimit => Self::new(
+                Code::PlanLimitReached,
+                "The project's owner has as many custom domains as the plan allows; detach one first.",
+            ),
+            AttachError::Db(error) => error.into(),
+        }
+    }
+}

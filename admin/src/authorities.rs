@@ -1,0 +1,239 @@
+//! The certificate authorities of the configuration with our accounts there, what writes DNS records for them, and the bell that
+//! wakes whoever orders certificates.
+//!
+//! What is ordered, and when, is in `certificates`; how an authority is spoken to in the crate `certs`.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use certs::{
+    acme::{Account, AcmeError, Authority},
+    dns01::RecordWriter,
+};
+use config::{
+    Config,
+    acme::{Acme, Issuer},
+};
+use db::certificates::accounts::{self, AcmeAccount};
+use domain::{AcmeAccountId, Hostname, Timestamp};
+use secrets::MasterKey;
+use sqlx::{PgExecutor, PgPool};
+use tokio::sync::{Notify, OnceCell};
+
+/// Failures at one authority in a row, after which the other is asked.
+const FAILURES_BEFORE_FALLBACK: u32 = 3;
+/// How long an account that was opened is used before its authority is asked for its directory again.
+const ACCOUNT_KEPT: Duration = Duration::from_hours(1);
+/// Most accounts that are kept open.
+const ACCOUNTS: usize = 16;
+
+/// The authorities. Clones share them.
+#[derive(Clone)]
+pub struct Authorities {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Acme,
+    primary: Option<Known>,
+    fallback: Option<Known>,
+    writer: Option<RecordWriter>,
+    bell: Notify,
+    /// One registration at a time: the others find its account.
+    registering: tokio::sync::Mutex<()>,
+    open: Mutex<HashMap<AcmeAccountId, Open>>,
+}
+
+/// An authority, and the names by which CAA records allow it, once it has said them.
+struct Known {
+    authority: Authority,
+    caa_identities: OnceCell<Vec<String>>,
+}
+
+struct Open {
+    account: Account,
+    /// The credentials that it was opened with, sealed: others mean that its key was changed.
+    sealed: Vec<u8>,
+    until: Timestamp,
+}
+
+/// The reason why there is no account to order with.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The authority refused, or is away.
+    #[error(transparent)]
+    Authority(#[from] AcmeError),
+    /// The configuration does not have the authority any more.
+    #[error("the authority {0} is not in the configuration")]
+    Unknown(String),
+    /// The stored credentials do not open.
+    #[error("the credentials of the account {0} cannot be opened")]
+    Sealed(AcmeAccountId),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+impl Authorities {
+    /// Prepares the authorities of the configuration. None is asked anything yet.
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
+        let acme = config.acme.clone();
+        let is_acme = acme.issuer == Issuer::Acme;
+        let known = |directory: &config::acme::Directory| {
+            let authority = Authority::new(directory, &acme.profile)?;
+            Ok::<_, AcmeError>(Known { authority, caa_identities: OnceCell::new() })
+        };
+        let primary = is_acme.then(|| known(&acme.primary())).transpose().context("acme")?;
+        let fallback = acme.fallback.as_ref().filter(|_| is_acme).map(known).transpose().context("acme.fallback")?;
+        if acme.issuer == Issuer::Local {
+            anyhow::ensure!(acme.local_dir.is_some(), "acme.local_dir is needed when acme.issuer is \"local\"");
+        }
+        let writer = RecordWriter::from_config(&acme.dns).context("acme.dns")?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                primary,
+                fallback,
+                writer,
+                bell: Notify::new(),
+                registering: tokio::sync::Mutex::default(),
+                open: Mutex::default(),
+                config: acme,
+            }),
+        })
+    }
+
+    /// Who issues certificates.
+    pub fn issuer(&self) -> Issuer {
+        self.shared.config.issuer
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Acme {
+        &self.shared.config
+    }
+
+    /// What writes DNS records.
+    pub fn writer(&self) -> Option<&RecordWriter> {
+        self.shared.writer.as_ref()
+    }
+
+    /// The folder of the local authority.
+    pub fn local_dir(&self) -> Option<&Path> {
+        self.shared.config.local_dir.as_deref()
+    }
+
+    /// Has a certificate looked after for a custom domain, from the commit on, unless nobody issues any. Then
+    /// [`wake`](Self::wake) saves it the wait.
+    pub async fn watch(&self, db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
+        if self.issuer() == Issuer::None {
+            return Ok(());
+        }
+        db::certificates::orders::watch(db, domain, now).await
+    }
+
+    /// Wakes whoever orders certificates: something may be due.
+    pub fn wake(&self) {
+        self.shared.bell.notify_one();
+    }
+
+    /// Waits until somebody wakes it.
+    pub async fn woken(&self) {
+        self.shared.bell.notified().await;
+    }
+
+    /// The authority to ask after `failures` in a row: the first, and after repeated failures of one the other.
+    pub fn choose(&self, failures: i32) -> Option<&Authority> {
+        Some(&self.known(failures)?.authority)
+    }
+
+    fn known(&self, failures: i32) -> Option<&Known> {
+        let turn = u32::try_from(failures).unwrap_or_default() / FAILURES_BEFORE_FALLBACK;
+        let fallback = self.shared.fallback.as_ref().filter(|_| turn % 2 == 1);
+        fallback.or(self.shared.primary.as_ref())
+    }
+
+    /// The names by which CAA records allow the authority that is asked after `failures`; none when it does not say.
+    pub async fn caa_identities(&self, failures: i32) -> Option<&[String]> {
+        let known = self.known(failures)?;
+        let said = known.caa_identities.get_or_try_init(async || known.authority.caa_identities().await).await;
+        said.ok().map(Vec::as_slice).filter(|said| !said.is_empty())
+    }
+
+    /// The account at an authority, registered when there is none.
+    pub async fn account(
+        &self,
+        db: &PgPool,
+        master_key: &MasterKey,
+        authority: &Authority,
+        now: Timestamp,
+    ) -> Result<(AcmeAccount, Account), AccountError> {
+        let directory = authority.directory_url();
+        if let Some(stored) = accounts::live(db, directory).await? {
+            return self.open(master_key, authority, stored, now).await;
+        }
+        let _turn = self.shared.registering.lock().await;
+        if accounts::live(db, directory).await?.is_none() {
+            let registered = authority.register().await?;
+            let url = &registered.url;
+            if accounts::store(db, master_key, directory, url, &registered.credentials, now).await? {
+                tracing::info!(directory, account = url, "an account was registered at a certificate authority");
+            }
+        }
+        let stored = accounts::live(db, directory).await?;
+        let stored = stored.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
+        self.open(master_key, authority, stored, now).await
+    }
+
+    /// An account that was registered before, live or retired.
+    pub async fn account_by_id(
+        &self,
+        db: &PgPool,
+        master_key: &MasterKey,
+        id: &AcmeAccountId,
+        now: Timestamp,
+    ) -> Result<(AcmeAccount, Account), AccountError> {
+        let unknown = || AccountError::Unknown(id.to_string());
+        let stored = accounts::by_id(db, id).await?.ok_or_else(unknown)?;
+        let known = [&self.shared.primary, &self.shared.fallback].into_iter().flatten();
+        let mut authorities = known.map(|known| &known.authority);
+        let authority = authorities.find(|authority| authority.directory_url() == stored.directory_url);
+        let authority = authority.ok_or_else(|| AccountError::Unknown(stored.directory_url.clone()))?;
+        self.open(master_key, authority, stored, now).await
+    }
+
+    async fn open(
+        &self,
+        master_key: &MasterKey,
+        authority: &Authority,
+        stored: AcmeAccount,
+        now: Timestamp,
+    ) -> Result<(AcmeAccount, Account), AccountError> {
+        if let Some(open) = self.opened().get(&stored.id)
+            && open.sealed == stored.sealed_credentials
+            && open.until > now
+        {
+            let account = open.account.clone();
+            return Ok((stored, account));
+        }
+        let credentials = stored.open_credentials(master_key).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let credentials = credentials.ok_or_else(|| AccountError::Sealed(stored.id.clone()))?;
+        let account = authority.account(&credentials).await?;
+        let mut opened = self.opened();
+        if opened.len() >= ACCOUNTS {
+            opened.clear();
+        }
+        let sealed = stored.sealed_credentials.clone();
+        opened.insert(stored.id.clone(), Open { account: account.clone(), sealed, until: now + ACCOUNT_KEPT });
+        drop(opened);
+        Ok((stored, account))
+    }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<AcmeAccountId, Open>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

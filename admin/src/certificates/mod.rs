@@ -1,0 +1,171 @@
+//! Getting certificates: what is done with a row of `certificate_orders` that is due.
+//!
+//! [`work`] makes one attempt under the row's lease and records its outcome: `look.rs` sees whether an order can succeed,
+//! `order.rs` has the authority issue, `proofs.rs` puts up what the authority wants to see, `local.rs` signs in the authority's place;
+//! `outcome.rs` decides when it is tried again, `allowance.rs` and `schedule.rs` know the limits and the times. Every step can be
+//! taken up after a kill: what it needs is in the row before it begins. When rows fall due is for the jobs to say.
+
+mod allowance;
+mod local;
+mod look;
+mod order;
+mod outcome;
+mod proofs;
+mod schedule;
+
+use std::time::Duration;
+
+use config::acme::Issuer;
+use db::{
+    audit::Actor,
+    certificates::{
+        self, NewCertificate,
+        orders::{self, OrderClaim, RenewalTimes},
+        renewals,
+    },
+};
+use domain::{Timestamp, certificates::DomainState};
+
+use self::outcome::Stop;
+pub(crate) use self::{
+    proofs::withdraw,
+    schedule::{in_window, of_life},
+};
+use crate::{app::App, metrics};
+
+/// Duration of a row's lease. Short, so that what a killed admin was at is soon taken up again.
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
+/// How often the lease is renewed while the work goes on.
+const KEEP_EVERY: Duration = Duration::from_secs(5);
+/// Longest attempt; what is under way at the authority then is taken up again.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Makes an attempt at the certificate of a leased row, records its outcome and gives the lease back.
+pub(crate) async fn work(app: &App, claim: &OrderClaim) {
+    let attempt = async {
+        let attempt = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(app, claim));
+        attempt.await.unwrap_or(Err(Stop::UnderWay))
+    };
+    let outcome = tokio::select! {
+        outcome = attempt => outcome,
+        () = lease_end(app, claim) => Err(Stop::Overtaken),
+        () = app.stopping.cancelled() => Err(Stop::Stopped),
+    };
+    let name = &claim.name;
+    let recorded = match outcome {
+        Ok(()) => Ok(()),
+        Err(Stop::Overtaken) => {
+            tracing::info!(name, "the work on a certificate has gone to another admin, or the name is gone");
+            Ok(())
+        }
+        Err(Stop::Stopped) => orders::give_back(&app.db, claim).await,
+        Err(stop) => {
+            let now = app.clock.now();
+            stop.report(claim);
+            orders::put_off(&app.db, claim, &stop.put_off(claim, now), now).await.map(drop)
+        }
+    };
+    // The lease ends by itself.
+    if let Err(error) = recorded {
+        tracing::warn!(%error, name, "the outcome of an attempt at a certificate could not be recorded; it is tried again");
+    }
+}
+
+/// Renews the lease while the work goes on, and returns when it has ended.
+async fn lease_end(app: &App, claim: &OrderClaim) {
+    let mut until = app.clock.now() + LEASE;
+    loop {
+        tokio::time::sleep(KEEP_EVERY).await;
+        let now = app.clock.now();
+        match orders::keep(&app.db, claim, now + LEASE).await {
+            Ok(true) => until = now + LEASE,
+            Ok(false) => return,
+            Err(_) if now > until => return,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn attempt(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
+    if adopt(app, claim).await? {
+        return Ok(());
+    }
+    match app.certificates.issuer() {
+        Issuer::Acme => order::run(app, claim).await,
+        Issuer::Local => local::sign(app, claim).await,
+        Issuer::None => Err(Stop::Obstacle(
+            "Nobody issues certificates here; the operator has to bring one along with `certs import`.".to_owned(),
+        )),
+    }
+}
+
+/// Ends the work when a certificate is stored that will do, such as one that was imported. Returns false when there is none.
+async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
+    let now = app.clock.now();
+    let mut names = vec![claim.name.clone()];
+    if claim.domain.is_some()
+        && let Some((_, parent)) = claim.name.split_once('.')
+    {
+        names.push(format!("*.{parent}"));
+    }
+    let Some(stored) = certificates::covering(&app.db, &names, now).await? else { return Ok(false) };
+    if stored.not_before > now || stored.not_after <= now {
+        return Ok(false);
+    }
+    if claim.certificate_id.as_ref() == Some(&stored.id) {
+        let stays = claim.state == DomainState::Live && claim.renew_at.is_some_and(|renew_at| renew_at > now);
+        if stays {
+            orders::put_off(&app.db, claim, &outcome::nothing_to_do(), now).await?;
+        }
+        return Ok(stays);
+    }
+    let times = of_life(stored.not_before, stored.not_after);
+    if times.renew_at <= now {
+        return Ok(false);
+    }
+    let ask_at = renewals::replaced(&app.db, &stored.id).await?.map(|_| now);
+    let mut conn = app.db.acquire().await?;
+    if !orders::finish(&mut conn, claim, &stored.id, &RenewalTimes { ask_at, ..times }, now).await? {
+        return Err(Stop::Overtaken);
+    }
+    tracing::info!(name = claim.name, certificate = %stored.id, "a certificate that was stored before serves a name");
+    Ok(true)
+}
+
+/// Stores a certificate, and ends the work on its row, in one transaction; the edges present it before this returns.
+async fn go_live(
+    app: &App,
+    claim: &OrderClaim,
+    certificate: &NewCertificate<'_>,
+    ask_at: Option<Timestamp>,
+) -> Result<(), Stop> {
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let id = certificates::insert(&mut change, &app.master_key, certificate, now).await?;
+    let times = RenewalTimes { ask_at, ..of_life(certificate.not_before, certificate.not_after) };
+    if !orders::finish(&mut change, claim, &id, &times, now).await? {
+        return Err(Stop::Overtaken);
+    }
+    change.announce(id.clone(), certificate.names.to_vec());
+    let propagation = change.commit().await?;
+    metrics::certificate_issued(certificate.source.as_str());
+    tracing::info!(name = claim.name, certificate = %id, %propagation, renew_at = %times.renew_at, "a certificate is live");
+    Ok(())
+}
+
+/// The names that the certificate of a row covers.
+fn names(claim: &OrderClaim) -> Vec<String> {
+    match claim.name.strip_prefix("*.") {
+        Some(domain) => vec![claim.name.clone(), domain.to_owned()],
+        None => vec![claim.name.clone()],
+    }
+}
+
+/// Says how far the work has got. While a certificate is renewed it stays `renewing`.
+async fn note(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), Stop> {
+    if outcome::is_renewal(claim) {
+        return Ok(());
+    }
+    let is_ours = orders::note_state(&app.db, claim, state, app.clock.now()).await?;
+    if is_ours { Ok(()) } else { Err(Stop::Overtaken) }
+}

@@ -1,0 +1,172 @@
+//! Why an attempt at a certificate ended without one, what a person is told, and when it is tried again.
+
+use std::time::Duration;
+
+use certs::acme::{AcmeError, Problem, ProblemKind};
+use db::certificates::orders::{OrderClaim, PutOff};
+use domain::{Timestamp, certificates::DomainState};
+
+use super::{allowance, schedule};
+use crate::{authorities::AccountError, metrics};
+
+/// The pause before what the authority is still at work on is looked at again.
+const UNDER_WAY_PAUSE: Duration = Duration::from_secs(10);
+/// The pause after a fault of our own, such as a database that is away.
+const FAULT_PAUSE: Duration = Duration::from_secs(30);
+/// The pause before a name is ordered once more that nothing stands in the way of: its order or our account was forgotten.
+const ANEW_PAUSE: Duration = Duration::from_secs(1);
+
+/// The reason why an attempt ended without a certificate.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The DNS of the name does not lead here yet.
+    Waiting(String),
+    /// Its owner or the operator has to change something; it is looked at like DNS.
+    Obstacle(String),
+    /// The authority refused.
+    Refused(Problem),
+    /// The authority is away, or does not say anything that can be understood.
+    Away(String),
+    /// A record for a challenge was not written.
+    NoRecord(String),
+    /// The account may not order before this time, for this reason.
+    NotBefore(Timestamp, String),
+    /// The authority is at work on the order.
+    UnderWay,
+    /// The order or the account is not known any more: another one is made.
+    Anew(&'static str),
+    /// Something of our own failed.
+    Fault(anyhow::Error),
+    /// Another admin has the lease, or the name is gone.
+    Overtaken,
+    /// The program is stopping.
+    Stopped,
+}
+
+impl Stop {
+    /// The reason as a label of metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Waiting(_) => "waiting_for_dns",
+            Self::Obstacle(_) => "obstacle",
+            Self::Refused(problem) => problem.kind.as_str(),
+            Self::Away(_) => "authority_away",
+            Self::NoRecord(_) => "record_not_written",
+            Self::NotBefore(..) => "budget",
+            Self::UnderWay => "under_way",
+            Self::Anew(reason) => reason,
+            Self::Fault(_) => "fault",
+            Self::Overtaken | Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether the next attempt waits longer for it.
+    const fn is_failure(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::Anew(_))
+    }
+
+    /// Writes the line of the log, and counts what failed.
+    pub(super) fn report(&self, claim: &OrderClaim) {
+        let (name, reason) = (&claim.name, self.reason());
+        match self {
+            Self::Waiting(sentence) | Self::Obstacle(sentence) => {
+                tracing::debug!(name, reason, sentence, "a certificate cannot be ordered yet");
+                return;
+            }
+            Self::UnderWay | Self::Overtaken | Self::Stopped => return,
+            Self::Refused(problem) => tracing::warn!(name, reason, %problem, "a certificate authority refused"),
+            Self::Away(error) | Self::NoRecord(error) => {
+                tracing::warn!(name, reason, error, "a certificate was not issued; it is tried again");
+            }
+            Self::NotBefore(at, sentence) => tracing::info!(name, reason, %at, sentence, "an order waits for its turn"),
+            Self::Anew(_) => tracing::warn!(name, reason, "a certificate is ordered anew"),
+            Self::Fault(error) => {
+                tracing::warn!(name, reason, error = format!("{error:#}"), "an attempt at a certificate failed");
+            }
+        }
+        metrics::certificate_failed(reason);
+    }
+
+    /// When it is tried again, and what a person is told until then.
+    pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> PutOff {
+        let waited = now.since(claim.watched_at);
+        let failures = if self.is_failure() { claim.failures.saturating_add(1) } else { claim.failures };
+        let back_off = now + schedule::back_off(failures, waited, is_renewal(claim));
+        let look_again = now + schedule::look_pause(waited);
+        let (state, message, at) = match self {
+            Self::Waiting(sentence) => (DomainState::WaitingForDns, Some(sentence.clone()), look_again),
+            Self::Obstacle(sentence) => (DomainState::Blocked, Some(sentence.clone()), look_again),
+            Self::Refused(problem) => {
+                let at = problem.retry_after.map_or(back_off, |after| back_off.max(now + after));
+                let state = if is_temporary(problem.kind) { DomainState::Ordering } else { DomainState::Blocked };
+                (state, Some(format!("The certificate authority refuses: {problem}")), at)
+            }
+            Self::Away(_) => {
+                let sentence = "The certificate authority cannot be reached; it is asked again.";
+                (DomainState::Ordering, Some(sentence.to_owned()), back_off)
+            }
+            Self::NoRecord(_) => {
+                let sentence =
+                    "The record that proves the name could not be written; the operator finds why in the log.";
+                (DomainState::Ordering, Some(sentence.to_owned()), back_off)
+            }
+            Self::NotBefore(at, sentence) => (DomainState::Ordering, Some(sentence.clone()), *at),
+            Self::UnderWay => {
+                let sentence = "The certificate authority is still at work on it.";
+                (DomainState::Ordering, Some(sentence.to_owned()), now + UNDER_WAY_PAUSE)
+            }
+            Self::Anew(_) if failures < 2 => (DomainState::Ordering, None, now + ANEW_PAUSE),
+            Self::Anew(_) => (DomainState::Ordering, None, back_off),
+            Self::Fault(_) | Self::Overtaken | Self::Stopped => (claim.state, None, now + FAULT_PAUSE),
+        };
+        let state = if is_renewal(claim) { DomainState::Renewing } else { state };
+        PutOff { state, message, at: Some(at), failures }
+    }
+}
+
+/// The end of an attempt that found nothing to do.
+pub(super) const fn nothing_to_do() -> PutOff {
+    PutOff { state: DomainState::Live, message: None, at: None, failures: 0 }
+}
+
+/// Whether the name has a certificate, which serves until the next is there.
+pub(super) const fn is_renewal(claim: &OrderClaim) -> bool {
+    claim.certificate_id.is_some()
+}
+
+/// Whether a refusal passes by itself, so that nobody has to change anything.
+const fn is_temporary(kind: ProblemKind) -> bool {
+    matches!(
+        kind,
+        ProblemKind::RateLimited | ProblemKind::ServerInternal | ProblemKind::BadNonce | ProblemKind::OrderGone
+    )
+}
+
+impl From<sqlx::Error> for Stop {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+impl From<AcmeError> for Stop {
+    fn from(error: AcmeError) -> Self {
+        match error {
+            AcmeError::Refused(problem) => Self::Refused(problem),
+            AcmeError::Away(said) => Self::Away(said),
+        }
+    }
+}
+
+impl From<AccountError> for Stop {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Authority(error) => error.into(),
+            other => Self::Fault(other.into()),
+        }
+    }
+}
+
+/// What is told while a bucket is empty.
+pub(super) fn used_up(at: Timestamp, bucket: &str) -> Stop {
+    Stop::NotBefore(at, allowance::sentence(bucket))
+}

@@ -1,0 +1,103 @@
+//! When a certificate is renewed, and when a name is looked at again. No IO.
+
+use std::time::Duration;
+
+use db::certificates::orders::RenewalTimes;
+use domain::Timestamp;
+use rand::RngExt as _;
+
+/// How long after somebody asked DNS is looked at every few seconds.
+const EAGER_FOR: Duration = Duration::from_mins(10);
+const EAGER_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause between two looks at DNS.
+const LONGEST_LOOK_PAUSE: Duration = Duration::from_hours(6);
+/// After the eager time: a pause is this part of the time that has passed, so that looks become ever rarer.
+const LOOK_PAUSE_PART: u32 = 4;
+/// The pause after the first failure at an authority, doubled with each.
+const FIRST_BACK_OFF: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
+/// How long a name that nobody asks for any more is tried once a day at least.
+const DAILY_FOR: Duration = Duration::from_hours(7 * 24);
+const LONGEST_BACK_OFF: Duration = Duration::from_hours(30 * 24);
+
+/// The renewal of a certificate whose authority does not say when: between two thirds and three quarters of its life.
+pub(crate) fn of_life(not_before: Timestamp, not_after: Timestamp) -> RenewalTimes {
+    let life = not_after.since(not_before);
+    let (start, end) = (not_before + life * 2 / 3, not_before + life * 3 / 4);
+    RenewalTimes { renew_at: between(start, end), due_by: end, ask_at: None }
+}
+
+/// The time of a renewal in the window that an authority suggests (RFC 9773, 4.2): the one `chosen` before if it is in there, else
+/// one by chance, or now when the window has passed.
+pub(crate) fn in_window(start: Timestamp, end: Timestamp, chosen: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    match chosen.filter(|chosen| (start..=end).contains(chosen)) {
+        Some(chosen) => chosen,
+        None if end <= now => now,
+        None => between(start, end).max(now),
+    }
+}
+
+fn between(start: Timestamp, end: Timestamp) -> Timestamp {
+    start + end.since(start).mul_f64(rand::rng().random_range(0.0..1.0))
+}
+
+/// The pause before DNS is looked at again, `waited` after somebody asked.
+pub(super) fn look_pause(waited: Duration) -> Duration {
+    if waited < EAGER_FOR { EAGER_PAUSE } else { (waited / LOOK_PAUSE_PART).min(LONGEST_LOOK_PAUSE) }
+}
+
+/// The pause after this many failures at authorities in a row.
+pub(super) fn back_off(failures: i32, waited: Duration, is_renewal: bool) -> Duration {
+    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or_default().min(20);
+    // A certificate that people visit runs out: a day more or less counts.
+    let longest = if is_renewal || waited < DAILY_FOR { DAY } else { LONGEST_BACK_OFF };
+    (FIRST_BACK_OFF * 2_u32.pow(doublings)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000_000;
+
+    #[test]
+    fn a_renewal_is_due_within_its_part_of_the_life() {
+        let start = Timestamp::from_unix_millis(NOW);
+        for _ in 0..100 {
+            let times = of_life(start, start + DAY * 90);
+            assert!(times.renew_at >= start + DAY * 60 && times.renew_at <= times.due_by);
+            assert_eq!(times.due_by, start + DAY * 90 * 3 / 4);
+        }
+    }
+
+    #[test]
+    fn a_window_that_has_passed_is_now() {
+        let now = Timestamp::from_unix_millis(NOW);
+        assert_eq!(in_window(now - DAY * 2, now - DAY, Some(now + DAY), now), now);
+        for _ in 0..100 {
+            let ahead = in_window(now + DAY, now + DAY * 2, None, now);
+            assert!(ahead >= now + DAY && ahead <= now + DAY * 2);
+            assert_eq!(in_window(now + DAY, now + DAY * 2, Some(ahead), now), ahead, "chosen once");
+            let within = in_window(now - DAY, now + DAY, Some(now + DAY * 3), now);
+            assert!(within >= now && within <= now + DAY);
+        }
+    }
+
+    #[test]
+    fn looks_become_rarer() {
+        assert_eq!(look_pause(Duration::ZERO), Duration::from_secs(5));
+        assert_eq!(look_pause(Duration::from_mins(9)), Duration::from_secs(5));
+        assert_eq!(look_pause(Duration::from_mins(20)), Duration::from_mins(5));
+        assert_eq!(look_pause(DAY * 30), Duration::from_hours(6));
+    }
+
+    #[test]
+    fn failures_back_off_to_a_day_and_in_the_end_to_thirty() {
+        let pause = |failures, waited| back_off(failures, waited, false);
+        assert_eq!(pause(1, Duration::ZERO), Duration::from_mins(1));
+        assert_eq!(pause(4, Duration::ZERO), Duration::from_mins(8));
+        assert_eq!(pause(30, Duration::ZERO), DAY);
+        assert_eq!(pause(i32::MAX, DAY * 8), LONGEST_BACK_OFF);
+        assert_eq!(back_off(i32::MAX, DAY * 400, true), DAY);
+    }
+}

@@ -1,0 +1,140 @@
+//! Works on certificates that are due. Every admin does: the leases of the rows keep them apart, so that a name that was just
+//! attached waits for no job's turn. Which rows there are is for [`Tend`] to keep right.
+
+use std::time::Duration;
+
+use config::{Config, acme::Issuer};
+use db::certificates::{budgets, challenges, orders, renewals};
+use domain::certificates::DomainState;
+
+use super::{Batch, Job};
+use crate::{
+    app::App,
+    certificates::{LEASE, withdraw, work},
+    metrics,
+};
+
+/// How often it is looked for what is due, when nobody rings.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often certificates are counted for the metrics.
+const COUNT_EVERY: Duration = Duration::from_secs(15);
+const BATCH: i64 = 500;
+
+/// Works on what is due, until the program stops. Without an issuer there is nothing to do.
+pub(super) fn start(app: &App) {
+    if app.certificates.issuer() == Issuer::None {
+        return;
+    }
+    let (working, counting) = (app.clone(), app.clone());
+    app.tasks.spawn(async move { working.stopping.run_until_cancelled(attend(&working)).await });
+    app.tasks.spawn(async move { counting.stopping.run_until_cancelled(count(&counting)).await });
+}
+
+async fn attend(app: &App) {
+    let mut failing = false;
+    loop {
+        match take_on(app).await {
+            // There may be more.
+            Ok(true) => continue,
+            Ok(false) => failing = false,
+            // One line per outage.
+            Err(error) if !failing => {
+                tracing::warn!(%error, "certificates that are due cannot be looked for; it is tried again");
+                failing = true;
+            }
+            Err(_) => {}
+        }
+        let _ = tokio::time::timeout(EVERY, app.certificates.woken()).await;
+    }
+}
+
+/// Leases as many rows as there are turns, and works on each in a task of its own. Returns whether there were that many.
+async fn take_on(app: &App) -> Result<bool, sqlx::Error> {
+    let turns = app.bounds.orders();
+    if turns.is_empty() {
+        return Ok(false);
+    }
+    let now = app.clock.now();
+    let limit = i64::try_from(turns.len()).unwrap_or(BATCH);
+    let claims = orders::claim(&app.db, now, now + LEASE, limit).await?;
+    let is_full = claims.len() == turns.len();
+    for (claim, turn) in claims.into_iter().zip(turns) {
+        let app_of_task = app.clone();
+        app.tasks.spawn(async move {
+            work(&app_of_task, &claim).await;
+            drop(turn);
+            // Somebody may wait for the turn.
+            app_of_task.certificates.wake();
+        });
+    }
+    Ok(is_full)
+}
+
+async fn count(app: &App) {
+    loop {
+        let counted = async {
+            let counts = orders::counts(&app.db).await?;
+            metrics::certificates(&counts, renewals::overdue(&app.db, app.clock.now()).await?);
+            Ok::<_, sqlx::Error>(())
+        };
+        if let Err(error) = counted.await {
+            tracing::debug!(%error, state = DomainState::Live.as_str(), "certificates could not be counted");
+        }
+        tokio::time::sleep(COUNT_EVERY).await;
+    }
+}
+
+/// Keeps the rows right: names that nobody looks after yet, answers that nobody took down, budgets that are full again.
+pub(super) struct Tend;
+
+impl Job for Tend {
+    const NAME: &'static str = "tend certificate orders";
+    const EVERY: Duration = Duration::from_secs(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let now = app.clock.now();
+        let expired = challenges::expired(&app.db, now, BATCH).await?;
+        for kept in &expired {
+            if let Err(error) = withdraw(app, kept).await {
+                tracing::warn!(name = kept.name, error = format!("{error:#}"), "an answer to a challenge still stands");
+            }
+        }
+        budgets::forget_full(&app.db, now, BATCH).await?;
+        let watched = match app.certificates.issuer() {
+            Issuer::None => 0,
+            Issuer::Local => orders::watch_forgotten(&app.db, now, BATCH).await?,
+            Issuer::Acme => {
+                let own = own_names(&app.config);
+                let own =
+                    if app.certificates.writer().is_some() { orders::watch_own(&app.db, &own, now).await? } else { 0 };
+                own + orders::watch_forgotten(&app.db, now, BATCH).await?
+            }
+        };
+        Ok(Batch::of(usize::try_from(watched)?, BATCH))
+    }
+}
+
+/// The names whose certificates cover the platform's own hosts: a wildcard covers the name above it, too.
+fn own_names(config: &Config) -> Vec<String> {
+    let names = certs::local_ca::names(&config.site);
+    let wildcards: Vec<String> = names.iter().filter_map(|name| name.strip_prefix("*.").map(str::to_owned)).collect();
+    let is_own = |name: &String| name != "localhost" && !wildcards.contains(name);
+    names.into_iter().filter(is_own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_platform_s_names_are_two_wildcards_and_what_they_do_not_cover() {
+        let mut config = Config::default();
+        config.site.site_domain = "sites.example".into();
+        config.site.share_domain = "shares.example".into();
+        config.site.base_url = "https://api.platform.example".parse().unwrap();
+        config.site.console_url = "https://app.sites.example".parse().unwrap();
+        config.site.ai_url = "https://ai.platform.example".parse().unwrap();
+        let names = own_names(&config);
+        assert_eq!(names, ["*.shares.example", "*.sites.example", "ai.platform.example", "api.platform.example"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Renews certificates in time: asks their authorities when (RFC 9773), and begins what is due. Handshakes have no part in it.
+
+use std::{collections::HashMap, time::Duration};
+
+use config::acme::Issuer;
+use db::certificates::renewals::{self, WindowToAsk};
+use futures_util::{StreamExt as _, stream};
+
+use super::{Batch, Job};
+use crate::{app::App, certificates::in_window};
+
+/// Certificates whose authority is asked in one batch.
+const WINDOWS: i64 = 200;
+/// Questions at a time.
+const AT_A_TIME: usize = 8;
+/// When an authority is asked again that did not answer, or was never reached.
+const ASK_AGAIN: Duration = Duration::from_hours(6);
+/// Renewals that are begun in one batch.
+const BEGUN: i64 = 500;
+
+/// Asks authorities when certificates should be renewed.
+pub(super) struct AskWindows;
+
+impl Job for AskWindows {
+    const NAME: &'static str = "ask for renewal windows";
+    const EVERY: Duration = Duration::from_secs(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        if app.certificates.issuer() != Issuer::Acme {
+            return Ok(Batch::of(0, WINDOWS));
+        }
+        let now = app.clock.now();
+        let due = renewals::take_windows(&app.db, now, now + ASK_AGAIN, WINDOWS).await?;
+        let batch = Batch::of(due.len(), WINDOWS);
+        let failures = stream::iter(due).map(async |asked| ask(app, &asked).await.err().map(|error| (asked, error)));
+        let failures: Vec<_> = failures.buffer_unordered(AT_A_TIME).filter_map(std::future::ready).collect().await;
+        let mut by_account = HashMap::new();
+        for (asked, error) in failures {
+            by_account.entry(asked.account_id).or_insert((0_usize, error)).0 += 1;
+        }
+        // One line for each authority that is away.
+        for (account, (count, error)) in by_account {
+            let error = format!("{error:#}");
+            tracing::warn!(%account, count, error, "an authority does not say when certificates should be renewed");
+        }
+        Ok(batch)
+    }
+}
+
+/// Asks about one certificate, and notes the answer. Where there is none, the part of its life stays that was noted when it was issued.
+async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
+    let now = app.clock.now();
+    let id = &asked.account_id;
+    let (_, account) = app.certificates.account_by_id(&app.db, &app.master_key, id, now).await?;
+    let Some(window) = account.renewal_info(&asked.chain_pem).await? else { return Ok(()) };
+    let renew_at = in_window(window.start, window.end, asked.renew_at, now);
+    renewals::note_window(&app.db, asked, renew_at, window.end, now + window.ask_again).await?;
+    if window.end <= now {
+        let explanation = window.explanation;
+        tracing::info!(name = asked.name, explanation, "an authority wants a certificate replaced now");
+    }
+    Ok(())
+}
+
+/// Begins renewals that are due.
+pub(super) struct Begin;
+
+impl Job for Begin {
+    const NAME: &'static str = "begin renewals";
+    const EVERY: Duration = Duration::from_secs(5);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let begun = renewals::begin_due(&app.db, app.clock.now(), BEGUN).await?;
+        if begun > 0 {
+            app.certificates.wake();
+        }
+        Ok(Batch::of(usize::try_from(begun)?, BEGUN))
+    }
+}
