@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::commands::{
     access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share, shares,
-    skill, tokens, transfer, vcs,
+    skill, stats, tokens, transfer, vcs,
 };
 
 /// The help heading of the options that every command takes.
@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Transfer(transfer::Transfer),
     /// Show who changed a project or an organization
     Audit(audit::Audit),
+    /// Show how often a site was visited
+    Stats(stats::Stats),
     /// Deploy a project from a repository
     Repo(repo::Repo),
     /// List and share the code host's installations

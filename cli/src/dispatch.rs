@@ -8,7 +8,7 @@ use crate::{
     client::Client,
     commands::{
         access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share,
-        shares, skill, tokens, transfer, vcs,
+        shares, skill, stats, tokens, transfer, vcs,
     },
     credentials::{Connection, Wanted},
     output::{self, Output},
@@ -32,6 +32,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Env(env) => env::run(env, &client()?, output).await,
         Command::Transfer(transfer) => transfer::run(transfer, &client()?, output).await,
         Command::Audit(audit) => audit::run(audit, &client()?, output).await,
+        Command::Stats(stats) => stats::run(stats, &client()?, output).await,
         Command::Repo(repo) => repo::run(repo, &client()?, output).await,
         Command::Vcs(vcs) => vcs::run(vcs, &client()?, output).await,
         Command::Open(open) => projects::open(open, &client()?, output).await,

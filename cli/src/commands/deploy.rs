@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use api::projects::ProjectDetail;
-use domain::{OrgName, ProjectName};
+use api::projects::{Project, ProjectDetail};
+use domain::{OrgName, ProjectName, site::Suspension};
 use serde::Serialize;
 
-use super::publish::{self, FollowOption, Published};
+use super::{
+    propagation,
+    publish::{self, FollowOption, Published},
+    suspensions::{self, Suspensions},
+};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
@@ -40,6 +44,8 @@ pub(crate) struct Deploy {
 struct Deployed {
     project: ProjectName,
     created: bool,
+    /// Why visitors do not see it; null while they do, and where it is not known.
+    suspended: Option<Suspension>,
     #[serde(flatten)]
     published: Published,
 }
@@ -59,7 +65,8 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
     // into it.
     let (package, known) = tokio::join!(publish::package(dir, deploy.follow, output), known(&name, client));
     let (package, known) = (package?, known?);
-    if !known {
+    let created = known.is_none();
+    if created {
         if deploy.no_create {
             return Err(Failure::new(Kind::NotFound, "not_found", format!("There is no project {name}."))
                 .with_hint(format!("Create it with `svc projects create {name}`."))
@@ -68,20 +75,36 @@ pub(crate) async fn run(deploy: Deploy, client: &Client, output: Output) -> anyh
         let made = super::projects::create(&name, deploy.org.as_ref(), client).await?;
         output.success(&format!("Created project {} at {}", made.name, made.url));
     }
-    let published = publish::upload(package, &format!("/projects/{name}/deployments"), None, client, output).await?;
+    let path = format!("/projects/{name}/deployments");
+    // Asked while the upload is under way; what was made just now is not suspended.
+    let (published, suspended) =
+        tokio::join!(publish::upload(package, &path, None, client, output), suspension(known.as_ref(), client));
+    let published = published?;
+    propagation::report(output, if suspended.is_some() { "Deployed" } else { "Live" }, published.propagation);
+    if let Some(reason) = suspended {
+        output.note(&format!(
+            "The site is {}: it is deployed, and visitors see it once the operator lets it be served again.",
+            suspensions::word(reason)
+        ));
+    }
 
     if deploy.save {
         project::remember(&name)?;
         output.note(&format!("Kept the name in {PROJECT_FILE}: from now on, `svc deploy` is enough."));
     }
     let url = published.uploaded.url.clone();
-    output.result(&Deployed { project: name, created: !known, published }, || url)
+    output.result(&Deployed { project: name, created, suspended, published }, || url)
 }
 
-async fn known(name: &ProjectName, client: &Client) -> Result<bool, Failure> {
+async fn known(name: &ProjectName, client: &Client) -> Result<Option<Project>, Failure> {
     match client.get::<ProjectDetail>(&format!("/projects/{name}")).await {
-        Ok(_) => Ok(true),
-        Err(failure) if failure.kind == Kind::NotFound => Ok(false),
+        Ok(detail) => Ok(Some(detail.body.project)),
+        Err(failure) if failure.kind == Kind::NotFound => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+async fn suspension(project: Option<&Project>, client: &Client) -> Option<Suspension> {
+    let project = project?;
+    Suspensions::fetch(project.org.as_ref(), client).await.of(&project.name)
 }

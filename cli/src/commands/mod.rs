@@ -23,6 +23,7 @@ pub(crate) mod repo;
 pub(crate) mod share;
 pub(crate) mod shares;
 pub(crate) mod skill;
+pub(crate) mod stats;
 mod suspensions;
 pub(crate) mod tokens;
 pub(crate) mod transfer;

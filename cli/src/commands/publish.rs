@@ -85,7 +85,7 @@ pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -
     Ok(package)
 }
 
-/// Uploads the package and prints the service's warnings.
+/// Uploads the package and prints the service's warnings. How far the change has got is the caller's to report.
 pub(super) async fn upload(
     package: Package,
     path: &str,
@@ -107,7 +107,6 @@ pub(super) async fn upload(
     if !uploaded.warnings.is_empty() {
         output.note("Such lines have no effect; everything else is published.");
     }
-    super::propagation::report(output, "Live", propagation);
     Ok(Published {
         uploaded,
         files: selection.entries.len(),

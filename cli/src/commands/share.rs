@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use domain::limits;
 
 use super::{
-    password,
+    password, propagation,
     publish::{self, FollowOption},
 };
 use crate::{client::Client, output::Output};
@@ -39,6 +39,7 @@ pub(crate) async fn run(share: Share, client: &Client, output: Output) -> anyhow
     let package = publish::package(&share.path, share.follow, output).await?;
     let path = format!("/shares?ttl={}", share.ttl);
     let published = publish::upload(package, &path, password.as_ref(), client, output).await?;
+    propagation::report(output, "Live", published.propagation);
 
     if let Some(expires_at) = published.uploaded.expires_at {
         let guarded = if password.is_some() { "Guarded by the password; gone" } else { "Gone" };

@@ -33,9 +33,14 @@ impl Suspensions {
         self.0.is_some()
     }
 
+    /// The reason why the site of `project` is suspended, when it is known to be.
+    pub(super) fn of(&self, project: &ProjectName) -> Option<Suspension> {
+        self.0.as_ref()?.get(project).copied()
+    }
+
     /// Adds to `site`, which is that of `project`, whether it is suspended.
     pub(super) fn mark<T>(&self, project: &ProjectName, site: T) -> Listed<T> {
-        Listed { suspended: self.0.as_ref().and_then(|reasons| reasons.get(project)).copied(), site }
+        Listed { suspended: self.of(project), site }
     }
 }
 

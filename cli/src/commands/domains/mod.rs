@@ -1,0 +1,216 @@
+//! `svc domains`.
+
+mod certificate;
+mod doctor;
+mod progress;
+
+use api::{
+    Done,
+    domains::{AttachDomain, DnsRecord, Domain, Refreshed},
+};
+use clap::Subcommand;
+use domain::{Hostname, ProjectName, certificates::DomainState};
+use serde_json::json;
+
+use super::projects;
+use crate::{
+    client::Client,
+    failure::{Failure, Kind},
+    options::ProjectOption,
+    output::Output,
+    project,
+};
+
+/// Serve a project at hostnames of your own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
+pub(crate) struct Domains {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the custom domains, with their state and the record that each needs
+    #[command(alias = "ls")]
+    List,
+    /// Attach a hostname and print the DNS record to create; its certificate then comes by itself
+    #[command(alias = "attach")]
+    Add {
+        /// The hostname, such as www.example.com
+        #[arg(value_parser = parse)]
+        domain: Hostname,
+    },
+    /// Have a hostname looked at now, instead of at the next regular time
+    #[command(alias = "retry")]
+    Refresh {
+        /// The hostname
+        #[arg(value_parser = parse)]
+        domain: Hostname,
+    },
+    /// Say what stands in DNS for a hostname, what should, and what is in the way; before it is attached, too
+    #[command(alias = "diagnose")]
+    Doctor {
+        /// The hostname
+        #[arg(value_parser = parse)]
+        domain: Hostname,
+    },
+    /// Show the certificate that visitors of a hostname are given, over a handshake made now
+    Certificate {
+        /// The hostname
+        #[arg(value_parser = parse)]
+        domain: Hostname,
+    },
+    /// Detach a hostname: the site is not served there any more
+    #[command(alias = "rm", alias = "delete", alias = "detach")]
+    Remove {
+        /// The hostname
+        #[arg(value_parser = parse)]
+        domain: Hostname,
+    },
+}
+
+pub(crate) async fn run(domains: Domains, client: &Client, output: Output) -> anyhow::Result<()> {
+    let name = project::named_or_remembered(domains.project.project, None)?;
+    match domains.action.unwrap_or(Action::List) {
+        Action::List => list(&name, client, output).await,
+        Action::Add { domain } => add(&name, domain, client, output).await,
+        Action::Refresh { domain } => refresh(&name, &domain, client, output).await,
+        Action::Doctor { domain } => doctor::run(&name, &domain, client, output).await,
+        Action::Certificate { domain } => certificate::run(&name, &domain, client, output).await,
+        Action::Remove { domain } => remove(&name, &domain, client, output).await,
+    }
+}
+
+async fn list(name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let domains = projects::detail(name, client).await?.domains;
+    output.list(
+        "domains",
+        &domains,
+        &["DOMAIN", "STATE", "NEXT LOOK", "RECORD"],
+        "No domains yet. Attach one: svc domains add www.example.com",
+        |domain| {
+            let next = domain.status.next_attempt_at.map(|at| output.relative(at)).unwrap_or_default();
+            vec![domain.domain.to_string(), words(domain.status.state), next, records(&domain.records, " and ")]
+        },
+    )?;
+    for domain in domains.iter().filter(|domain| domain.status.state != DomainState::Live) {
+        output.note(&domain.status.message);
+    }
+    Ok(())
+}
+
+async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
+    let body = AttachDomain { domain };
+    let answer = client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await;
+    let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
+    let attached = answer.body;
+    output.success(&format!("Attached {} to {name}.", attached.domain));
+    super::propagation::report(output, "Known", answer.propagation);
+    // The document comes at the end, with what became of it.
+    if !output.is_json() {
+        advise(&attached, output);
+        output.result(&attached.records, || records(&attached.records, "\n"))?;
+    }
+    let waited = progress::wait(name, attached, client, output).await?;
+    if output.is_json() {
+        output.result(&json!({"domain": waited.domain, "propagation": answer.propagation}), String::new)?;
+    }
+    waited.report(output);
+    Ok(())
+}
+
+/// Says what the records below are for.
+fn advise(domain: &Domain, output: Output) {
+    if domain.status.state == DomainState::Live {
+        output.note("Its DNS record, for reference:");
+        return;
+    }
+    output.note("Create this where the domain's DNS is kept, unless it is there:");
+    if domain.records.iter().any(|record| record.kind == "ALIAS") {
+        output.note(&format!(
+            "{} is the top of its zone, where DNS allows no CNAME: the record is called ALIAS, ANAME or a flattened \
+             CNAME, and not every provider has it. www.{0} needs none of that.",
+            domain.domain
+        ));
+    }
+}
+
+async fn refresh(name: &ProjectName, domain: &Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = format!("/projects/{name}/domains/{domain}/certificate/refresh");
+    let answer = client.post::<Refreshed>(&path, &json!({})).await;
+    answer.map_err(|failure| no_domain(name, domain, failure))?;
+    let detail = projects::detail(name, client).await?;
+    let found = detail.domains.into_iter().find(|it| it.domain == *domain);
+    let found = found.ok_or_else(|| unknown(name, domain))?;
+    let waited = progress::wait(name, found, client, output).await?;
+    if output.is_json() {
+        output.result(&json!({ "domain": waited.domain }), String::new)?;
+    }
+    waited.report(output);
+    Ok(())
+}
+
+async fn remove(name: &ProjectName, domain: &Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.delete::<Done>(&format!("/projects/{name}/domains/{domain}")).await;
+    let answer = answer.map_err(|failure| no_domain(name, domain, failure))?;
+    output.success(&format!("Detached {domain} from {name}."));
+    super::propagation::report(output, "Gone", answer.propagation);
+    output.note("Remove its DNS record too, or whoever attaches the name next is served there.");
+    output.result(&answer.body, String::new)
+}
+
+/// The failure of a request about a domain, with the domain or the project named when there is no such.
+fn no_domain(name: &ProjectName, domain: &Hostname, failure: Failure) -> Failure {
+    match failure.kind {
+        Kind::NotFound if failure.message.contains("domain") => unknown(name, domain),
+        _ => projects::unknown(name, failure),
+    }
+}
+
+fn unknown(name: &ProjectName, domain: &Hostname) -> Failure {
+    Failure::new(Kind::NotFound, "not_found", format!("{name} has no domain {domain}."))
+        .with_hint(format!("`svc domains --project {name}` lists what there is."))
+}
+
+/// Formats DNS records in the syntax of zone files.
+fn records(records: &[DnsRecord], between: &str) -> String {
+    records.iter().map(DnsRecord::line).collect::<Vec<_>>().join(between)
+}
+
+/// A state in words, as people see it.
+fn words(state: DomainState) -> String {
+    state.as_str().replace('_', " ").replace("dns", "DNS")
+}
+
+/// Reads a hostname from the command line: the hostname, or a URL of it.
+fn parse(text: &str) -> Result<Hostname, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = rest.map_or(text, |rest| rest.split(['/', '?', '#']).next().unwrap_or(rest));
+    host.parse().map_err(|why: domain::hostname::HostnameError| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_named_by_hostname_or_address() {
+        for text in
+            ["www.example.com", "WWW.example.com.", "https://www.example.com/about?x#y", "http://www.example.com"]
+        {
+            assert_eq!(parse(text).unwrap().as_str(), "www.example.com", "{text}");
+        }
+        for bad in ["example", "https://", "https://127.0.0.1/", "example.com/path", "https://example.com:8443/"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn states_are_words() {
+        assert_eq!(words(DomainState::WaitingForDns), "waiting for DNS");
+        assert_eq!(words(DomainState::Live), "live");
+    }
+}

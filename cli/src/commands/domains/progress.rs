@@ -1,0 +1,101 @@
+//! Waits a moment for a domain's certificate, and says what happens next.
+
+use std::time::Duration;
+
+use api::domains::Domain;
+use domain::{ProjectName, certificates::DomainState};
+
+use super::super::projects;
+use crate::{
+    client::Client,
+    output::{self, Output},
+};
+
+/// The longest wait for a certificate; what takes longer goes on by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause between two questions for the state.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A domain as it was when the wait ended.
+pub(super) struct Waited {
+    pub(super) domain: Domain,
+    /// The address at which it is served.
+    url: String,
+}
+
+/// Waits until `domain` is live or blocked, for a few seconds at most.
+pub(super) async fn wait(
+    name: &ProjectName,
+    domain: Domain,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<Waited> {
+    let spinner = output.spinner(format!("Looking at {}", domain.domain));
+    let hostname = domain.domain.clone();
+    let mut waited = Waited { url: format!("https://{hostname}"), domain };
+    // A state from before the look that was just asked for has that look as its next attempt. Where none is to come,
+    // nobody orders certificates.
+    let asked_for = waited.domain.status.next_attempt_at;
+    let is_over = |domain: &Domain| match domain.status.state {
+        DomainState::Live => true,
+        DomainState::Blocked => asked_for.is_none() || domain.status.next_attempt_at != asked_for,
+        _ => domain.status.next_attempt_at.is_none(),
+    };
+    let watch = async {
+        loop {
+            let detail = projects::detail(name, client).await?;
+            waited.url = format!("https://{hostname}{}", port(&detail.project.url));
+            if let Some(domain) = detail.domains.into_iter().find(|domain| domain.domain == hostname) {
+                waited.domain = domain;
+            }
+            if is_over(&waited.domain) {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let watched = tokio::time::timeout(PATIENCE, watch).await;
+    spinner.finish_and_clear();
+    watched.unwrap_or(Ok(()))?;
+    Ok(waited)
+}
+
+impl Waited {
+    /// Says what has become of the domain, and that nothing more needs to be done if so.
+    pub(super) fn report(&self, output: Output) {
+        let Domain { domain, status, .. } = &self.domain;
+        match status.state {
+            DomainState::Live | DomainState::Renewing => output.success(&format!("{} is live.", self.url)),
+            DomainState::Blocked if output.is_json() => {}
+            DomainState::Blocked => {
+                output::warning(&status.message);
+                output.note(&format!("`svc domains doctor {domain}` says what stands in DNS."));
+            }
+            DomainState::WaitingForDns | DomainState::Checking | DomainState::Ordering => {
+                output.note(&status.message);
+                output.note(&format!(
+                    "Once the record is there, the certificate comes by itself, and {} answers; nothing more needs to be \
+                     done. `svc domains` shows how far it is, `svc domains refresh {domain}` has it looked at now.",
+                    self.url
+                ));
+            }
+        }
+    }
+}
+
+/// The port in the platform's addresses, as in `:8443`; nothing when it is the usual one.
+fn port(url: &str) -> &str {
+    let port = url.rfind(':').map(|at| &url[at..]);
+    port.filter(|port| port.len() > 1 && port[1..].bytes().all(|b| b.is_ascii_digit())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_served_at_the_platforms_port() {
+        assert_eq!(port("https://hello.svc.localhost:8443"), ":8443");
+        assert_eq!(port("https://hello.svc.example"), "");
+    }
+}
