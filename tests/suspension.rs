@@ -171,6 +171,11 @@ async fn the_command_line_calls_no_suspended_site_live() {
         projects["projects"].as_array().unwrap().iter().map(|project| &project["suspended"]).collect();
     assert_eq!(reasons, [&Value::Null, &json!("legal"), &Value::Null]);
     assert_eq!(shell.json(&["shares"]).await["shares"][0]["suspended"], "legal");
+    shell.write("site/index.html", "bad again");
+    for (name, reason) in [("engine", json!("legal")), ("motor", Value::Null), ("fresh", Value::Null)] {
+        let deployed = shell.json(&["deploy", "site", "--project", name]).await;
+        assert_eq!(deployed["suspended"], reason, "{name}");
+    }
     operate(&world, &["resume", "engine"]).await.unwrap();
     assert!(state("projects", "engine").await.contains(" live "));
 

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use rustls::{
-    ClientConfig, HandshakeKind,
+    ClientConfig, HandshakeKind, SupportedCipherSuite,
     client::{ClientSessionMemoryCache, Resumption},
-    crypto::aws_lc_rs::kx_group,
+    crypto::aws_lc_rs::{self, kx_group},
     version::{TLS12, TLS13},
 };
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -52,6 +53,46 @@ async fn both_versions_of_tls_are_spoken() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn the_edge_chooses_the_cipher_suite() {
+    let world = world_with_site().await;
+    for version in [&TLS12, &TLS13] {
+        let mut provider = aws_lc_rs::default_provider();
+        let is_of_version = |suite: &SupportedCipherSuite| suite.version().version == version.version;
+        let first = *provider.cipher_suites.iter().find(|suite| is_of_version(suite)).unwrap();
+        provider.cipher_suites.reverse();
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots(world.ca()))
+            .with_no_client_auth();
+        let stream = connect_tls(world.public_port(), HOST, Arc::new(config)).await.unwrap();
+        let chosen = stream.get_ref().1.negotiated_cipher_suite().unwrap();
+        assert_eq!(chosen.suite(), first.suite(), "{:?}", version.version);
+    }
+}
+
+#[tokio::test]
+async fn a_scan_by_testssl_finds_nothing_above_low() {
+    let world = world_with_site().await;
+    let report = world.folder().join("scan.json");
+    let mut scan = tokio::process::Command::new("testssl");
+    scan.args(["--quiet", "--color", "0", "--warnings", "off", "--ip", "127.0.0.1", "--nodns", "none"]);
+    scan.arg("--add-ca").arg(world.ca()).arg("--jsonfile").arg(&report).arg(world.site_url("engine"));
+    let output = scan.output().await.unwrap();
+    let findings: Vec<Value> = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let ids: Vec<&str> = findings.iter().filter_map(|finding| finding["id"].as_str()).collect();
+    for expected in ["TLS1_3", "cipher_order", "cert_chain_of_trust", "heartbleed", "ticketbleed"] {
+        assert!(ids.contains(&expected), "{expected}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    // The local authority publishes no revocations: what it signs is for this machine.
+    let is_bad = |finding: &&Value| {
+        finding["id"] != "cert_revocation"
+            && ["MEDIUM", "HIGH", "CRITICAL"].map(Value::from).contains(&finding["severity"])
+    };
+    assert_eq!(findings.iter().filter(is_bad).collect::<Vec<_>>(), [&Value::Null; 0]);
 }
 
 #[tokio::test]

@@ -45,7 +45,12 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /projects/{name}/env", Project(Member), 200, Empty),
     Row("PUT /projects/{name}/env/{key}", Project(Member), 200, Json(r#"{"value":"1"}"#)),
     Row("DELETE /projects/{name}/env/{key}", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/stats", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/stats/history", Project(Member), 200, Empty),
     Row("POST /projects/{name}/domains", Project(Member), 201, Json(r#"{"domain":"www.{new}.example"}"#)),
+    Row("POST /projects/{name}/domains/{domain}/certificate/refresh", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/domains/{domain}/diagnosis", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/domains/{domain}/certificate", Project(Member), 200, Empty),
     Row("DELETE /projects/{name}/domains/{domain}", Project(Member), 200, Empty),
     // The code host: this world has none.
     Row("GET /vcs", Person, 200, Empty),

@@ -2,51 +2,28 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{
-    ClientConfig,
+    ClientConfig, HandshakeKind,
+    client::{ClientSessionMemoryCache, Resumption},
     version::{TLS12, TLS13},
 };
 use rustls_pki_types::CertificateDer;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::client::TlsStream;
 
 use super::DOMAIN;
 use crate::{
     BACKGROUND,
     world::{
-        Site, World, eventually,
-        socket::{connect_tls, tls},
+        Site, World,
+        authority::Authority,
+        eventually,
+        socket::{connect_tls, statuses, tls},
     },
 };
-
-/// An authority of somebody's, whose root is in a file.
-struct Authority {
-    params: CertificateParams,
-    key: KeyPair,
-}
-
-impl Authority {
-    fn new(root: &Path) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "Somebody's CA");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        std::fs::write(root, params.self_signed(&key).unwrap().pem()).unwrap();
-        Self { params, key }
-    }
-
-    /// A leaf for `names`, for so many days, as `<stem>.pem` and `<stem>.key`.
-    fn issue(&self, stem: &Path, names: &[&str], days: u64) -> CertificateDer<'static> {
-        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
-        let now = domain::Clock::system().now();
-        params.not_before = (now - Duration::from_hours(1)).as_datetime();
-        params.not_after = (now + Duration::from_hours(24 * days + 1)).as_datetime();
-        let key = KeyPair::generate().unwrap();
-        let leaf = params.signed_by(&key, &Issuer::from_params(&self.params, &self.key)).unwrap();
-        std::fs::write(stem.with_extension("pem"), leaf.pem()).unwrap();
-        std::fs::write(stem.with_extension("key"), key.serialize_pem()).unwrap();
-        leaf.der().clone()
-    }
-}
 
 /// Runs `certs import`, and gives what it says; an error with its status.
 async fn import(world: &World, chain: &Path, key: &Path) -> Result<String, String> {
@@ -109,11 +86,66 @@ async fn an_operators_certificate_is_presented_soon_and_so_is_the_next() {
     let listed = world.certs(&["list"]).await;
     let listed = String::from_utf8(listed.stdout).unwrap();
     let lines: Vec<_> = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert!(lines[0].starts_with("VALID UNTIL DAYS LEFT ISSUED BY NAMES"), "{listed}");
-    assert!(lines[1].contains(&format!("5 Somebody's CA shop.localhost {DOMAIN}")), "{listed}");
-    assert!(lines[2].contains(&format!("60 Somebody's CA {DOMAIN}")), "{listed}");
-    assert!(lines[3].contains("svc local CA *.share.localhost *.svc.localhost localhost"), "{listed}");
+    assert!(lines[0].starts_with("VALID UNTIL DAYS LEFT ISSUED BY SOURCE NAMES"), "{listed}");
+    assert!(lines[1].contains(&format!("5 Somebody's CA import shop.localhost {DOMAIN}")), "{listed}");
+    assert!(lines[2].contains(&format!("60 Somebody's CA import {DOMAIN}")), "{listed}");
+    assert!(lines[3].contains("svc local CA local *.share.localhost *.svc.localhost localhost"), "{listed}");
     assert_eq!(lines.len(), 4);
+}
+
+/// Asks for the site's page over a connection that is kept.
+async fn ask(stream: &mut TlsStream<TcpStream>) {
+    let request = format!("GET / HTTP/1.1\r\nhost: {DOMAIN}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"home") {
+        let read = stream.read_buf(&mut answer).await.unwrap();
+        assert!(read > 0, "the edge hung up after {}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(statuses(&answer), [200]);
+}
+
+#[tokio::test]
+async fn a_new_certificate_ends_no_connection_and_no_session() {
+    let world = World::builder().edges(2).start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    ada.attach("engine", DOMAIN).await.created();
+    let folder = world.folder();
+    let root = folder.join("root.pem");
+    let authority = Authority::new(&root);
+    let ports: Vec<u16> = world.edges.iter().map(|edge| edge.https_port).collect();
+    // Of a client that has never been here, at every edge.
+    let everywhere = async |leaf: &CertificateDer<'static>| {
+        for port in &ports {
+            let stream = connect_tls(*port, DOMAIN, Arc::new(tls(&root, &[&TLS13], &[]))).await.ok();
+            let shown = stream.as_ref().and_then(|stream| stream.get_ref().1.peer_certificates()?.first());
+            if shown != Some(leaf) {
+                return false;
+            }
+        }
+        true
+    };
+    let bring = async |name: &str, days: u64| {
+        let leaf = authority.issue(&folder.join(name), &[DOMAIN], days);
+        let file = |extension: &str| folder.join(name).with_extension(extension);
+        import(&world, &file("pem"), &file("key")).await.unwrap();
+        eventually(BACKGROUND, "every edge presents it", async || everywhere(&leaf).await).await;
+    };
+    bring("first", 5).await;
+    let mut client = tls(&root, &[&TLS13], &["http/1.1"]);
+    client.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
+    let client = Arc::new(client);
+    let mut held = connect_tls(ports[0], DOMAIN, client.clone()).await.unwrap();
+    ask(&mut held).await;
+
+    bring("next", 60).await;
+    ask(&mut held).await;
+    for port in [ports[1], ports[0]] {
+        let mut resumed = connect_tls(port, DOMAIN, client.clone()).await.unwrap();
+        ask(&mut resumed).await;
+        assert_eq!(resumed.get_ref().1.handshake_kind(), Some(HandshakeKind::Resumed));
+    }
 }
 
 #[tokio::test]

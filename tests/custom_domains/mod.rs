@@ -1,6 +1,7 @@
 //! A site at a hostname of its owner's, as visitors meet it: over TLS, with the same files and rules as at its own address.
 
 mod certificates;
+mod challenges;
 mod connections;
 mod gates;
 

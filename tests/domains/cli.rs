@@ -1,8 +1,12 @@
 //! `svc domains`, end to end.
 
 use serde_json::json;
+use tempfile::TempDir;
 
-use crate::{cli::Shell, world::World};
+use crate::{
+    cli::Shell,
+    world::{World, name_server::NameServer},
+};
 
 #[tokio::test]
 async fn domains_are_attached_listed_and_detached() {
@@ -25,12 +29,15 @@ async fn domains_are_attached_listed_and_detached() {
         "{}",
         added.err
     );
-    let domain = json!({ "domain": "www.example.com", "tls_ready": false, "dns_target": "edge.svc.localhost" });
-    assert_eq!(shell.json(&["domains", "add", "www.example.com"]).await["domain"], domain);
+    let domain = shell.json(&["domains", "add", "www.example.com"]).await["domain"].clone();
+    assert_eq!((&domain["domain"], &domain["tls_ready"]), (&json!("www.example.com"), &json!(false)));
+    assert_eq!(domain["status"]["state"], "blocked", "certificates are imported here");
     assert_eq!(shell.json(&["domains"]).await, json!({ "domains": [domain] }));
     let listed = shell.text(&["domains", "list", "--project", "engine"]).await;
-    assert!(listed.contains("www.example.com") && listed.contains("pending"), "{listed}");
-    assert!(listed.contains("edge.svc.localhost"), "{listed}");
+    assert!(listed.contains("www.example.com") && listed.contains("blocked"), "{listed}");
+    assert!(listed.contains("www.example.com.  CNAME  edge.svc.localhost."), "{listed}");
+    let why = shell.run(&["domains"]).await.err;
+    assert!(why.contains("www.example.com has no certificate") && why.contains("certs import"), "{why}");
 
     let taken = other.run(&["domains", "add", "www.example.com", "--project", "rival"]).await;
     assert!(taken.code == 5 && taken.err.contains("another project"), "{}", taken.err);
@@ -50,4 +57,88 @@ async fn domains_are_attached_listed_and_detached() {
     assert!(gone.code == 4 && gone.err.contains("no domain www.example.com"), "{}", gone.err);
     shell.text(&["domains", "add", "www.example.com"]).await;
     assert_eq!(shell.json(&["domains", "remove", "www.example.com"]).await, json!({ "ok": true }));
+}
+
+#[tokio::test]
+async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
+    let folder = TempDir::with_prefix("svc-names-").unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    names.a("edge.platform.example", &["127.0.0.1"]).await;
+    names.a("www.shop.example", &["203.0.113.9"]).await;
+    let world = World::builder()
+        .set("SITE__DNS_TARGET", "edge.platform.example")
+        .set("ACME__RESOLVERS", names.resolvers())
+        .set("LIMITS__PROBE_ALLOW_PRIVATE", "true")
+        .start()
+        .await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let shell = Shell::new(&world, ada.token);
+    shell.write(".svcproject", "engine\n");
+
+    // Before it is attached.
+    let told = shell.text(&["domains", "doctor", "https://www.shop.example/"]).await;
+    for said in [
+        "www.shop.example leads to 203.0.113.9, not here",
+        &names.address(),
+        "elsewhere",
+        "not attached to this project; `svc domains add www.shop.example`",
+        "set     www.shop.example.  CNAME  edge.platform.example.",
+        "remove  www.shop.example.  A  203.0.113.9",
+    ] {
+        assert!(told.contains(said), "`{said}` is not said: {told}");
+    }
+    let document = shell.json(&["domains", "doctor", "www.shop.example"]).await;
+    assert_eq!((&document["verdict"], &document["attached"]), (&json!("waiting"), &json!(false)), "{document}");
+
+    names.cname("www.shop.example", "edge.platform.example").await;
+    let told = shell.text(&["domains", "doctor", "www.shop.example"]).await;
+    assert!(told.contains("Plain HTTP: Our own file came back") && !told.contains("To change"), "{told}");
+
+    let unknown = shell.run(&["domains", "refresh", "www.shop.example"]).await;
+    assert!(unknown.code == 4 && unknown.err.contains("no domain www.shop.example"), "{}", unknown.err);
+    shell.text(&["domains", "add", "www.shop.example"]).await;
+    let refreshed = shell.run(&["domains", "refresh", "www.shop.example"]).await;
+    assert!(refreshed.code == 0 && refreshed.err.contains("certs import"), "{}", refreshed.err);
+    assert_eq!(shell.json(&["domains", "refresh", "www.shop.example"]).await["domain"]["domain"], "www.shop.example");
+    let missing = shell.run(&["domains", "doctor", "www.shop.example", "--project", "rival"]).await;
+    assert!(missing.code == 4 && missing.err.contains("no project rival"), "{}", missing.err);
+}
+
+#[tokio::test]
+async fn an_apex_is_advised_when_it_is_added() {
+    let world = World::builder().set("SITE__APEX_ADDRESSES", "198.51.100.7").start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let shell = Shell::new(&world, ada.token);
+    let added = shell.run(&["domains", "add", "shop.example", "--project", "engine"]).await;
+    assert_eq!((added.code, added.out.trim()), (0, "shop.example.  A  198.51.100.7"), "{}", added.err);
+
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let shell = Shell::new(&world, ada.token);
+    let added = shell.run(&["domains", "add", "shop.example", "--project", "engine"]).await;
+    assert_eq!(added.out.trim(), "shop.example.  ALIAS  edge.svc.localhost.");
+    assert!(added.err.contains("top of its zone") && added.err.contains("www.shop.example"), "{}", added.err);
+}
+
+#[tokio::test]
+async fn a_domain_with_a_certificate_is_live() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    world
+        .sql(
+            "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
+             VALUES ('crt_1', '{www.shop.example}', '', '', now() - interval '1 day', now() + interval '1 day', now())",
+        )
+        .await;
+    let shell = Shell::new(&world, ada.token);
+    shell.write(".svcproject", "engine\n");
+    let added = shell.run(&["domains", "add", "www.shop.example"]).await;
+    let live = format!("https://www.shop.example:{} is live.", world.public_port());
+    assert!(added.code == 0 && added.err.contains(&live), "{}", added.err);
+    let listed = shell.run(&["domains"]).await;
+    assert!(listed.out.contains("live") && !listed.err.contains("www.shop.example"), "{} {}", listed.out, listed.err);
 }

@@ -1,6 +1,9 @@
 //! `/projects/:name/domains`, and `svc domains`.
 
+mod certificate;
+mod claims;
 mod cli;
+mod diagnosis;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -54,8 +57,13 @@ async fn a_domain_is_attached_served_and_detached() {
 
     let attached = attach(&ada, "engine", "WWW.Example.com.").await;
     assert!(attached.header("x-svc-propagation").contains("/2; "), "{}", attached.header("x-svc-propagation"));
-    let wanted = json!({ "domain": "www.example.com", "tls_ready": false, "dns_target": "edge.svc.localhost" });
-    assert_eq!(attached.created(), wanted);
+    let wanted = attached.created();
+    assert_keys(&wanted, "domain tls_ready dns_target records status");
+    assert_eq!(wanted["domain"], "www.example.com");
+    assert_eq!((&wanted["tls_ready"], &wanted["dns_target"]), (&json!(false), &json!("edge.svc.localhost")));
+    let record = json!({ "type": "CNAME", "name": "www.example.com", "value": "edge.svc.localhost" });
+    assert_eq!(wanted["records"], json!([record]));
+    assert_eq!(wanted["status"]["state"], "blocked", "nobody issues certificates here: {wanted}");
     assert_eq!(seen().await, [200, 200]);
     world.edge().get(url).await.assert_body(200, "home");
     assert_eq!(ada.project("engine").await["domains"], json!([wanted]));
@@ -330,8 +338,12 @@ async fn tls_is_ready_when_a_valid_certificate_covers_the_name() {
         ("early.example", false),
     ] {
         let attached = attach(&ada, "engine", domain).await.created();
-        assert_keys(&attached, "domain tls_ready dns_target");
+        assert_keys(&attached, "domain tls_ready dns_target records status");
         assert_eq!(attached["tls_ready"], ready, "{domain}");
+        assert_eq!(attached["status"]["state"], if ready { "live" } else { "blocked" }, "{domain}");
+        let path = format!("/projects/engine/domains/{domain}/certificate/refresh");
+        let refreshed = json!({ "ok": true, "domain": domain, "tls_ready": ready });
+        assert_eq!(ada.post(&path).await.ok(), refreshed);
         assert_eq!(ada.project("engine").await["domains"][0], attached);
     }
     // Again, once there is one.

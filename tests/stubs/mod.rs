@@ -1,5 +1,6 @@
 //! Stand-ins for servers on the internet that the platform calls.
 
+pub mod authority;
 pub mod codehost;
 pub mod provider;
 

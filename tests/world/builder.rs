@@ -133,6 +133,9 @@ impl Builder {
             ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
             ("SITE__CONSOLE_URL", format!("https://app.svc.localhost:{public_port}")),
             ("SITE__AI_URL", format!("https://ai.svc.localhost:{public_port}")),
+            // A domain is looked at where visitors of this world get to.
+            ("ACME__PROBE_HTTP_PORT", listeners.first().map_or(80, |(http, _)| *http).to_string()),
+            ("ACME__PROBE_PORT", public_port.to_string()),
             ("CODE_HOST__KIND", "local".to_owned()),
             ("CODE_HOST__CLIENT_SECRET", OPERATOR_SECRET.to_owned()),
             ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),

@@ -6,6 +6,8 @@
 
 pub mod actor;
 pub mod answer;
+pub mod authority;
+pub mod bind;
 pub mod browser;
 pub mod bucket;
 mod builder;
@@ -15,8 +17,10 @@ pub mod edge;
 pub mod form;
 pub mod frames;
 pub mod mailbox;
+pub mod name_server;
 pub mod org;
 mod own_postgres;
+pub mod pebble;
 pub mod person;
 pub mod ports;
 pub mod process;
@@ -25,6 +29,7 @@ pub mod request;
 pub mod site;
 pub mod socket;
 mod template;
+pub mod tls_server;
 pub mod tools;
 mod wait;
 
@@ -40,7 +45,14 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
-pub use self::{actor::Actor, bucket::Bucket, builder::Builder, edge::Edge, site::Site, wait::eventually};
+pub use self::{
+    actor::Actor,
+    bucket::Bucket,
+    builder::Builder,
+    edge::Edge,
+    site::Site,
+    wait::{eventually, holds_within},
+};
 use self::{
     own_postgres::OwnPostgres,
     process::{Process, program},
@@ -109,6 +121,11 @@ impl World {
     /// The master key file that all worlds share, unless one is configured with another.
     pub async fn master_key() -> &'static Path {
         &Template::shared().await.master_key
+    }
+
+    /// The folder of the local CA that all worlds share.
+    pub async fn ca_folder() -> &'static Path {
+        Template::shared().await.ca.parent().unwrap()
     }
 
     /// The first edge.
@@ -227,6 +244,13 @@ impl World {
         .await;
         self.admin = start_admin(self.folder.path(), &self.env);
         self.wait_until_ready().await;
+    }
+
+    /// Starts an admin beside the first, at an address that nobody asks.
+    pub fn start_another_admin(&self) -> Process {
+        let mut command = Command::new(program("admin"));
+        command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{}", ports::free()));
+        Process::start("another-admin", self.folder.path(), &command)
     }
 
     /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.

@@ -1,0 +1,40 @@
+//! `acme.issuer = "local"`: the installation's own authority signs names under `localhost`.
+
+use crate::{
+    BACKGROUND,
+    world::{Actor, Site, World, eventually},
+};
+
+async fn local() -> (World, Actor) {
+    // The template's authority, whose root every client of a world trusts.
+    let folder = World::start().await.ca().parent().unwrap().display().to_string();
+    let world = World::builder().set("ACME__ISSUER", "local").set("ACME__LOCAL_DIR", folder).start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    (world, ada)
+}
+
+async fn state(world: &World, domain: &str) -> String {
+    let sql = format!("SELECT state || ': ' || coalesce(message, '') FROM certificate_orders WHERE name = '{domain}'");
+    world.sql_text(&sql).await
+}
+
+#[tokio::test]
+async fn a_name_under_localhost_has_its_certificate_without_another_command() {
+    let (world, ada) = local().await;
+    let domain = "www.shop.localhost";
+    ada.attach("engine", domain).await;
+    eventually(BACKGROUND, "it is live", async || state(&world, domain).await.starts_with("live")).await;
+    world.edge().get(&world.domain_url(domain)).await.assert_body(200, "home");
+}
+
+#[tokio::test]
+async fn other_names_are_blocked_with_what_the_operator_can_do() {
+    let (world, ada) = local().await;
+    ada.attach("engine", "www.shop.example").await;
+    eventually(BACKGROUND, "it is blocked", async || {
+        let state = state(&world, "www.shop.example").await;
+        state.starts_with("blocked") && state.contains("certs import")
+    })
+    .await;
+}

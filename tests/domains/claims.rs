@@ -1,0 +1,179 @@
+//! A domain that another project has: it goes to whoever proves that it is theirs, and never while it leads to that
+//! project.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
+
+use super::{attach, domains, plan_with};
+use crate::{
+    BACKGROUND,
+    world::{
+        Actor, Builder, Site, World,
+        answer::Answer,
+        eventually,
+        mailbox::{Mailbox, header},
+        name_server::NameServer,
+    },
+};
+
+const DOMAIN: &str = "www.example.com";
+const RECORD: &str = "_svc-challenge.www.example.com";
+/// A machine of somebody else's, at which nothing listens.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 7);
+/// Another one, which is a proxy.
+const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
+
+fn claimable(names: &NameServer) -> Builder {
+    let world = World::builder().set("EDGE__HTTP_MODE", "serve").set("ACME__RESOLVERS", names.address());
+    world.set("LIMITS__PROBE_ALLOW_PRIVATE", true)
+}
+
+/// `engine` of ada's, who has the domain, and `shop` of bob's, who wants it.
+async fn holder_and_claimer(world: &World) -> (Actor, Actor) {
+    let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+    ada.publish("engine", &Site::page("ada's")).await;
+    bob.publish("shop", &Site::page("bob's")).await;
+    attach(&ada, "engine", DOMAIN).await.created();
+    (ada, bob)
+}
+
+/// The message of a refusal.
+fn refusal(answer: Answer) -> String {
+    answer.assert_error(409, "domain_taken")
+}
+
+/// The code that a refusal asks for.
+fn code(message: &str) -> String {
+    let (_, rest) = message.split_once(&format!("`{RECORD} TXT ")).unwrap_or_else(|| panic!("{message}"));
+    let code = rest.split_once('`').unwrap().0;
+    assert!(code.len() == 40 && code.bytes().all(|b| b.is_ascii_hexdigit()), "{message}");
+    code.to_owned()
+}
+
+/// The claims and losses in the log of a project, with who made them.
+async fn logged(actor: &Actor, project: &str) -> Vec<(Value, Value, Value)> {
+    let log = actor.get(&format!("/projects/{project}/audit")).await.ok();
+    let entries = log["entries"].as_array().unwrap().iter();
+    let moves = entries.filter(|entry| ["domain.claim", "domain.lose"].iter().any(|action| entry["action"] == *action));
+    moves.map(|entry| (entry["action"].clone(), entry["actor"]["name"].clone(), entry["detail"].clone())).collect()
+}
+
+#[tokio::test]
+async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
+    let folder = TempDir::new().unwrap();
+    let (names, mailbox) = (NameServer::start(folder.path(), "").await, Mailbox::start(folder.path()).await);
+    let world = claimable(&names).edges(2).set("MAIL__URL", mailbox.url());
+    let world = world.start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    world.sql("UPDATE users SET email = vcs_login || '@example.com'").await;
+    let url = format!("http://{DOMAIN}/");
+    for edge in &world.edges {
+        edge.get(&url).await.assert_body(200, "ada's");
+    }
+
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    let bobs = code(&message);
+    assert_eq!(code(&refusal(attach(&bob, "shop", DOMAIN).await)), bobs, "the record may be set in one's own time");
+    let carol = world.user("carol").await;
+    carol.publish("garden", &Site::page("carol's")).await;
+    let carols = code(&refusal(attach(&carol, "garden", DOMAIN).await));
+    assert_ne!(carols, bobs);
+    // Another's code, the code at another name, and a part of the code prove nothing.
+    names.txt(RECORD, "something else").await;
+    names.txt(RECORD, &bobs[1..]).await;
+    names.txt(DOMAIN, &bobs).await;
+    names.txt("_svc-challenge.example.com", &bobs).await;
+    refusal(attach(&bob, "shop", DOMAIN).await);
+    names.txt(RECORD, &bobs).await;
+    refusal(attach(&carol, "garden", DOMAIN).await);
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+
+    let moved = attach(&bob, "shop", DOMAIN).await;
+    assert!(moved.header("x-svc-propagation").starts_with("2/2"), "{}", moved.header("x-svc-propagation"));
+    assert_eq!(moved.created()["domain"], DOMAIN);
+    for edge in &world.edges {
+        edge.get(&url).await.assert_body(200, "bob's");
+    }
+    assert_eq!((domains(&ada, "engine").await, domains(&bob, "shop").await), (vec![], vec![DOMAIN.to_owned()]));
+    let detail = json!({ "domain": DOMAIN });
+    assert_eq!(logged(&bob, "shop").await, [(json!("domain.claim"), json!("bob"), detail.clone())]);
+    assert_eq!(logged(&ada, "engine").await, [(json!("domain.lose"), json!("bob"), detail)]);
+    eventually(BACKGROUND, "the former owner is told", async || !mailbox.letters().await.is_empty()).await;
+    let letters = mailbox.letters().await;
+    assert_eq!(letters.len(), 1);
+    assert_eq!(header(&letters[0], "To"), ["ada@example.com"]);
+    assert_eq!(header(&letters[0], "Subject"), ["www.example.com is no longer attached to engine"]);
+
+    // It is the project's like any other: attaching it again changes nothing, and the former owner has to prove it,
+    // too.
+    attach(&bob, "shop", DOMAIN).await.created();
+    let adas = code(&refusal(attach(&ada, "engine", DOMAIN).await));
+    names.txt(RECORD, &adas).await;
+    attach(&ada, "engine", DOMAIN).await.created();
+    world.edge().get(&url).await.assert_body(200, "ada's");
+}
+
+#[tokio::test]
+async fn a_domain_that_leads_to_its_holder_is_nobody_elses() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    let bobs = code(&refusal(attach(&bob, "shop", DOMAIN).await));
+    names.txt(RECORD, &bobs).await;
+
+    let here = Ipv4Addr::LOCALHOST.to_string();
+    let elsewhere = ELSEWHERE.to_string();
+    for addresses in [vec![here.as_str()], vec![&here, &elsewhere]] {
+        names.a(DOMAIN, &addresses).await;
+        let message = refusal(attach(&bob, "shop", DOMAIN).await);
+        assert!(message.contains("leads to the site"), "{addresses:?}: {message}");
+    }
+    // A proxy in front, that nobody knows to be one.
+    let proxy = TcpListener::bind((PROXY, world.edge().http_port)).await.unwrap();
+    let edge = (Ipv4Addr::LOCALHOST, world.edge().http_port);
+    let proxying = tokio::spawn(async move {
+        while let Ok((mut client, _)) = proxy.accept().await {
+            let mut server = TcpStream::connect(edge).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await.map(drop) });
+        }
+    });
+    names.a(DOMAIN, &[&PROXY.to_string()]).await;
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("leads to the site"), "{message}");
+    proxying.abort();
+    // Who cannot be asked has not said that it leads elsewhere.
+    names.servfail(DOMAIN).await;
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("could not be looked up"), "{message}");
+    names.no_servfail(DOMAIN).await;
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+
+    names.a(DOMAIN, &[&elsewhere]).await;
+    attach(&bob, "shop", DOMAIN).await.created();
+    world.edge().get(&format!("http://{DOMAIN}/")).await.assert_body(200, "bob's");
+}
+
+#[tokio::test]
+async fn a_claim_counts_against_the_plan_and_needs_the_right_to_attach() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).set("BILLING__PLANS", plan_with(1)).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    names.txt(RECORD, &code(&refusal(attach(&bob, "shop", DOMAIN).await))).await;
+    attach(&bob, "shop", "other.example.com").await.created();
+    attach(&bob, "shop", DOMAIN).await.assert_error(403, "plan_limit_reached");
+    attach(&bob, "engine", DOMAIN).await.assert_error(404, "not_found");
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+    // The limit is on all of an account's projects, so one's own domain may move between them.
+    ada.publish("second", &Site::page("second")).await;
+    names.txt(RECORD, &code(&refusal(attach(&ada, "second", DOMAIN).await))).await;
+    attach(&ada, "second", DOMAIN).await.created();
+    assert_eq!(domains(&ada, "second").await, [DOMAIN]);
+}

@@ -1,0 +1,234 @@
+//! A proxy in front of pebble that adds what pebble lacks: renewal information (RFC 9773), refusals with `Retry-After`, outages
+//! and answers that are cut off. It has pebble's own certificate; pebble makes its URLs from the name that it is told.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, Uri},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use rustls::ServerConfig;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::world::{pebble::Pebble, request};
+
+/// Pebble's path of new orders.
+const NEW_ORDER: &str = "/order-plz";
+/// The path of the renewal information that is added.
+const RENEWAL_INFO: &str = "/renewal-info";
+
+/// What goes wrong.
+#[derive(Debug, Clone, Default)]
+pub struct Mood {
+    /// The window in which every certificate is to be renewed: its start and its end; none for an authority without any.
+    pub window: Option<(String, String)>,
+    /// Every answer is 503.
+    pub is_away: bool,
+    /// Every answer ends in the middle.
+    pub is_cut: bool,
+    /// New orders are refused as too many, for this many seconds.
+    pub too_many: Option<u64>,
+    /// Answers to questions below this path never arrive: the authority has done what was asked, and nobody learns of it.
+    pub holds: Option<&'static str>,
+    /// New orders that replace a certificate are refused with this status and problem.
+    pub no_replacing: Option<(u16, &'static str)>,
+}
+
+impl Mood {
+    /// Has every certificate be renewed on the first day of a year.
+    pub fn renew_in(&mut self, year: u16) {
+        self.window = Some((format!("{year}-01-01T00:00:00Z"), format!("{year}-01-02T00:00:00Z")));
+    }
+}
+
+/// What was asked.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// New orders.
+    pub orders: usize,
+    /// New orders that said which certificate they replace.
+    pub replacing: usize,
+    /// Questions for renewal information.
+    pub windows: usize,
+    /// Answers that never arrived.
+    pub held: usize,
+}
+
+struct Shared {
+    upstream: String,
+    client: reqwest::Client,
+    own: String,
+    mood: Mutex<Mood>,
+    asked: Mutex<Asked>,
+}
+
+/// The running proxy. It ends with the value.
+pub struct Authority {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Authority {
+    /// Reserves the address of a proxy, whose directory is at the URL that is returned.
+    pub async fn reserve() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/dir", listener.local_addr().unwrap());
+        (listener, url)
+    }
+
+    /// Starts the proxy at the address that was reserved.
+    pub fn start(listener: TcpListener, pebble: &Pebble) -> Self {
+        let ca = reqwest::Certificate::from_pem(&std::fs::read(pebble.ca_file()).unwrap()).unwrap();
+        let shared = Arc::new(Shared {
+            upstream: pebble.directory_url().trim_end_matches("/dir").to_owned(),
+            // HTTP/1.1, in which the host may be another than the address.
+            client: request::client().tls_certs_only([ca]).http1_only().build().unwrap(),
+            own: listener.local_addr().unwrap().to_string(),
+            mood: Mutex::default(),
+            asked: Mutex::default(),
+        });
+        let app = Router::new().fallback(pass).with_state(shared.clone());
+        let listener = Listener { tcp: listener, tls: acceptor(pebble) };
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }).abort_handle();
+        Self { shared, task }
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn set(&self, change: impl FnOnce(&mut Mood)) {
+        change(&mut self.shared.mood.lock().unwrap());
+    }
+
+    /// What was asked so far.
+    pub fn asked(&self) -> Asked {
+        self.shared.asked.lock().unwrap().clone()
+    }
+}
+
+/// Accepts connections over TLS, one handshake after the other.
+struct Listener {
+    tcp: TcpListener,
+    tls: TlsAcceptor,
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, peer) = self.tcp.accept().await.unwrap();
+            if let Ok(stream) = self.tls.accept(stream).await {
+                return (stream, peer);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.tcp.local_addr()
+    }
+}
+
+fn acceptor(pebble: &Pebble) -> TlsAcceptor {
+    let (chain, key) = pebble.tls_files();
+    let chain = CertificateDer::pem_file_iter(chain).unwrap().collect::<Result<_, _>>().unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    Arc::new(config.with_single_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()).into()
+}
+
+fn problem(status: u16, kind: &str, detail: &str) -> Response {
+    let body = json!({ "type": format!("urn:ietf:params:acme:error:{kind}"), "detail": detail }).to_string();
+    let status = StatusCode::from_u16(status).unwrap();
+    (status, [("content-type", "application/problem+json"), ("replay-nonce", "bm9uY2U")], body).into_response()
+}
+
+/// The certificate that a new order says it replaces.
+fn replaced(body: &[u8]) -> Option<String> {
+    let signed: Value = serde_json::from_slice(body).ok()?;
+    let payload = URL_SAFE_NO_PAD.decode(signed["payload"].as_str()?).ok()?;
+    let payload: Value = serde_json::from_slice(&payload).ok()?;
+    payload["replaces"].as_str().map(str::to_owned)
+}
+
+async fn pass(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mood = shared.mood.lock().unwrap().clone();
+    if mood.is_away {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let path = uri.path();
+    if path.starts_with(RENEWAL_INFO) {
+        shared.asked.lock().unwrap().windows += 1;
+        let Some((start, end)) = mood.window else { return StatusCode::NOT_FOUND.into_response() };
+        let info = json!({ "suggestedWindow": { "start": start, "end": end } }).to_string();
+        return ([("content-type", "application/json"), ("retry-after", "60")], info).into_response();
+    }
+    let replaces = (path == NEW_ORDER).then(|| replaced(&body)).flatten();
+    if path == NEW_ORDER {
+        let mut asked = shared.asked.lock().unwrap();
+        asked.orders += 1;
+        asked.replacing += usize::from(replaces.is_some());
+        if let Some(seconds) = mood.too_many {
+            let mut refusal = problem(429, "rateLimited", "too many new orders recently");
+            refusal.headers_mut().insert("retry-after", seconds.to_string().parse().unwrap());
+            return refusal;
+        }
+        if let (Some((status, kind)), Some(_)) = (mood.no_replacing, &replaces) {
+            return problem(status, kind, "this certificate is not yours to replace");
+        }
+    }
+    let mut asked = shared.client.request(method, format!("{}{uri}", shared.upstream)).body(body);
+    if let Some(kind) = headers.get("content-type") {
+        asked = asked.header("content-type", kind);
+    }
+    let answer = asked.header("host", &shared.own).header("x-forwarded-proto", "https").send().await.unwrap();
+    let (status, answered) = (answer.status(), answer.headers().clone());
+    let mut bytes = answer.bytes().await.unwrap().to_vec();
+    if let Ok(mut json) = serde_json::from_slice::<Value>(&bytes) {
+        if path == "/dir" && mood.window.is_some() {
+            json["renewalInfo"] = format!("https://{}{RENEWAL_INFO}", shared.own).into();
+        }
+        if let Some(replaces) = replaces {
+            json["replaces"] = replaces.into();
+        }
+        bytes = serde_json::to_vec(&json).unwrap();
+    }
+    if mood.holds.is_some_and(|held| path.starts_with(held)) {
+        shared.asked.lock().unwrap().held += 1;
+        std::future::pending::<()>().await;
+    }
+    if mood.is_cut {
+        bytes.truncate(bytes.len() / 2);
+    }
+    let mut passed = Response::builder().status(status);
+    for name in ["content-type", "location", "replay-nonce", "retry-after", "link"] {
+        for value in answered.get_all(name) {
+            passed = passed.header(name, value);
+        }
+    }
+    passed.body(Body::from(bytes)).unwrap()
+}
