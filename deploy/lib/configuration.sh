@@ -73,6 +73,17 @@ listen = "$ADMIN_LISTEN"
 kind = "$CODE_HOST"
 client_secret = "$(setting code_host.client_secret "$OPERATOR_SECRET")"
 
+[acme]
+# Names under localhost get certificates of this machine's own authority, as soon as they are attached.
+issuer = "local"
+local_dir = "$STATE/ca"
+# Domains are looked at where this instance listens, not at the world's usual ports.
+probe_port = $HTTPS_PORT
+probe_http_port = $HTTP_PORT
+
+[limits]
+probe_allow_private = true
+
 [secrets]
 master_key_file = "$STATE/master.key"
 TOML
