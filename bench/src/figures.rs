@@ -30,14 +30,16 @@ pub(crate) fn shown_rounds(values: &[f64]) -> String {
 
 /// Says which of these rounds differ by more than a tenth, and are to be judged accordingly. Nothing when none does.
 pub(crate) fn uneven<'r>(rounds: impl Iterator<Item = (String, &'r [f64])>) -> String {
-    let uneven: Vec<String> = rounds.filter(|(_, values)| spread(values) > 0.1).map(|(name, _)| name).collect();
-    if uneven.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\n**Rounds differed by more than a tenth**, so the machine did something else as well: {}.\n",
-        uneven.join("; ")
-    )
+    let (uneven, even): (Vec<_>, Vec<_>) = rounds.partition(|(_, values)| spread(values) > 0.1);
+    let names = |rounds: &[(String, _)]| rounds.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("; ");
+    // The shorter of the two lists.
+    let which = match (uneven.len(), even.len()) {
+        (0, _) => return String::new(),
+        (_, 0) => "all of them".to_owned(),
+        (many, few) if few < many => format!("all but {}", names(&even)),
+        _ => names(&uneven),
+    };
+    format!("\n**Rounds differed by more than a tenth**, so the machine did something else as well: {which}.\n")
 }
 
 /// A number as people read it: three significant digits, thousands apart.

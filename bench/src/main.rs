@@ -4,6 +4,7 @@
 
 mod activation;
 mod attacks;
+mod certificates;
 mod cpu;
 mod deploys;
 mod figures;
@@ -11,6 +12,7 @@ mod gateway;
 mod load;
 mod machine;
 mod peers;
+mod printed;
 mod ranges;
 mod report;
 mod routing;
@@ -57,6 +59,7 @@ enum Part {
     Activation,
     Routing,
     Gateway,
+    Certificates,
     Attacks,
 }
 
@@ -102,6 +105,7 @@ fn main() -> anyhow::Result<()> {
             Part::Activation => ("activation", |world, _, effort| activation::measure(world, effort)),
             Part::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
             Part::Gateway => ("gateway", gateway::measure),
+            Part::Certificates => ("certificates", |world, _, effort| certificates::measure(world, effort)),
             Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");
