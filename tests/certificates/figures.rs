@@ -14,6 +14,7 @@ use domain::{Clock, certificates::CertificateSource};
 use futures_util::{StreamExt as _, stream};
 use rustls::{ClientConfig, client::Resumption, version::TLS13};
 use secrets::MasterKey;
+use serde_json::json;
 use sqlx::PgPool;
 
 use super::Stage;
@@ -64,10 +65,14 @@ fn seconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64())
 }
 
+/// Room for as many domains as are measured.
+fn roomy(world: Builder) -> Builder {
+    world.set("EDGE__THREADS", 2).set("POSTGRES__MAX_CONNECTIONS", 20).plan(&json!({}))
+}
+
 /// A stage with room for much, and a client that trusts its authority alone.
 async fn stage() -> (Stage, Arc<ClientConfig>) {
-    let configure = |world: Builder| world.set("EDGE__THREADS", 2).set("POSTGRES__MAX_CONNECTIONS", 20);
-    let stage = Stage::start(Faults::default(), configure).await;
+    let stage = Stage::start(Faults::default(), roomy).await;
     let client = client(&stage).await;
     (stage, client)
 }
@@ -139,7 +144,7 @@ async fn attached_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, made by `bench/run --only certificates`"]
 async fn drill_of_a_mass_revocation() {
-    let (stage, proxy) = Stage::behind_proxy(|world| world.set("POSTGRES__MAX_CONNECTIONS", 20)).await;
+    let (stage, proxy) = Stage::behind_proxy(roomy).await;
     proxy.set(|mood| mood.renew_in(2099));
     attach_many(&stage, REVOKED).await;
     wait_for_count(&stage, LIVE, REVOKED).await;
