@@ -18,7 +18,7 @@ use crate::{
 
 const WILDCARD: &str = "*.svc.localhost";
 
-/// What the tool printed, which must have succeeded.
+/// The output of the tool, which must have succeeded.
 fn said(output: Output) -> String {
     let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stdout}{stderr}");

@@ -65,7 +65,7 @@ pub struct App {
     pub mailer: Mailer,
     /// The rate limits.
     pub rate_limits: RateLimits,
-    /// What stands in DNS for custom domains.
+    /// The DNS of custom domains.
     pub hostnames: Hostnames,
     /// Looks at the certificates that custom domains' visitors are shown.
     pub certificate_probe: CertificateProbe,

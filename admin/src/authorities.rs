@@ -1,7 +1,7 @@
 //! The certificate authorities of the configuration with our accounts there, what writes DNS records for them, and the bell that
 //! wakes whoever orders certificates.
 //!
-//! What is ordered, and when, is in `certificates`; how an authority is spoken to in the crate `certs`.
+//! The room `certificates` decides about orders; the crate `certs` speaks to authorities.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use tokio::sync::{Notify, OnceCell};
 
 /// Failures at one authority in a row, after which the other is asked.
 const FAILURES_BEFORE_FALLBACK: u32 = 3;
-/// How long an account that was opened is used before its authority is asked for its directory again.
+/// Time for which an opened account is used before its authority is asked for its directory again.
 const ACCOUNT_KEPT: Duration = Duration::from_hours(1);
 /// Most accounts that are kept open.
 const ACCOUNTS: usize = 16;
@@ -107,7 +107,7 @@ impl Authorities {
         })
     }
 
-    /// Who issues certificates.
+    /// The issuer of certificates.
     pub fn issuer(&self) -> Issuer {
         self.shared.config.issuer
     }
@@ -117,7 +117,7 @@ impl Authorities {
         &self.shared.config
     }
 
-    /// What writes DNS records.
+    /// The writer of DNS records.
     pub fn writer(&self) -> Option<&RecordWriter> {
         self.shared.writer.as_ref()
     }

@@ -100,7 +100,7 @@ codes! {
     Internal = INTERNAL_SERVER_ERROR, "internal";
     /// The code host cannot be reached, refuses, or needs the person to sign in there again.
     CodeHostError = BAD_GATEWAY, "code_host_error";
-    /// What the edges counted cannot be read at the moment.
+    /// The statistics cannot be read at the moment.
     CdnError = BAD_GATEWAY, "cdn_error";
     /// The control plane does not answer the edge that the request came through.
     BadGateway = BAD_GATEWAY, "bad_gateway";

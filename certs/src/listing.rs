@@ -19,7 +19,7 @@ pub struct Row {
     pub id: CertificateId,
     /// DNS names it covers, wildcards as `*.name`.
     pub names: Vec<String>,
-    /// Who issued it; none when its chain cannot be read.
+    /// The issuer; none when the chain cannot be read.
     pub issuer: Option<String>,
     /// Valid from.
     pub not_before: Timestamp,
@@ -27,7 +27,7 @@ pub struct Row {
     pub not_after: Timestamp,
     /// Whole days until then; none when it has ended.
     pub days_left: Option<u64>,
-    /// Where it came from.
+    /// Its origin.
     pub source: CertificateSource,
     /// The account that it was issued to, by the authority's name of it.
     pub account: Option<String>,

@@ -70,7 +70,7 @@ enum Command {
         /// The names: www.example.com, or the platform's own wildcard.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// How long to wait, in seconds. Whether it comes to an end in that time or not, admin goes on.
+        /// Longest wait, in seconds. Admin goes on whether it comes to an end in that time or not.
         #[arg(long, default_value_t = 120, value_name = "SECONDS")]
         wait: u64,
         /// Prints JSON, at the end.

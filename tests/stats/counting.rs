@@ -11,7 +11,7 @@ use crate::{BACKGROUND, world::site::noise};
 
 const DOMAIN: &str = "www.engine.localhost";
 
-/// What the test itself has counted.
+/// The test's own count.
 #[derive(Default)]
 struct Expected {
     requests: usize,

@@ -1,4 +1,4 @@
-//! What is refused: windows out of range, what cannot be read.
+//! Refusals: windows out of range, and statistics that cannot be read.
 
 use super::*;
 

@@ -46,7 +46,7 @@ pub(super) fn is_failed_authorization(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Caa | ProblemKind::Dns | ProblemKind::Connection | ProblemKind::Unauthorized)
 }
 
-/// What a bucket that is empty means, for a person.
+/// The meaning of an empty bucket, for a person.
 pub(super) fn sentence(bucket: &str) -> String {
     match bucket.split_once(':') {
         Some(("domain", domain)) => format!(

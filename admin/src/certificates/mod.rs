@@ -35,7 +35,7 @@ use crate::{app::App, metrics};
 
 /// Duration of a row's lease. Short, so that what a killed admin was at is soon taken up again.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
-/// How often the lease is renewed while the work goes on.
+/// Interval at which the lease is renewed while the work goes on.
 const KEEP_EVERY: Duration = Duration::from_secs(5);
 /// Longest attempt; what is under way at the authority then is taken up again.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(5);

@@ -29,11 +29,11 @@ use super::{
 };
 use crate::app::App;
 
-/// How long an authority is watched at its work, before others are worked on instead.
+/// Time for which an authority is watched at its work, before others are worked on instead.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The pauses between two looks at an order, doubled each time.
 const POLL: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3);
-/// How long at most all orders of an account wait when one of them was one too many; the one waits as long as it was told.
+/// Longest wait of all orders of an account when one of them was one too many; the one waits as long as it was told.
 const LONGEST_HOLD: Duration = Duration::from_mins(15);
 
 /// An order under way.

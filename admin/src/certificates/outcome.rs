@@ -87,7 +87,7 @@ impl Stop {
         metrics::certificate_failed(reason);
     }
 
-    /// When it is tried again, and what a person is told until then.
+    /// Decides the next attempt, and what a person is told until then.
     pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> PutOff {
         let waited = now.since(claim.watched_at);
         let failures = if self.is_failure() { claim.failures.saturating_add(1) } else { claim.failures };
@@ -166,7 +166,7 @@ impl From<AccountError> for Stop {
     }
 }
 
-/// What is told while a bucket is empty.
+/// The stop for an empty bucket, with the sentence that a person reads.
 pub(super) fn used_up(at: Timestamp, bucket: &str) -> Stop {
     Stop::NotBefore(at, allowance::sentence(bucket))
 }

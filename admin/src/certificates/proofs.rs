@@ -14,7 +14,7 @@ use db::certificates::{
 use super::outcome::Stop;
 use crate::app::App;
 
-/// How long an answer is kept, should nobody be left to take it down: longer than an authority looks for it.
+/// Life of an answer that nobody is left to take down: longer than an authority looks for it.
 const ANSWERS_KEPT: Duration = Duration::from_hours(1);
 /// Most answers of one order: each of two names may have some from attempts before.
 const ANSWERS: i64 = 100;

@@ -6,7 +6,7 @@ use db::certificates::orders::RenewalTimes;
 use domain::Timestamp;
 use rand::RngExt as _;
 
-/// How long after somebody asked DNS is looked at every few seconds.
+/// Time after somebody asked for which DNS is looked at every few seconds.
 const EAGER_FOR: Duration = Duration::from_mins(10);
 const EAGER_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause between two looks at DNS.
@@ -16,7 +16,7 @@ const LOOK_PAUSE_PART: u32 = 4;
 /// The pause after the first failure at an authority, doubled with each.
 const FIRST_BACK_OFF: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
-/// How long a name that nobody asks for any more is tried once a day at least.
+/// Time for which a name that nobody asks for any more is tried once a day at least.
 const DAILY_FOR: Duration = Duration::from_hours(7 * 24);
 const LONGEST_BACK_OFF: Duration = Duration::from_hours(30 * 24);
 

@@ -1,4 +1,4 @@
-//! What is to be done about a hostname, in words: the record to set, and who can.
+//! Advice about a hostname, in words: the record to set, and who can.
 
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
     platform.apex_addresses.iter().map(|address| address_record(name, *address)).collect()
 }
 
-/// What is the matter with where `hostname` leads, and the record to change.
+/// Says where `hostname` leads, what is wrong with that, and the record to change.
 pub fn sentence(hostname: &Hostname, platform: &Platform, finding: &Finding) -> String {
     let keeper = format!("whoever keeps the DNS of {}", registered(hostname));
     let set = set(hostname, platform);

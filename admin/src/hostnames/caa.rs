@@ -17,7 +17,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
 pub struct CaaRecord {
     /// Whether an authority that does not know the tag must refuse.
     pub is_critical: bool,
-    /// What it is about, in lower case.
+    /// Its subject, in lower case.
     pub tag: String,
     /// The value, as text.
     pub value: String,
@@ -39,7 +39,7 @@ pub struct CaaSet {
     pub records: Vec<CaaRecord>,
 }
 
-/// What CAA records say to our authority.
+/// The meaning of CAA records for our authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// It may issue.

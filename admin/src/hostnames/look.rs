@@ -11,7 +11,7 @@ use super::{
     proxies,
 };
 
-/// What one resolver says of a hostname.
+/// One resolver's view of a hostname.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The resolver's address.
@@ -28,7 +28,7 @@ pub struct Seen {
     pub caa: Result<Option<CaaSet>, LookError>,
 }
 
-/// Where one resolver leads the visitors of a hostname.
+/// The destination to which one resolver leads the visitors of a hostname.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// Here, over every address.
@@ -53,7 +53,7 @@ pub enum Finding {
     Unasked(String),
 }
 
-/// What follows from a look.
+/// The verdict on a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The hostname leads here, and nothing in DNS is in the way of a certificate.
@@ -64,14 +64,14 @@ pub enum Verdict {
     Blocked(String),
 }
 
-/// What every resolver says of a hostname.
+/// Every resolver's view of a hostname.
 #[derive(Debug, Clone)]
 pub struct Look {
     /// The hostname.
     pub hostname: Hostname,
-    /// Where it is to lead.
+    /// Its proper destination.
     pub platform: Arc<Platform>,
-    /// What each resolver says. Nobody is asked about names under `localhost`.
+    /// Each resolver's view. Nobody is asked about names under `localhost`.
     pub seen: Vec<Seen>,
     /// The authority's names in CAA records; none when no authority is asked for certificates.
     pub(super) identities: Option<Vec<String>>,
@@ -125,7 +125,7 @@ impl Seen {
 }
 
 impl Look {
-    /// What follows: one sentence, with the one next step.
+    /// Judges the look: one sentence, with the one next step.
     pub fn verdict(&self) -> Verdict {
         if is_within(self.hostname.as_str(), "localhost") {
             return if self.platform.is_local() {

@@ -100,7 +100,7 @@ impl Hostnames {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Where domains are to lead.
+    /// The destination of domains.
     pub fn platform(&self) -> &Platform {
         &self.shared.platform
     }

@@ -19,9 +19,9 @@ use hickory_resolver::{
 
 use super::caa::CaaRecord;
 
-/// How long a question may take, with everything that is tried for it.
+/// Longest time for a question, with everything that is tried for it.
 const QUESTION: Duration = Duration::from_secs(3);
-/// How long one try of it may take; it is made over UDP, then over TCP.
+/// Longest time for one try of it, which is made over UDP, then over TCP.
 const TRY: Duration = Duration::from_millis(1_400);
 /// Records of one answer that are looked at.
 const RECORDS: usize = 64;
@@ -39,7 +39,7 @@ pub enum LookError {
     Away(String),
 }
 
-/// What a resolver says of the addresses of a name.
+/// One resolver's answer about the addresses of a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The names that it is an alias of, the nearest first.
@@ -93,7 +93,7 @@ impl Resolver {
         Ok(Self { label, client: builder.build()? })
     }
 
-    /// What the resolver is called: its address.
+    /// The resolver's name: its address.
     pub(super) fn label(&self) -> &str {
         &self.label
     }

@@ -14,9 +14,9 @@ use crate::{
     metrics,
 };
 
-/// How often it is looked for what is due, when nobody rings.
+/// Interval at which due rows are looked for when nobody rings.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often certificates are counted for the metrics.
+/// Interval at which certificates are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 const BATCH: i64 = 500;
 

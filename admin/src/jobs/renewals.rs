@@ -13,7 +13,7 @@ use crate::{app::App, certificates::in_window};
 const WINDOWS: i64 = 200;
 /// Questions at a time.
 const AT_A_TIME: usize = 8;
-/// When an authority is asked again that did not answer, or was never reached.
+/// Pause before an authority that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_hours(6);
 /// Renewals that are begun in one batch.
 const BEGUN: i64 = 500;

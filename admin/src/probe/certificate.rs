@@ -58,7 +58,7 @@ pub struct CertificateProbe {
 pub struct Shown {
     /// The certificate.
     pub leaf: Presented,
-    /// When it was shown.
+    /// The time at which it was shown.
     pub at: Timestamp,
     /// Why browsers refuse it; none when they accept it.
     pub flaw: Option<Flaw>,
@@ -121,7 +121,7 @@ impl Shown {
         (self.leaf.not_after.unix_seconds() - self.at.unix_seconds()).div_euclid(DAY_SECONDS)
     }
 
-    /// Whom it was issued to: its subject, else the name of its that is `domain`'s, else its first one.
+    /// The holder: its subject, else the one of its names that is `domain`'s, else its first one.
     pub fn subject(&self, domain: &Hostname) -> Option<String> {
         let own = || self.leaf.names.iter().find(|name| *name == domain.as_str());
         self.leaf.subject.clone().or_else(|| own().or(self.leaf.names.first()).cloned())

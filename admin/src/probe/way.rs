@@ -18,9 +18,9 @@ use tokio::time::error::Elapsed;
 
 use crate::hostnames::{Hostnames, LookError, is_local};
 
-/// How long a try may take.
+/// Longest time for a try.
 const TRY: Duration = Duration::from_secs(5);
-/// How long our own file is kept, should nobody be left to remove it.
+/// Life of our own file that nobody is left to remove.
 const KEPT: Duration = Duration::from_mins(2);
 /// Addresses of a name that are tried.
 const ADDRESSES: usize = 4;
@@ -31,7 +31,7 @@ const SECRET_BYTES: usize = 22;
 /// Characters of what another server says that are shown.
 const SHOWN: usize = 120;
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
     /// Our own file came back from every address.
@@ -92,7 +92,7 @@ pub async fn try_way(
     Ok(together(ways, is_local(hostname)))
 }
 
-/// What the ways to all addresses of a name come to.
+/// Judges the ways to all addresses of a name together.
 fn together(ways: Vec<Way>, is_local: bool) -> Way {
     let is_open = ways.contains(&Way::Open);
     // A machine need not listen on both of its own addresses.

@@ -28,11 +28,11 @@ pub struct Authority {
 pub struct Registered {
     /// The account's URL, which is its name: for CAA records (RFC 8657), and in the authority's letters.
     pub url: String,
-    /// What [`Authority::account`] needs to act for the account, as JSON with its private key.
+    /// The account's credentials for [`Authority::account`], as JSON with its private key.
     pub credentials: String,
 }
 
-/// What an authority says of itself (RFC 8555, 7.1.1).
+/// An authority's directory (RFC 8555, 7.1.1).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Directory {
@@ -148,7 +148,7 @@ impl Authority {
         Ok(self.directory().await?.meta.caa_identities)
     }
 
-    /// Where the terms stand that [`Self::register`] agrees to.
+    /// The URL of the terms that [`Self::register`] agrees to.
     pub async fn terms_of_service(&self) -> Result<Option<String>, AcmeError> {
         Ok(self.directory().await?.meta.terms_of_service)
     }

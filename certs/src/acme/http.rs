@@ -26,7 +26,7 @@ const BODY: usize = 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(30);
 /// The time for a connection to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long the authority's directory is remembered.
+/// Time for which the authority's directory is remembered.
 const DIRECTORY_KEPT: Duration = Duration::from_mins(5);
 /// The longest time that an authority may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
@@ -143,7 +143,7 @@ async fn bounded(mut response: reqwest::Response) -> Result<Bytes, AcmeError> {
     Ok(body.freeze())
 }
 
-/// What an answer means that is no success.
+/// The meaning of an answer that is no success.
 fn refused(status: StatusCode, headers: &HeaderMap, document: Option<Document>) -> AcmeError {
     let retry_after = retry_after(headers);
     match document {

@@ -11,7 +11,7 @@ use super::{
     problem::{AcmeError, Problem, ProblemKind},
 };
 
-/// How far an order is.
+/// The progress of an order.
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// Some names are still to be proved.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// Most characters of an authority's explanation that are kept.
 const DETAIL: usize = 1_000;
-/// What the names of ACME's problems begin with.
+/// Prefix of the names of ACME's problems.
 const NAMESPACE: &str = "urn:ietf:params:acme:error:";
 
 /// The reason why an authority did not do what it was asked.
@@ -25,13 +25,13 @@ pub enum AcmeError {
 /// A refusal, in the authority's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of refusal it is.
+    /// The kind of the refusal.
     pub kind: ProblemKind,
     /// Its name, such as `urn:ietf:params:acme:error:caa`; empty when it has none.
     pub urn: String,
     /// The explanation with those of its subproblems, on one line, at most 1,000 characters.
     pub detail: String,
-    /// How long the authority wants to be left alone.
+    /// Time for which the authority wants to be left alone.
     pub retry_after: Option<Duration>,
 }
 
@@ -215,7 +215,7 @@ fn is_of_a_closed_account(detail: &str) -> bool {
     detail.contains("account") && (detail.contains("deactivated") || detail.contains("revoked"))
 }
 
-/// What an authority wrote, fit to be shown in a terminal and on a page.
+/// A text of an authority's, fit to be shown in a terminal and on a page.
 fn on_one_line(text: &str) -> String {
     let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     if text.chars().nth(DETAIL).is_none() {

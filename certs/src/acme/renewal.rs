@@ -11,7 +11,7 @@ use super::{
     problem::AcmeError,
 };
 
-/// When to ask again, where the authority does not say.
+/// Pause before asking again, where the authority does not say.
 const ASK_AGAIN: Duration = Duration::from_hours(6);
 /// The shortest and the longest time between two questions, whatever the authority says (RFC 9773, 4.3.3).
 const ASK_AGAIN_WITHIN: [Duration; 2] = [Duration::from_mins(1), Duration::from_hours(24)];
@@ -25,7 +25,7 @@ pub struct RenewalWindow {
     pub end: Timestamp,
     /// A page that says why it is this time.
     pub explanation: Option<String>,
-    /// How long the answer holds.
+    /// Time for which the answer holds.
     pub ask_again: Duration,
 }
 

@@ -34,7 +34,7 @@ struct Check {
     name: String,
     ok: bool,
     message: String,
-    /// What helps.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }

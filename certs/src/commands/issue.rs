@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Most names of one call.
 const NAMES: usize = 100;
 
-/// How a name stands in the end.
+/// The final state of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Progress {
     state: DomainState,

@@ -21,7 +21,7 @@ use crate::{Arguments, Command, Rotation};
 
 const NO_DATABASE: &str = "the database does not answer as it should (postgres.url; `admin migrate` makes its tables)";
 
-/// What a command has to say, and whether all is well.
+/// The output of a command, and whether all is well.
 pub(crate) struct Outcome {
     pub(crate) said: String,
     pub(crate) is_good: bool,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{NO_DATABASE, Outcome, database};
 
-/// What was set.
+/// The outcome of a demand for renewals.
 #[derive(Serialize)]
 struct Renewals {
     /// The certificates whose renewal is due now.

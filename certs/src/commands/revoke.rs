@@ -14,7 +14,7 @@ use super::{NO_DATABASE, Outcome, accounts, database, master_key};
 /// Most certificates of a name that are revoked by one call; a second call revokes more.
 const LIMIT: i64 = 100;
 
-/// What was done.
+/// The outcome of a revocation.
 #[derive(Serialize)]
 struct Revocation {
     /// The certificates that are revoked.

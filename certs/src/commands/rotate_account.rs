@@ -17,7 +17,7 @@ use sqlx::PgPool;
 
 use super::{NO_DATABASE, Outcome, accounts, database, master_key};
 
-/// What became of the account at one authority.
+/// The outcome for the account at one authority.
 #[derive(Serialize)]
 struct Rotated {
     directory: String,

@@ -11,7 +11,7 @@ use super::DnsError;
 
 /// Most bytes of a program's standard error that are kept.
 const KEPT: usize = 2_048;
-/// What our own settings begin with in the environment, secrets among them.
+/// Prefix of our own settings in the environment, secrets among them.
 const OURS: &str = "SVC_";
 
 /// The program, and the time that it has.

@@ -31,7 +31,7 @@ pub enum DnsError {
     Away {
         /// Its address and port.
         server: String,
-        /// What is the matter.
+        /// The fault.
         reason: String,
     },
     /// The name server refused the update.
@@ -49,7 +49,7 @@ pub enum DnsError {
     Hook {
         /// Its path.
         program: String,
-        /// How it ended, with the beginning of what it wrote to its standard error.
+        /// Its exit, with the beginning of its standard error.
         reason: String,
     },
 }

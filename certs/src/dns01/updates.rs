@@ -24,9 +24,9 @@ use super::DnsError;
 
 /// The time for one exchange.
 const WITHIN: Duration = Duration::from_secs(20);
-/// How long resolvers may remember a record of ours, in seconds.
+/// Time to live of our records, in seconds.
 const TTL: u32 = 60;
-/// How far our clock and the server's may be apart, in seconds (RFC 8945, 10).
+/// Greatest difference between our clock and the server's, in seconds (RFC 8945, 10).
 const FUDGE: u16 = 300;
 
 /// A name server that takes updates.

@@ -17,11 +17,11 @@ pub struct Domain {
     pub dns_target: String,
     /// The records that lead the domain here: a CNAME, or addresses where DNS allows no CNAME.
     pub records: Vec<DnsRecord>,
-    /// Where the domain is on its way to a certificate.
+    /// The progress of the domain's certificate.
     pub status: DomainStatus,
 }
 
-/// Where a domain is on its way to a certificate, and what is in the way.
+/// The progress of a domain's certificate, and the obstacle.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainStatus {
@@ -76,7 +76,7 @@ pub struct Refreshed {
     pub tls_ready: bool,
 }
 
-/// What stands in DNS for a domain, and what should.
+/// The DNS of a domain: its present records, and those it should have.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Diagnosis {
@@ -84,24 +84,24 @@ pub struct Diagnosis {
     pub domain: Hostname,
     /// Whether it is attached to this project.
     pub attached: bool,
-    /// What follows from everything that was found.
+    /// The verdict on everything that was found.
     pub verdict: DnsVerdict,
     /// One sentence for a person: what is in the way, and the record to change.
     pub message: String,
     /// The records that lead the domain here.
     pub records: Vec<DnsRecord>,
-    /// What each resolver says.
+    /// Each resolver's view.
     pub resolvers: Vec<ResolverView>,
     /// The way over plain HTTP, which is tried once DNS leads here.
     pub http: Option<HttpWay>,
-    /// Where the domain is on its way to a certificate. What the certificate authority said last is in its message, in
-    /// the authority's own words. Null when the domain is not attached to this project.
+    /// The progress of the domain's certificate, with the certificate authority's last refusal in its own words. Null
+    /// when the domain is not attached to this project.
     pub status: Option<DomainStatus>,
     /// The changes to make, for copying.
     pub fixes: Vec<Fix>,
 }
 
-/// What follows from a look at a domain's DNS.
+/// The verdict on a domain's DNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -114,7 +114,7 @@ pub enum DnsVerdict {
     Blocked,
 }
 
-/// Where a resolver leads the visitors of a domain.
+/// The destination to which a resolver leads the visitors of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -139,13 +139,13 @@ pub enum DnsFinding {
     Unasked,
 }
 
-/// What a resolver says of a domain.
+/// One resolver's view of a domain.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResolverView {
     /// The resolver's address.
     pub resolver: String,
-    /// Where it leads visitors.
+    /// The destination of its visitors.
     pub finding: DnsFinding,
     /// The finding as a sentence.
     pub message: String,
@@ -167,7 +167,7 @@ pub struct ResolverView {
 pub struct HttpWay {
     /// Whether our own file came back; null when that could not be tried.
     pub open: Option<bool>,
-    /// What came instead, as a sentence.
+    /// The answer that came instead, as a sentence.
     pub message: String,
 }
 
@@ -184,7 +184,7 @@ pub struct Fix {
     pub why: String,
 }
 
-/// What is to be done with a record.
+/// The change to make to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -207,9 +207,9 @@ pub struct CertificateStatus {
     /// Whether the certificate's chain leads to an authority that is trusted, it is for this domain, and now is within
     /// its validity.
     pub valid: bool,
-    /// Who issued it, by the name that people know it by.
+    /// The issuer, by the name that people know it by.
     pub issuer: Option<String>,
-    /// Whom it was issued to: its subject, or one of its names where that is empty.
+    /// The holder: its subject, or one of its names where that is empty.
     pub subject: Option<String>,
     /// The start of its validity.
     pub valid_from: Option<Timestamp>,
@@ -217,6 +217,6 @@ pub struct CertificateStatus {
     pub valid_to: Option<Timestamp>,
     /// Whole days from now until `valid_to`; negative when it is over.
     pub days_remaining: Option<i64>,
-    /// What is in the way of `reachable` or `valid`, in one sentence; null when nothing is.
+    /// The obstacle to `reachable` or `valid`, in one sentence; null when there is none.
     pub error: Option<String>,
 }

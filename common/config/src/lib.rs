@@ -45,11 +45,11 @@ pub struct Config {
     pub gateway: Gateway,
     /// Plans and payment.
     pub billing: Billing,
-    /// What is counted of visits.
+    /// The source of statistics.
     pub stats: Stats,
     /// Letters to people.
     pub mail: Mail,
-    /// Where certificates come from.
+    /// The issuers of certificates.
     pub acme: Acme,
     /// Rate limits.
     pub limits: Limits,

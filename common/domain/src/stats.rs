@@ -1,4 +1,4 @@
-//! How far back statistics go: what a client may ask for.
+//! The windows of time for which statistics are asked.
 
 use std::{fmt, str::FromStr};
 

@@ -67,7 +67,7 @@ impl Count {
     }
 }
 
-/// What a key is of.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryKind {
     /// The hostname that was asked.
@@ -95,7 +95,7 @@ impl EntryKind {
 /// A key and its count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What the key is of.
+    /// The meaning of the key.
     pub kind: EntryKind,
     /// The key, or [`OTHER`].
     pub key: Box<str>,

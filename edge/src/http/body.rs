@@ -25,7 +25,7 @@ pub struct SiteBody {
     cache_use: CacheUse,
 }
 
-/// What the memory of bodies did for an answer.
+/// The part of the body cache in an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheUse {
     /// It was not asked.
@@ -89,7 +89,7 @@ impl SiteBody {
         self
     }
 
-    /// What the memory of bodies did for it.
+    /// The part of the body cache in it.
     pub(crate) fn cache_use(&self) -> CacheUse {
         self.cache_use
     }

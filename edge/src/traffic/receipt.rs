@@ -20,7 +20,7 @@ use crate::{
     limits::{self, BLOCK_BYTES},
 };
 
-/// What is counted of a request.
+/// The counted part of a request.
 pub(crate) struct Requested {
     /// The site that it reached.
     pub(crate) site: Arc<Site>,
@@ -32,7 +32,7 @@ pub(crate) struct Requested {
     pub(crate) path: Option<PathAndQuery>,
 }
 
-/// What is counted of an answer.
+/// The counted part of an answer.
 pub(crate) struct Answer {
     pub(super) site: Arc<Site>,
     pub(super) host: Arc<str>,

@@ -25,7 +25,7 @@ use crate::{
     rates::Bucket,
 };
 
-/// What stands before the domain in the name of the record.
+/// Label before the domain in the name of the record.
 const RECORD: &str = "_svc-challenge";
 /// Bytes of a code.
 const CODE_BYTES: usize = 20;

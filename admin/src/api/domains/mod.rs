@@ -181,7 +181,7 @@ pub fn view(app: &App, domain: CustomDomain) -> Domain {
     Domain { domain: domain.domain, tls_ready: domain.tls_ready, dns_target, records, status }
 }
 
-/// Where a domain is on its way to a certificate. `record` leads it here.
+/// The progress of a domain's certificate. `record` leads it here.
 fn status(domain: &CustomDomain, record: &str) -> DomainStatus {
     let hostname = &domain.domain;
     let Some(OrderStatus { state, message, since, next_attempt_at }) = domain.status.clone() else {

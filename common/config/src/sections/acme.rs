@@ -11,7 +11,7 @@ use super::url;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Acme {
-    /// Who issues certificates: an `acme` authority, this installation's own (`local`), or nobody (`none`, the default).
+    /// The issuer: an `acme` authority, this installation's own (`local`), or nobody (`none`, the default).
     pub issuer: Issuer,
     /// The directory of the ACME authority; Let's Encrypt's when absent.
     pub directory_url: Url,
@@ -26,7 +26,7 @@ pub struct Acme {
     pub profile: String,
     /// The challenges that may be used, in the order of preference. A wildcard can have `dns-01` only.
     pub challenges: Vec<Challenge>,
-    /// How records for `dns-01` are written. A table; in the environment as JSON.
+    /// The way in which records for `dns-01` are written. A table; in the environment as JSON.
     pub dns: Dns,
     /// The resolvers that domains are looked up with, as `address:port`; those of this machine when empty.
     pub resolvers: Vec<String>,

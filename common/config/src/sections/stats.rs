@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
-    /// Who counts: the edges (`edge`, the default), or nobody (`none`).
+    /// The counter: the edges (`edge`, the default), or nobody (`none`).
     pub source: StatsSource,
     /// A database of countries by address, in the format of `MaxMind` (`.mmdb`), read when an edge starts. Without one, every
     /// country is `XX`.

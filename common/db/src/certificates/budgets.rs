@@ -11,9 +11,9 @@ use sqlx::{PgConnection, PgExecutor};
 /// A bucket of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// What it counts, such as `orders` or `names:www.example.com`.
+    /// Its name, such as `orders` or `names:www.example.com`.
     pub name: String,
-    /// How many may be taken from a full one.
+    /// Number that may be taken from a full one.
     pub limit: u32,
     /// The time in which it refills.
     pub period: Duration,
@@ -28,7 +28,7 @@ pub enum Taken {
     All,
     /// A bucket is empty, so nothing was taken from any.
     NotBefore {
-        /// When it has one again.
+        /// The time at which it has one again.
         at: Timestamp,
         /// The bucket's name.
         bucket: String,
@@ -36,7 +36,7 @@ pub enum Taken {
 }
 
 impl Bucket {
-    /// When the bucket is full after one was taken; as an error when it has one again.
+    /// Returns the time at which the bucket is full after one was taken; as an error, the time at which it has one again.
     fn after_one(&self, full_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Timestamp> {
         let next = full_at.map_or(now, |full_at| full_at.max(now)) + self.cost();
         if next.since(now) <= self.period { Ok(next) } else { Err(next - self.period) }

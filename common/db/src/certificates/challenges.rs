@@ -38,9 +38,9 @@ pub struct Challenge<'a> {
     pub name: &'a str,
     /// The authority's token.
     pub token: &'a str,
-    /// What is answered: the key authorization; for `dns-01` the record's value.
+    /// The answer: the key authorization; for `dns-01` the record's value.
     pub answer: &'a str,
-    /// When the answer may be forgotten.
+    /// The time from which the answer may be forgotten.
     pub expires_at: Timestamp,
 }
 
@@ -119,7 +119,7 @@ pub struct KeptAnswer {
     pub name: String,
     /// The authority's token.
     pub token: String,
-    /// What is answered; for `dns-01` the record's value.
+    /// The answer; for `dns-01` the record's value.
     pub answer: String,
 }
 

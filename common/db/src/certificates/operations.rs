@@ -3,18 +3,18 @@
 use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::DomainState};
 use sqlx::PgExecutor;
 
-/// How a name stands.
+/// The state of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Where it is on its way.
+    /// Its progress.
     pub state: DomainState,
-    /// What is in the way, in one sentence.
+    /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// When it is tried next; none while nothing is to be done.
+    /// The time of the next attempt; none while nothing is to be done.
     pub next_attempt_at: Option<Timestamp>,
     /// The certificate that it has.
     pub certificate_id: Option<CertificateId>,
-    /// When that one is to be renewed.
+    /// The time of that one's renewal.
     pub renew_at: Option<Timestamp>,
 }
 
@@ -88,9 +88,9 @@ pub async fn issued(
 pub struct Late {
     /// The name.
     pub name: String,
-    /// When its next certificate should have been there.
+    /// The time by which its next certificate should have been there.
     pub due_by: Timestamp,
-    /// What is in the way, in one sentence.
+    /// The obstacle, in one sentence.
     pub message: Option<String>,
 }
 

@@ -59,7 +59,7 @@ pub struct OrderClaim {
     pub domain: Option<Hostname>,
     /// Its state.
     pub state: DomainState,
-    /// When somebody last asked for the certificate.
+    /// The time at which somebody last asked for the certificate.
     pub watched_at: Timestamp,
     /// Failures at the authority in a row.
     pub failures: i32,
@@ -73,7 +73,7 @@ pub struct OrderClaim {
     pub forgo_replaces: bool,
     /// The certificate that the name has.
     pub certificate_id: Option<CertificateId>,
-    /// When that one is to be renewed.
+    /// The time of that one's renewal.
     pub renew_at: Option<Timestamp>,
     turn: i64,
 }
@@ -213,14 +213,14 @@ pub async fn drop_order(
     Ok(dropped.rows_affected() == 1)
 }
 
-/// When and why a row is worked on again.
+/// The next attempt at a row, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutOff {
     /// The state that it waits in.
     pub state: DomainState,
-    /// What is in the way, in one sentence.
+    /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// When it is tried again; never by itself when nothing is to be done.
+    /// The time of the next attempt; none when nothing is to be done.
     pub at: Option<Timestamp>,
     /// Failures at the authority in a row.
     pub failures: i32,
@@ -253,14 +253,14 @@ pub async fn put_off(
     Ok(noted.rows_affected() == 1)
 }
 
-/// When a certificate is renewed.
+/// The times of a certificate's renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenewalTimes {
-    /// When the next one is ordered.
+    /// The time at which the next one is ordered.
     pub renew_at: Timestamp,
-    /// When the next one should be there.
+    /// The time by which the next one should be there.
     pub due_by: Timestamp,
-    /// When the authority is asked about that; never for certificates of others.
+    /// The time at which the authority is asked about that; none for certificates of others.
     pub ask_at: Option<Timestamp>,
 }
 
@@ -298,13 +298,13 @@ pub async fn finish(
 /// The state of a name, as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderStatus {
-    /// Where it is on its way.
+    /// Its progress.
     pub state: DomainState,
-    /// What is in the way, in one sentence.
+    /// The obstacle, in one sentence.
     pub message: Option<String>,
-    /// When the state began.
+    /// The beginning of the state.
     pub since: Timestamp,
-    /// When it is tried next; none while nothing is to be done.
+    /// The time of the next attempt; none while nothing is to be done.
     pub next_attempt_at: Option<Timestamp>,
 }
 

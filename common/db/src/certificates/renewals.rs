@@ -14,7 +14,7 @@ pub struct WindowToAsk {
     pub account_id: AcmeAccountId,
     /// Leaf first, PEM.
     pub chain_pem: String,
-    /// When it is to be renewed, as far as is known.
+    /// The time of its renewal, as far as is known.
     pub renew_at: Option<Timestamp>,
 }
 

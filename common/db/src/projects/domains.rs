@@ -17,7 +17,7 @@ pub struct CustomDomain {
     pub domain: Hostname,
     /// Whether a stored certificate covers it, and is valid now.
     pub tls_ready: bool,
-    /// How far its certificate is; none when nobody looks after one.
+    /// The progress of its certificate; none when nobody looks after one.
     pub status: Option<OrderStatus>,
 }
 
