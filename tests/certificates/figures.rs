@@ -226,7 +226,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, made by `bench/run --only certificates`"]
 async fn known_to_the_edge() {
-    let mut world = World::builder().set("EDGE__THREADS", 2).set("EDGE__MEMORY", "512 MB").start().await;
+    let mut world = World::builder().set("EDGE__THREADS", 2).start().await;
     let root = world.folder().join("root.pem");
     let authority = Authority::new(&root);
     let mut client = tls(&root, &[&TLS13], &[]);

@@ -19,6 +19,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::AbortHandle,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -30,7 +31,7 @@ const NEW_ORDER: &str = "/order-plz";
 /// The path of the renewal information that is added.
 const RENEWAL_INFO: &str = "/renewal-info";
 
-/// What goes wrong.
+/// The faults that are added.
 #[derive(Debug, Clone, Default)]
 pub struct Mood {
     /// The window in which every certificate is to be renewed: its start and its end; none for an authority without any.
@@ -54,7 +55,7 @@ impl Mood {
     }
 }
 
-/// What was asked.
+/// The questions that were asked.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// New orders.
@@ -107,7 +108,7 @@ impl Authority {
             asked: Mutex::default(),
         });
         let app = Router::new().fallback(pass).with_state(shared.clone());
-        let listener = Listener { tcp: listener, tls: acceptor(pebble) };
+        let listener = Listener::new(listener, acceptor(pebble));
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }).abort_handle();
         Self { shared, task }
     }
@@ -117,16 +118,40 @@ impl Authority {
         change(&mut self.shared.mood.lock().unwrap());
     }
 
-    /// What was asked so far.
+    /// The questions so far.
     pub fn asked(&self) -> Asked {
         self.shared.asked.lock().unwrap().clone()
     }
 }
 
-/// Accepts connections over TLS, one handshake after the other.
+/// Handshakes that are done and wait to be served.
+const ACCEPTED: usize = 64;
+
+/// Accepts connections over TLS. A task of its own does the handshakes, each beside the others, for as long as the listener is there.
 struct Listener {
-    tcp: TcpListener,
-    tls: TlsAcceptor,
+    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    address: SocketAddr,
+}
+
+impl Listener {
+    fn new(tcp: TcpListener, tls: TlsAcceptor) -> Self {
+        let address = tcp.local_addr().unwrap();
+        let (done, accepted) = mpsc::channel(ACCEPTED);
+        tokio::spawn(async move {
+            while let Ok((stream, peer)) = tcp.accept().await {
+                let (tls, done) = (tls.clone(), done.clone());
+                if done.is_closed() {
+                    return;
+                }
+                tokio::spawn(async move {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        let _ = done.send((stream, peer)).await;
+                    }
+                });
+            }
+        });
+        Self { accepted, address }
+    }
 }
 
 impl axum::serve::Listener for Listener {
@@ -134,16 +159,14 @@ impl axum::serve::Listener for Listener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let (stream, peer) = self.tcp.accept().await.unwrap();
-            if let Ok(stream) = self.tls.accept(stream).await {
-                return (stream, peer);
-            }
+        match self.accepted.recv().await {
+            Some(accepted) => accepted,
+            None => std::future::pending().await,
         }
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.tcp.local_addr()
+        Ok(self.address)
     }
 }
 
