@@ -86,6 +86,7 @@ probe_allow_private = true
 
 [secrets]
 master_key_file = "$STATE/master.key"
+$([[ -z $COUNTRIES_FILE ]] || printf '\n[stats]\ngeoip_file = "%s"\n' "$COUNTRIES_FILE")
 TOML
 }
 

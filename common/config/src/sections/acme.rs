@@ -30,6 +30,9 @@ pub struct Acme {
     pub dns: Dns,
     /// The resolvers that domains are looked up with, as `address:port`; those of this machine when empty.
     pub resolvers: Vec<String>,
+    /// The limits that orders stay below: those that Let's Encrypt publishes (`public`), none (`none`), or the former at
+    /// authorities on the internet (`auto`, the default).
+    pub limits: Limits,
     /// A second authority, which is asked after repeated failures of the first. A table; in the environment as JSON.
     pub fallback: Option<Directory>,
     /// For `local`: the folder of the authority that `certs local-ca` made.
@@ -52,6 +55,7 @@ impl Default for Acme {
             challenges: vec![Challenge::TlsAlpn01, Challenge::Http01, Challenge::Dns01],
             dns: Dns::default(),
             resolvers: Vec::new(),
+            limits: Limits::Auto,
             fallback: None,
             local_dir: None,
             probe_port: 443,
@@ -82,6 +86,19 @@ pub enum Issuer {
     Local,
     /// Nobody: certificates are imported.
     #[default]
+    None,
+}
+
+/// `acme.limits`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limits {
+    /// Let's Encrypt's at authorities on the internet, and none at those on this machine or in this network.
+    #[default]
+    Auto,
+    /// Let's Encrypt's.
+    Public,
+    /// None of our own.
     None,
 }
 

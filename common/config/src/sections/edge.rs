@@ -36,8 +36,8 @@ pub struct Edge {
     /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
     /// proxies have no such bound.
     pub connections_per_client: usize,
-    /// Where the gateway's usage is kept until Postgres has it. It must outlive the process, so that usage does too. When
-    /// absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
+    /// Where the gateway's usage and the traffic of sites are kept until Postgres has them. It must outlive the process, so that they
+    /// do too. When absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
     pub spool: Option<PathBuf>,
     /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
