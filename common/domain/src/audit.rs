@@ -65,6 +65,10 @@ actions! {
     DomainClaim = "domain.claim",
     /// A custom domain was moved to another project, whose members proved that it is theirs.
     DomainLose = "domain.lose",
+    /// A public link to a project's statistics was made.
+    StatsPublish = "stats.publish",
+    /// The public link to a project's statistics was taken away.
+    StatsUnpublish = "stats.unpublish",
     /// A share was made.
     ShareCreate = "share.create",
     /// A share was deleted before its time.

@@ -1,8 +1,12 @@
-//! The windows of time for which statistics are asked.
+//! The windows of time for which statistics are asked, and which deployment broke a path.
+
+mod blame;
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer};
+
+pub use self::blame::{Period, breaking_deployment};
 
 /// A number of hours or days to look back: a whole number from 1 to `MOST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

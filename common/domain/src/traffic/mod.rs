@@ -1,7 +1,17 @@
 //! Traffic of sites as it is counted: sums of a project's hour, and what they are made of.
+//!
+//! [`visitors`] says who asked and counts people. Start with [`HourTraffic`].
+
+pub mod agents;
+mod keys;
+pub mod sketch;
+pub mod visitors;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+pub use self::keys::{AgentKey, ErrorKey, ViewKey};
 use crate::{ProjectId, Timestamp};
 
 /// The key that stands for all keys that found no room. No hostname, path or country is written so.
@@ -27,6 +37,10 @@ pub struct Sums {
     pub cache_misses: u64,
     /// Answers by class of status: 2xx, 3xx, 4xx, 5xx, others.
     pub statuses: [u64; 5],
+    /// Pages that people viewed.
+    pub pageviews: u64,
+    /// Bytes of bodies that were sent to people.
+    pub people_bytes: u64,
 }
 
 impl Sums {
@@ -39,6 +53,8 @@ impl Sums {
         for (sum, more) in self.statuses.iter_mut().zip(more.statuses) {
             *sum += more;
         }
+        self.pageviews += more.pageviews;
+        self.people_bytes += more.people_bytes;
     }
 
     /// Returns the place in [`Self::statuses`] of a status.
@@ -68,7 +84,8 @@ impl Count {
 }
 
 /// The meaning of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EntryKind {
     /// The hostname that was asked.
     Hostname,
@@ -76,8 +93,16 @@ pub enum EntryKind {
     Path,
     /// The client's country, as two letters.
     Country,
-    /// The path of a 404.
-    MissingPath,
+    /// An error, as an [`ErrorKey`].
+    Error,
+    /// A page that a person viewed, as a [`ViewKey`].
+    View,
+    /// The client, as an [`AgentKey`]. The requests of all of them together are those of the sums.
+    Agent,
+    /// The agent (its name) of a page that no person took.
+    AgentPage,
+    /// The agent (its name) of a request that the site's `robots.txt` disallows.
+    AgentDisallowed,
 }
 
 impl EntryKind {
@@ -87,7 +112,11 @@ impl EntryKind {
             Self::Hostname => "hostname",
             Self::Path => "path",
             Self::Country => "country",
-            Self::MissingPath => "missing_path",
+            Self::Error => "error",
+            Self::View => "view",
+            Self::Agent => "agent",
+            Self::AgentPage => "agent_page",
+            Self::AgentDisallowed => "agent_disallowed",
         }
     }
 }
@@ -114,6 +143,8 @@ pub struct HourTraffic {
     pub sums: Sums,
     /// The answers by key.
     pub entries: Vec<Entry>,
+    /// Visitors of the hour's UTC day, as changes of its [sketch](sketch::Sketch).
+    pub visitors: Vec<sketch::Register>,
 }
 
 /// Returns the beginning of the UTC hour in which `instant` lies.

@@ -1,0 +1,68 @@
+//! Which deployment broke a path.
+
+use crate::Timestamp;
+
+/// A part of time: from its beginning until just before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Period {
+    /// The beginning.
+    pub begin: Timestamp,
+    /// The end.
+    pub end: Timestamp,
+}
+
+/// Returns the place in `deployments` of the one that broke a path: the path was answered before it, and not found
+/// since.
+///
+/// `deployments` are the times at which they went live, in order; `answered` and `missing` the periods in which the
+/// path was answered and not found, in any order. Within one period nobody knows what came first: a path that was
+/// missing before a period in which it was answered, too, was rather mended in it.
+pub fn breaking_deployment(answered: &[Period], missing: &[Period], deployments: &[Timestamp]) -> Option<usize> {
+    let last = answered.iter().max()?;
+    let first_missing = missing.iter().filter(|period| period.begin >= last.begin).min()?;
+    let latest = |periods: &[Period]| periods.iter().filter(|period| period.begin < last.begin).max().copied();
+    let was_missing = latest(missing).is_some_and(|missing| latest(answered).is_none_or(|known| known < missing));
+    let place = deployments.iter().rposition(|at| (last.begin..first_missing.end).contains(at))?;
+    (deployments[place] >= last.end || !was_missing).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hours(hours: &[u8]) -> Vec<Period> {
+        let at = |hour: u8| Timestamp::from_unix_millis(i64::from(hour) * 3_600_000);
+        hours.iter().map(|&hour| Period { begin: at(hour), end: at(hour + 1) }).collect()
+    }
+
+    /// At half past these hours.
+    fn deployments(hours: &[u8]) -> Vec<Timestamp> {
+        hours.iter().map(|&hour| Timestamp::from_unix_millis(i64::from(hour) * 3_600_000 + 1_800_000)).collect()
+    }
+
+    #[test]
+    fn a_path_is_broken_by_the_deployment_between_its_last_answer_and_its_first_absence() {
+        for (answered, missing, deployed, broken_by) in [
+            // Answered, then deployed, then missing.
+            (&[1, 2][..], &[5, 6][..], &[0, 3][..], Some(1)),
+            (&[1, 2], &[5], &[0, 3, 4, 7], Some(2)),
+            // All of it within an hour.
+            (&[3], &[3], &[0, 3], Some(1)),
+            (&[2, 3], &[3, 4], &[3], Some(0)),
+            // Missing, then deployed and answered: mended, also within an hour.
+            (&[3], &[1, 2], &[2], None),
+            (&[3], &[2, 3], &[3], None),
+            // Missing, mended, broken again.
+            (&[3, 4], &[2, 4], &[3, 4], Some(1)),
+            // Never answered, never missing, never deployed in between.
+            (&[], &[3], &[2], None),
+            (&[3], &[], &[2], None),
+            (&[3], &[4], &[2], None),
+            // Answered again since.
+            (&[1, 6], &[4], &[2], None),
+        ] {
+            let found = breaking_deployment(&hours(answered), &hours(missing), &deployments(deployed));
+            assert_eq!(found, broken_by, "answered {answered:?}, missing {missing:?}, deployed {deployed:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Keys of several parts, as they are stored: parts with a tab between them. No part holds one.
+
+use super::visitors::{Evidence, VisitorClass};
+
+/// A page that a person viewed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ViewKey<'k> {
+    /// The path, without the query.
+    pub path: &'k str,
+    /// The host of the page that led here; empty without one, or when it is the site itself.
+    pub referrer: &'k str,
+    /// The country, as two letters.
+    pub country: &'k str,
+    /// The hostname of the page.
+    pub hostname: &'k str,
+}
+
+/// An error that a visitor met.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ErrorKey<'k> {
+    /// The status.
+    pub status: u16,
+    /// The path, without the query.
+    pub path: &'k str,
+    /// The path of the page of the same site that led there (it begins with `/`), or the host of another site; empty without
+    /// one.
+    pub referrer: &'k str,
+}
+
+/// A client, as far as it is told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AgentKey<'k> {
+    /// The class.
+    pub class: VisitorClass,
+    /// The agent's name in the table of agents, such as `GPTBot`; empty for people and for automation without a name.
+    pub agent: &'k str,
+    /// The reason for the class.
+    pub evidence: Evidence,
+}
+
+impl<'k> ViewKey<'k> {
+    /// Returns the stored form.
+    pub fn encode(&self) -> String {
+        let Self { path, referrer, country, hostname } = self;
+        format!("{path}\t{referrer}\t{country}\t{hostname}")
+    }
+
+    /// Reads the stored form.
+    pub fn parse(text: &'k str) -> Option<Self> {
+        let [path, referrer, country, hostname] = parts(text)?;
+        Some(Self { path, referrer, country, hostname })
+    }
+}
+
+impl<'k> ErrorKey<'k> {
+    /// Returns the stored form.
+    pub fn encode(&self) -> String {
+        let Self { status, path, referrer } = self;
+        format!("{status}\t{path}\t{referrer}")
+    }
+
+    /// Reads the stored form.
+    pub fn parse(text: &'k str) -> Option<Self> {
+        let [status, path, referrer] = parts(text)?;
+        Some(Self { status: status.parse().ok()?, path, referrer })
+    }
+}
+
+impl<'k> AgentKey<'k> {
+    /// Returns the stored form.
+    pub fn encode(&self) -> String {
+        let Self { class, agent, evidence } = self;
+        format!("{}\t{agent}\t{}", class.as_str(), evidence.as_str())
+    }
+
+    /// Reads the stored form.
+    pub fn parse(text: &'k str) -> Option<Self> {
+        let [class, agent, evidence] = parts(text)?;
+        Some(Self { class: VisitorClass::parse(class)?, agent, evidence: Evidence::parse(evidence)? })
+    }
+}
+
+fn parts<const COUNT: usize>(text: &str) -> Option<[&str; COUNT]> {
+    let mut parts = text.split('\t');
+    let mut found = [""; COUNT];
+    for place in &mut found {
+        *place = parts.next()?;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_stored() {
+        let view = ViewKey { path: "/a b", referrer: "", country: "DE", hostname: "docs.example" };
+        assert_eq!(ViewKey::parse(&view.encode()), Some(view));
+        let error = ErrorKey { status: 404, path: "/none", referrer: "/from" };
+        assert_eq!(ErrorKey::parse(&error.encode()), Some(error));
+        for class in VisitorClass::ALL {
+            for evidence in Evidence::ALL {
+                let key = AgentKey { class, agent: "GPTBot", evidence };
+                assert_eq!(AgentKey::parse(&key.encode()), Some(key));
+            }
+        }
+        for broken in ["", "/a", "/a\t\tDE", "/a\t\tDE\thost\t", "(other)"] {
+            assert_eq!(ViewKey::parse(broken), None, "{broken}");
+        }
+        assert_eq!(ErrorKey::parse("none\t/\t"), None);
+        assert_eq!(AgentKey::parse("nobody\t\tname"), None);
+    }
+}
