@@ -16,6 +16,13 @@ pub(super) fn content_type(path: &str, is_utf8: bool) -> String {
     if is_text && is_utf8 { format!("{essence}; charset=utf-8") } else { essence.to_owned() }
 }
 
+/// Whether the file at `path` is a page, by its name.
+pub(super) fn is_page(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| ["html", "htm", "xhtml"].iter().any(|page| extension.eq_ignore_ascii_case(page)))
+}
+
 /// Whether the name of the file at `path` carries a hash of its content, so that the content under this name never
 /// changes. Wrong only in one direction: a hash that is not seen costs a revalidation, a word taken for a hash would
 /// keep an old file in browsers for a year.

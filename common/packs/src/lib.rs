@@ -12,6 +12,7 @@ mod compress;
 mod files;
 mod folder;
 pub mod manifest;
+mod parts;
 pub mod rules;
 mod space;
 mod writer;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::rules::robots::Robots;
+
 /// The manifest of a deployment, from which an edge serves it. Stored as JSON and read whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -20,6 +22,9 @@ pub struct Manifest {
     /// Compiled `_redirects`, in file order; the first match wins.
     #[serde(default)]
     pub redirects: Vec<RedirectRule>,
+    /// Compiled `robots.txt`.
+    #[serde(default, skip_serializing_if = "Robots::is_empty")]
+    pub robots: Robots,
 }
 
 impl Manifest {
@@ -41,6 +46,10 @@ pub struct FileEntry {
     /// Compressed variants, only those that are smaller than the identity; at most one an encoding.
     #[serde(default)]
     pub variants: Vec<(Encoding, Span)>,
+    /// Whether it is a page of which a browser loads parts (styles, scripts, images) from the same site. Packs from before this
+    /// was looked for do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loads_parts: bool,
 }
 
 /// A range of the pack's `data` object.

@@ -28,11 +28,17 @@ use super::{
     compress::{self, Compressor},
     files::{self, Utf8Check},
     manifest::Encoding,
-    rules::{self, HEADERS_FILE, REDIRECTS_FILE, RULES_BYTES},
+    parts::loads_parts,
+    rules::{
+        self, HEADERS_FILE, REDIRECTS_FILE, RULES_BYTES,
+        robots::{ROBOTS_FILE, Robots},
+    },
 };
 
 /// Bytes of a body that are in memory at once.
 const CHUNK_BYTES: usize = 128 * 1024;
+/// Bytes of a page that are searched for its parts. Most are named in its head.
+const SEARCHED_BYTES: usize = 256 * 1024;
 /// Bodies that wait to be compressed, at most; then reading waits.
 const QUEUED_BODIES: usize = 256;
 /// Threads that compress one upload, at most.
@@ -85,6 +91,7 @@ struct Contents<'d> {
     files: BTreeMap<String, usize>,
     headers: Vec<u8>,
     redirects: Vec<u8>,
+    robots: Robots,
     written: WrittenPack,
 }
 
@@ -93,6 +100,8 @@ struct Body {
     sha256: [u8; 32],
     span: Span,
     is_utf8: bool,
+    /// Whether it loads parts of the same site, if it is a page; none when nobody has looked.
+    loads_parts: Option<bool>,
     queued: bool,
     variants: Vec<(Encoding, Span)>,
 }
@@ -117,6 +126,7 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
         files: BTreeMap::new(),
         headers: Vec::new(),
         redirects: Vec::new(),
+        robots: Robots::default(),
         written: WrittenPack { files: 0, bytes: 0, stored_bytes: 0, warnings: Vec::new() },
     };
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -130,7 +140,10 @@ fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>)
                 contents.redirects = read_rules(&mut archive, &mut chunk)?;
                 continue;
             }
-            Member::File(path) => (path, contents.add_body(&mut archive, &mut chunk)?),
+            Member::File(path) => {
+                let index = contents.add_body(&mut archive, &mut chunk, &path)?;
+                (path, index)
+            }
             Member::Link { path, target } => {
                 let index = contents.linked(&path, &target)?;
                 (path, index)
@@ -175,7 +188,14 @@ impl Contents<'_> {
     }
 
     /// Streams the archive's current file into the data file, unless its content is there already.
-    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8]) -> Result<usize, WriteError> {
+    fn add_body(&mut self, archive: &mut Archive<File>, chunk: &mut [u8], path: &str) -> Result<usize, WriteError> {
+        let is_page = files::is_page(path);
+        let searched = match path {
+            ROBOTS_FILE => RULES_BYTES,
+            _ if is_page => SEARCHED_BYTES,
+            _ => 0,
+        };
+        let mut beginning = Vec::new();
         let mut hash = Sha256::new();
         let mut utf8 = Utf8Check::default();
         loop {
@@ -185,17 +205,26 @@ impl Contents<'_> {
             }
             hash.update(&chunk[..read]);
             utf8.update(&chunk[..read]);
+            beginning.extend_from_slice(&chunk[..read.min(searched - beginning.len())]);
             self.data.write_all(&chunk[..read]).map_err(StoreError::Io)?;
         }
+        if path == ROBOTS_FILE {
+            self.robots = Robots::compile(&beginning);
+        }
+        let loads_parts = is_page.then(|| loads_parts(&beginning));
         let sha256: [u8; 32] = hash.finalize().into();
         match self.known.entry(sha256) {
             hash_map::Entry::Occupied(known) => {
                 self.data.discard();
-                Ok(*known.get())
+                let index = *known.get();
+                let body = &mut self.bodies[index];
+                body.loads_parts = body.loads_parts.or(loads_parts);
+                Ok(index)
             }
             hash_map::Entry::Vacant(place) => {
                 let span = self.data.keep().map_err(StoreError::Io)?;
-                let body = Body { sha256, span, is_utf8: utf8.finish(), queued: false, variants: Vec::new() };
+                let is_utf8 = utf8.finish();
+                let body = Body { sha256, span, is_utf8, loads_parts, queued: false, variants: Vec::new() };
                 self.bodies.push(body);
                 Ok(*place.insert(self.bodies.len() - 1))
             }
@@ -233,11 +262,13 @@ impl Contents<'_> {
                     fingerprinted: files::is_fingerprinted(&path),
                     identity: body.span,
                     variants: body.variants.clone(),
+                    loads_parts: files::is_page(&path) && body.loads_parts == Some(true),
                 };
                 (path, entry)
             })
             .collect();
-        (Manifest { version: Manifest::VERSION, created_at: now.unix_seconds(), files, headers, redirects }, written)
+        let (version, created_at, robots) = (Manifest::VERSION, now.unix_seconds(), self.robots);
+        (Manifest { version, created_at, files, headers, redirects, robots }, written)
     }
 }
 

@@ -1,11 +1,12 @@
-//! `_headers` and `_redirects` at a site's root, in Cloudflare Pages' syntax.
+//! `_headers` and `_redirects` at a site's root, in Cloudflare Pages' syntax, and what its `robots.txt` asks of programs.
 //!
-//! They are compiled at upload ([`headers`], [`redirects`]) and matched by the edge ([`pattern`]). A line that is wrong
-//! never fails a deployment: it is left out and becomes a warning that names it.
+//! They are compiled at upload ([`headers`], [`redirects`], [`robots`]) and matched by the edge ([`pattern`]). A line that is
+//! wrong never fails a deployment: it is left out, and one of the first two becomes a warning that names it.
 
 pub mod headers;
 pub mod pattern;
 pub mod redirects;
+pub mod robots;
 
 use std::{borrow::Cow, fmt::Display};
 

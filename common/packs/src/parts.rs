@@ -1,0 +1,184 @@
+//! Whether a page has parts of its own that every browser loads with it: a style, a script, an image of the same site.
+//!
+//! The page is read as far as that needs it, not as a browser does. Where it is not sure the answer is no: whoever loads such a
+//! page is then not held to load more.
+
+/// Elements whose content is no markup, or is not shown.
+const OPAQUE: [&str; 7] = ["script", "style", "noscript", "template", "textarea", "title", "svg"];
+
+/// Whether a browser that shows `page` loads parts of it from where it came.
+pub(super) fn loads_parts(page: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(page);
+    let mut rest = &*text;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if let Some(comment) = rest.strip_prefix("!--") {
+            rest = after(comment, "-->");
+            continue;
+        }
+        let Some(tag) = Tag::read(&mut rest) else { continue };
+        // Addresses of the page are then not what they seem.
+        if tag.is("base") && tag.attribute("href").is_some() {
+            return false;
+        }
+        if tag.loads_own() {
+            return true;
+        }
+        if let Some(name) = OPAQUE.iter().find(|name| tag.is(name)) {
+            rest = after_element(rest, name);
+        }
+    }
+    false
+}
+
+/// The beginning of an element.
+struct Tag<'t> {
+    name: &'t str,
+    attributes: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Tag<'t> {
+    /// Reads the tag whose `<` stands before `rest`, which begins after it then. None for the end of an element.
+    fn read(rest: &mut &'t str) -> Option<Self> {
+        let name = take(rest, |byte| byte.is_ascii_alphanumeric() || byte == '-');
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return None;
+        }
+        let mut attributes = Vec::new();
+        loop {
+            take(rest, |byte| byte.is_whitespace() || byte == '/');
+            if rest.is_empty() || rest.starts_with('>') {
+                return Some(Self { name, attributes });
+            }
+            let name = take(rest, |byte| !byte.is_whitespace() && !['=', '>', '/'].contains(&byte));
+            take(rest, char::is_whitespace);
+            let Some(value) = rest.strip_prefix('=') else {
+                // A `/` within the tag, or a name without a value.
+                attributes.push((name, ""));
+                continue;
+            };
+            *rest = value.trim_start();
+            let quote = rest.chars().next().filter(|quote| ['"', '\''].contains(quote));
+            let value = match quote {
+                Some(quote) => {
+                    *rest = &rest[1..];
+                    let value = take(rest, |byte| byte != quote);
+                    *rest = rest.get(1..).unwrap_or_default();
+                    value
+                }
+                None => take(rest, |byte| !byte.is_whitespace() && byte != '>'),
+            };
+            attributes.push((name, value));
+        }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    fn attribute(&self, name: &str) -> Option<&'t str> {
+        let found = self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.trim())
+    }
+
+    fn loads_own(&self) -> bool {
+        let has_own = |name| self.attribute(name).is_some_and(is_own);
+        if self.is("script") {
+            return has_own("src") && self.attribute("nomodule").is_none();
+        }
+        if self.is("img") {
+            let is_late = self.attribute("loading").is_some_and(|loading| loading.eq_ignore_ascii_case("lazy"));
+            return has_own("src") && !is_late;
+        }
+        if self.is("link") {
+            let relations = self.attribute("rel").unwrap_or_default().split_ascii_whitespace();
+            let is_style = relations.into_iter().any(|relation| relation.eq_ignore_ascii_case("stylesheet"));
+            return is_style && has_own("href") && self.attribute("disabled").is_none();
+        }
+        false
+    }
+}
+
+/// Whether an address is of the site itself. One that is written in full may be, and is taken for another's.
+fn is_own(address: &str) -> bool {
+    let scheme = address.split(['/', '?', '#']).next().unwrap_or_default();
+    !address.is_empty() && !address.starts_with("//") && !address.starts_with('#') && !scheme.contains(':')
+}
+
+/// Takes the characters off `rest` that are as wanted.
+fn take<'t>(rest: &mut &'t str, is_wanted: impl Fn(char) -> bool) -> &'t str {
+    let end = rest.find(|byte| !is_wanted(byte)).unwrap_or(rest.len());
+    let (taken, left) = rest.split_at(end);
+    *rest = left;
+    taken
+}
+
+/// What follows `end`; nothing when it is not there.
+fn after<'t>(text: &'t str, end: &str) -> &'t str {
+    text.split_once(end).map_or("", |(_, rest)| rest)
+}
+
+/// What follows the end of the element `name`.
+fn after_element<'t>(mut text: &'t str, name: &str) -> &'t str {
+    while let Some(at) = text.find("</") {
+        text = &text[at + 2..];
+        if text.get(..name.len()).is_some_and(|end| end.eq_ignore_ascii_case(name)) {
+            return &text[name.len()..];
+        }
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_site_are_seen() {
+        for page in [
+            "<!doctype html><head><link rel=stylesheet href=style.css>",
+            "<LINK HREF='/a/style.css?v=1' REL='preload Stylesheet' />",
+            "<script type=\"module\" crossorigin src=\"/assets/index.js\"></script>",
+            "<p>hi<img alt=\"a > b\" src=./pic.png>",
+            "<img\n  src = \"pic.png\"\n>",
+            "<script>if (1 < 2) { '<img src=x>' }</script><script src=app.js></script>",
+            "<!-- <b> --><img src=x>",
+            "<a href=x><<img src=x>",
+            "<img / src=x>",
+        ] {
+            assert!(loads_parts(page.as_bytes()), "{page}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_others_or_not_loaded_is_no_part() {
+        for page in [
+            "",
+            "plain text",
+            "<h1>hi</h1><a href=next.html>next</a>",
+            "<link rel=icon href=icon.png><link rel=canonical href=/><link rel=stylesheet>",
+            "<link rel=stylesheet href=https://cdn.example/style.css><script src=//cdn.example/x.js></script>",
+            "<img src=data:image/png;base64,AAAA><img src=''><img srcset='a.png 1x'>",
+            "<img loading=lazy src=pic.png>",
+            "<script nomodule src=old.js></script>",
+            "<script>document.write('<img src=x>')</script>",
+            "<!-- <script src=app.js></script> -->",
+            "<!-- <script src=app.js></script>",
+            "<noscript><img src=pixel.gif></noscript><template><img src=x></template>",
+            "<base href=https://cdn.example/><script src=app.js></script>",
+            "<title><img src=x></title>",
+            "<imgx src=x><",
+        ] {
+            assert!(!loads_parts(page.as_bytes()), "{page}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn anything_can_be_searched(page in proptest::prelude::any::<Vec<u8>>(), tags in "[<>/='\"a-c !-]{0,200}") {
+            loads_parts(&page);
+            loads_parts(tags.as_bytes());
+            loads_parts(format!("<script {tags}").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! `robots.txt` (RFC 9309), compiled: what the site asks programs not to take. It binds nobody; statistics tell who heeds it.
+
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+
+/// The file's path.
+pub const ROBOTS_FILE: &str = "robots.txt";
+/// Rules that are kept, of all groups together.
+const RULES: usize = 2_000;
+/// Names of agents that are kept, of all groups together.
+const NAMES: usize = 2_000;
+/// Bytes of a name or a path that are kept; what is longer is left out.
+const TEXT_BYTES: usize = 1_024;
+/// Bytes that a rule or a name takes in memory beside its text, about.
+const ENTRY_WEIGHT: usize = 48;
+
+/// What a site asks programs not to take.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Robots {
+    groups: Vec<Group>,
+}
+
+/// Rules for some agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Group {
+    /// Names in lower case; `*` for whoever is named nowhere.
+    agents: Vec<String>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Rule {
+    allow: bool,
+    /// Decoded. `*` stands for anything, `$` at the end for the end.
+    path: String,
+}
+
+impl Robots {
+    /// Reads the file. What cannot be read is left out, as the standard wants it.
+    pub fn compile(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let (mut groups, mut is_naming) = (Vec::<Group>::new(), false);
+        for line in text.trim_start_matches('\u{feff}').lines() {
+            let line = line.split('#').next().unwrap_or_default();
+            let Some((field, value)) = line.split_once(':') else { continue };
+            let (field, value) = (field.trim(), value.trim());
+            if field.eq_ignore_ascii_case("user-agent") {
+                if !is_naming {
+                    groups.push(Group::default());
+                    is_naming = true;
+                }
+                if let Some(group) = groups.last_mut() {
+                    group.agents.push(value.to_ascii_lowercase());
+                }
+            } else if let Some(allow) = allows(field) {
+                is_naming = false;
+                // `Disallow:` without a path disallows nothing.
+                if let Some(group) = groups.last_mut().filter(|_| !value.is_empty()) {
+                    group.rules.push(Rule { allow, path: decode(value) });
+                }
+            }
+        }
+        Self { groups }.within_bounds()
+    }
+
+    /// Leaves out what is more than is kept.
+    #[must_use]
+    pub fn within_bounds(mut self) -> Self {
+        let (mut names, mut rules) = (NAMES, RULES);
+        for group in &mut self.groups {
+            group.agents.retain(|name| name.len() <= TEXT_BYTES);
+            group.agents.truncate(names);
+            names -= group.agents.len();
+            group.rules.retain(|rule| rule.path.len() <= TEXT_BYTES);
+            group.rules.truncate(rules);
+            rules -= group.rules.len();
+        }
+        self.groups.retain(|group| !group.agents.is_empty());
+        self
+    }
+
+    /// Whether nothing is asked of anybody.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Returns the bytes that it takes in memory, about.
+    pub fn weight(&self) -> usize {
+        let of = |group: &Group| {
+            let texts = group.agents.iter().map(String::len).chain(group.rules.iter().map(|rule| rule.path.len()));
+            texts.map(|len| len + ENTRY_WEIGHT).sum::<usize>() + ENTRY_WEIGHT
+        };
+        self.groups.iter().map(of).sum()
+    }
+
+    /// Whether an agent that has one of `names` is asked not to take `path`, which may have a query.
+    pub fn disallows(&self, names: &[&str], path: &str) -> bool {
+        if self.is_empty() || path == "/robots.txt" {
+            return false;
+        }
+        let is_named = |group: &&Group| {
+            let is_name =
+                |named: &String| names.iter().any(|name| name.trim_end_matches('/').eq_ignore_ascii_case(named));
+            group.agents.iter().any(is_name)
+        };
+        let is_for_others = |group: &&Group| group.agents.iter().any(|agent| agent == "*");
+        let path = decode(path);
+        if self.groups.iter().any(|group| is_named(&group)) {
+            decide(self.groups.iter().filter(is_named), &path)
+        } else {
+            decide(self.groups.iter().filter(is_for_others), &path)
+        }
+    }
+}
+
+/// Whether the longest rule that is met disallows. Of two as long, the one that allows counts.
+fn decide<'g>(groups: impl Iterator<Item = &'g Group>, path: &str) -> bool {
+    let met = groups.flat_map(|group| &group.rules).filter(|rule| is_met(rule.path.as_bytes(), path.as_bytes()));
+    met.max_by_key(|rule| (rule.path.len(), rule.allow)).is_some_and(|rule| !rule.allow)
+}
+
+fn allows(field: &str) -> Option<bool> {
+    if field.eq_ignore_ascii_case("disallow") {
+        return Some(false);
+    }
+    field.eq_ignore_ascii_case("allow").then_some(true)
+}
+
+fn decode(path: &str) -> String {
+    percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
+/// Whether `path` begins as `pattern` wants it. Takes as many steps as the product of both lengths at most.
+fn is_met(pattern: &[u8], path: &[u8]) -> bool {
+    let (pattern, is_whole) = match pattern.strip_suffix(b"$") {
+        Some(pattern) => (pattern, true),
+        None => (pattern, false),
+    };
+    let (mut at, mut seen, mut star) = (0, 0, None);
+    loop {
+        match pattern.get(at) {
+            None if !is_whole || seen == path.len() => return true,
+            Some(b'*') => {
+                star = Some((at + 1, seen));
+                at += 1;
+                continue;
+            }
+            Some(byte) if path.get(seen) == Some(byte) => {
+                (at, seen) = (at + 1, seen + 1);
+                continue;
+            }
+            _ => {}
+        }
+        // The last `*` takes one byte more.
+        match star {
+            Some((after, from)) if from < path.len() => {
+                star = Some((after, from + 1));
+                (at, seen) = (after, from + 1);
+            }
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_of_an_agent_are_those_of_its_groups() {
+        let robots = Robots::compile(
+            b"\xef\xbb\xbf# to all\r\nUser-Agent: *\r\nDisallow: /private/ # not this\r\nAllow: /private/open\r\n\r\n\
+              user-agent: GPTBot\nUser-agent: ClaudeBot\nDisallow: /\nAllow: /$\n\nSitemap: https://a.example/s.xml\n\
+              User-agent: curl\nDisallow:\n\nUser-agent: GPTBot\nAllow: /llms.txt\nnonsense\n",
+        );
+        for (names, path, is_disallowed) in [
+            (&["Bingbot"][..], "/", false),
+            (&["Bingbot"], "/private/x", true),
+            (&["Bingbot"], "/private/open/x", false),
+            (&["Bingbot"], "/%70rivate/x", true),
+            (&["GPTBot", "gptbot"], "/", false),
+            (&["GPTBot", "gptbot"], "/page?a=b", true),
+            (&["GPTBot", "gptbot"], "/llms.txt", false),
+            (&["GPTBot", "gptbot"], "/robots.txt", false),
+            (&["claudebot"], "/llms.txt", true),
+            (&["curl", "curl/"], "/private/x", false),
+            (&["something", "curl/"], "/private/x", false),
+        ] {
+            assert_eq!(robots.disallows(names, path), is_disallowed, "{names:?} {path}");
+        }
+        assert!(!Robots::compile(b"Disallow: /\n").disallows(&["curl"], "/"), "rules of nobody");
+        assert!(Robots::compile(b"<html>").is_empty());
+    }
+
+    #[test]
+    fn patterns_have_stars_and_an_end() {
+        for (pattern, path, is_it) in [
+            ("/a", "/ab", true),
+            ("/a$", "/ab", false),
+            ("/a$", "/a", true),
+            ("/*.pdf$", "/x/y.pdf", true),
+            ("/*.pdf$", "/x.pdf?download", false),
+            ("/*.pdf", "/x.pdf?download", true),
+            ("/*a*b*c$", "/aabbcc", true),
+            ("/*a*b*c$", "/aabbccd", false),
+            ("*", "/", true),
+            ("/x*$", "/xyz", true),
+            ("", "/", true),
+            ("/long", "/lo", false),
+        ] {
+            assert_eq!(is_met(pattern.as_bytes(), path.as_bytes()), is_it, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_long_file_is_kept_within_bounds() {
+        let names = (0..3 * NAMES).map(|name| format!("User-agent: bot{name}"));
+        let rules = (0..3 * RULES).map(|rule| format!("Disallow: /{rule}"));
+        let lines: Vec<_> = names.chain(rules).collect();
+        let robots = Robots::compile(lines.join("\n").as_bytes());
+        let (names, rules) = (robots.groups[0].agents.len(), robots.groups[0].rules.len());
+        assert_eq!((robots.groups.len(), names, rules), (1, NAMES, RULES));
+        assert!(robots.weight() < 1024 * 1024);
+        let read: Robots = serde_json::from_str(&serde_json::to_string(&robots).unwrap()).unwrap();
+        assert_eq!(read, robots);
+    }
+}
