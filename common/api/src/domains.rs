@@ -15,7 +15,8 @@ pub struct Domain {
     pub tls_ready: bool,
     /// The name that the domain's CNAME must point to.
     pub dns_target: String,
-    /// The records that lead the domain here: a CNAME, or addresses where DNS allows no CNAME.
+    /// The records that lead the domain here: a CNAME, or addresses where DNS allows no CNAME. Empty where none is
+    /// needed: a name under `localhost`, on a platform of this machine's own.
     pub records: Vec<DnsRecord>,
     /// The progress of the domain's certificate.
     pub status: DomainStatus,
@@ -25,10 +26,13 @@ pub struct Domain {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainStatus {
-    /// The state. When it is `live`, nothing is to be done.
+    /// The state. When it is `live`, there is a certificate.
     pub state: DomainState,
     /// One sentence for a person: what is in the way, and the record to change.
     pub message: String,
+    /// Whether `message` says that something is in the way: of the certificate, or of the visitors of a domain that has
+    /// one.
+    pub has_obstacle: bool,
     /// The time at which the domain came into this state, when it is known.
     pub since: Option<Timestamp>,
     /// The time at which it is looked at next; null when it is not.
@@ -72,7 +76,8 @@ pub struct Refreshed {
     pub ok: bool,
     /// The domain.
     pub domain: Hostname,
-    /// Whether there is a certificate that covers it and is valid now. While it is false, one is on its way.
+    /// Whether there is a certificate that covers it and is valid now. The progress of another, and what
+    /// is in the way, is the `status` of the project's domain.
     pub tls_ready: bool,
 }
 
@@ -84,21 +89,36 @@ pub struct Diagnosis {
     pub domain: Hostname,
     /// Whether it is attached to this project.
     pub attached: bool,
+    /// Whether another project has it.
+    pub taken: bool,
     /// The verdict on everything that was found.
     pub verdict: DnsVerdict,
     /// One sentence for a person: what is in the way, and the record to change.
     pub message: String,
     /// The records that lead the domain here.
     pub records: Vec<DnsRecord>,
+    /// The record by which its owner may have a certificate before the domain leads here. It is this project's own;
+    /// null when the operator has not made that possible.
+    pub delegation: Option<Delegation>,
     /// Each resolver's view.
     pub resolvers: Vec<ResolverView>,
-    /// The way over plain HTTP, which is tried once DNS leads here.
+    /// The way over plain HTTP, which is tried once DNS leads here, or to a proxy.
     pub http: Option<HttpWay>,
     /// The progress of the domain's certificate, with the certificate authority's last refusal in its own words. Null
     /// when the domain is not attached to this project.
     pub status: Option<DomainStatus>,
     /// The changes to make, for copying.
     pub fixes: Vec<Fix>,
+}
+
+/// The record that leaves the proof of a domain to the platform.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Delegation {
+    /// The record: a CNAME at `_acme-challenge.<domain>`.
+    pub record: DnsRecord,
+    /// Whether it stands.
+    pub stands: bool,
 }
 
 /// The verdict on a domain's DNS.
@@ -131,7 +151,7 @@ pub enum DnsFinding {
     StaleIpv6,
     /// To a proxy that answers in our place.
     Proxied,
-    /// Nowhere: the answers of the domain's name servers cannot be used, most often because DNSSEC is broken.
+    /// Nowhere: the answers of the domain's name servers cannot be used. The message says whether DNSSEC is the reason.
     Servfail,
     /// To the platform's name, which has no address itself.
     NoTarget,
@@ -208,15 +228,21 @@ pub struct CertificateStatus {
     /// its validity.
     pub valid: bool,
     /// The issuer, by the name that people know it by.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub issuer: Option<String>,
     /// The holder: its subject, or one of its names where that is empty.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub subject: Option<String>,
     /// The start of its validity.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub valid_from: Option<Timestamp>,
     /// The end of its validity.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub valid_to: Option<Timestamp>,
     /// Whole days from now until `valid_to`; negative when it is over.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub days_remaining: Option<i64>,
     /// The obstacle to `reachable` or `valid`, in one sentence; null when there is none.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub error: Option<String>,
 }

@@ -1,10 +1,25 @@
-//! `/projects/:name/stats` and `/projects/:name/stats/history`.
+//! `/projects/:name/stats` and what is below it: live statistics and the history here, the other reports in files of
+//! their own.
+
+mod audience;
+mod bots;
+mod errors;
+mod export;
+mod public;
 
 use domain::{
-    ProjectName, Timestamp,
+    DeploymentId, ProjectName, Timestamp,
     stats::{Days, Hours},
 };
 use serde::{Deserialize, Serialize};
+
+pub use self::{
+    audience::{AudienceDay, AudienceQuery, AudienceStats, AudienceTotals, CountryViews, PageViews, ReferrerViews},
+    bots::{AgentStats, BotsDay, BotsStats, ClassStats, LiveBots, OperatorStats},
+    errors::{ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, ErrorsStats},
+    export::{ExportFormat, ExportQuery, ExportRow},
+    public::{PublicDay, PublicLink, PublicStats, SetPublicLink},
+};
 
 /// The hours that are asked for.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -13,18 +28,32 @@ pub struct LiveQuery {
     /// The number of hours, the present one included; 24 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 72))]
     pub hours: Option<Hours>,
+    /// The hostname whose traffic is asked for; every hostname when absent.
+    pub hostname: Option<String>,
 }
 
-/// The days that are asked for.
+/// The days that are asked for, and the traffic within them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 pub struct HistoryQuery {
     /// The number of UTC days, today included; 30 when absent.
     #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
     pub days: Option<Days>,
+    /// The hostname whose traffic is asked for; every hostname when absent.
+    pub hostname: Option<String>,
 }
 
-/// A project's traffic within the last hours, some seconds ago at most.
+/// The days that are asked for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct DaysQuery {
+    /// The number of UTC days, today included; 30 when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 365))]
+    pub days: Option<Days>,
+}
+
+/// A project's traffic within the last hours, some seconds ago at most. Of one hostname only requests and bytes are
+/// known: all else is null.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LiveStats {
@@ -37,20 +66,26 @@ pub struct LiveStats {
     /// The sums of all hours.
     pub totals: StatsTotals,
     /// Answers by class of status.
-    pub status: StatusCounts,
+    pub status: Option<StatusCounts>,
     /// Answers with a body of the site, by whether it was in the edge's memory.
-    pub cache: CacheCounts,
-    /// Every hostname that was visited, the most visited first. The address of a deployment counts as the project's own.
+    pub cache: Option<CacheCounts>,
+    /// Every hostname that was visited, the most visited first. The address of a deployment counts as the project's
+    /// own.
     pub hostnames: Vec<HostnameStats>,
     /// Every hour, those without traffic included.
     pub timeline: Vec<HourStats>,
     /// The ten most requested paths that the site has.
-    pub top_paths: Vec<PathStats>,
+    pub top_paths: Option<Vec<PathStats>>,
     /// The eight most frequent countries, as two letters (ISO 3166-1); `XX` where it is not known.
-    pub top_countries: Vec<CountryStats>,
-    /// Whether a list had more than 50,000 distinct entries, so that some were counted together. Totals are exact all the
-    /// same.
+    pub top_countries: Option<Vec<CountryStats>>,
+    /// Whether a list had more than 50,000 distinct entries, so that some were counted together. Totals are exact all
+    /// the same.
     pub truncated: bool,
+    /// Requests by kind of client. A client that may be a person is counted here once that is settled, some seconds
+    /// after its requests.
+    pub bots: Option<LiveBots>,
+    /// The deployments that went live within these hours, in order.
+    pub deployments: Vec<DeploymentMark>,
 }
 
 /// A project's traffic by UTC day.
@@ -69,6 +104,30 @@ pub struct StatsHistory {
     pub totals: StatsTotals,
     /// Every day, today and those without traffic included.
     pub timeline: Vec<DayStats>,
+    /// The deployments that went live within these days, in order.
+    pub deployments: Vec<DeploymentMark>,
+}
+
+/// A moment at which a deployment went live: it was published, or the project was pointed at it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeploymentMark {
+    /// The deployment's id.
+    pub id: DeploymentId,
+    /// The time at which the deployment went live.
+    pub at: Timestamp,
+    /// The commit that the deployment was built from; null when it is not known, or the deployment was deleted.
+    pub git_sha: Option<String>,
+}
+
+/// The number of requests, and the bytes that were sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RequestCount {
+    /// The number of requests.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
 }
 
 /// Sums over answers.
@@ -79,8 +138,8 @@ pub struct StatsTotals {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory.
-    pub cache_hits: u64,
+    /// Answers whose body was in the edge's memory; null for one hostname.
+    pub cache_hits: Option<u64>,
 }
 
 /// Answers by class of status.
@@ -103,8 +162,8 @@ pub struct StatusCounts {
     pub other: u64,
 }
 
-/// Answers with a body of the site, by where it was. Others (redirects, 304s, answers to HEAD, pages of the platform) are
-/// neither.
+/// Answers with a body of the site, by where it was. Others (redirects, 304s, answers to HEAD, pages of the platform)
+/// are neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CacheCounts {
@@ -138,8 +197,8 @@ pub struct HourStats {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory.
-    pub cache_hits: u64,
+    /// Answers whose body was in the edge's memory; null for one hostname.
+    pub cache_hits: Option<u64>,
 }
 
 /// Traffic of a UTC day.
@@ -153,8 +212,8 @@ pub struct DayStats {
     pub requests: u64,
     /// Bytes of bodies that were sent.
     pub bytes: u64,
-    /// Answers whose body was in the edge's memory.
-    pub cache_hits: u64,
+    /// Answers whose body was in the edge's memory; null for one hostname.
+    pub cache_hits: Option<u64>,
 }
 
 /// Traffic of a path.

@@ -1,0 +1,69 @@
+//! `/projects/:name/stats/public` and `/stats/:token`.
+
+use domain::{ProjectName, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{CountryViews, LiveBots, PageViews, ReferrerViews};
+
+/// Whether a project has a public link to its statistics.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PublicLink {
+    /// Whether the link works.
+    pub enabled: bool,
+    /// The link, which shows statistics to whoever has it; null when there is none.
+    pub url: Option<String>,
+}
+
+/// The request to turn a project's public link on or off.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetPublicLink {
+    /// Whether there is to be a link. One that was turned off never works again; the next one is another.
+    pub enabled: bool,
+}
+
+/// A project's statistics of the last 30 UTC days as its public link shows them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PublicStats {
+    /// The project's name.
+    pub project: ProjectName,
+    /// The beginning of the first day.
+    pub from: Timestamp,
+    /// The time of the answer.
+    pub to: Timestamp,
+    /// The number of days.
+    pub days: u16,
+    /// The number of requests.
+    pub requests: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes: u64,
+    /// The number of pages that people viewed.
+    pub pageviews: u64,
+    /// Every day, today and those without traffic included.
+    pub timeline: Vec<PublicDay>,
+    /// The ten most viewed pages.
+    pub top_pages: Vec<PageViews>,
+    /// The ten hosts that led most people here.
+    pub top_referrers: Vec<ReferrerViews>,
+    /// The eight countries with most views, as two letters (ISO 3166-1); `XX` where it is not known.
+    pub top_countries: Vec<CountryViews>,
+    /// Requests by kind of client.
+    pub bots: LiveBots,
+}
+
+/// Traffic of a UTC day.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PublicDay {
+    /// The day, as `YYYY-MM-DD`.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
+    pub day: String,
+    /// The number of requests.
+    pub requests: u64,
+    /// The number of pages that people viewed.
+    pub pageviews: u64,
+    /// The number of people, estimated to about one percent.
+    pub visitors: u64,
+}
