@@ -8,6 +8,9 @@ use std::time::Duration;
 use domain::{AcmeAccountId, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
+/// Longest time for which a bucket is held. A later time was noted by a clock that was wrong.
+const LONGEST_HOLD: Duration = Duration::from_hours(30 * 24);
+
 /// A bucket of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
@@ -36,8 +39,15 @@ pub enum Taken {
 }
 
 impl Bucket {
+    /// The bucket of [`hold`]: empty for as long as it is held, and never taken from.
+    pub fn of_hold(name: String) -> Self {
+        Self { name, limit: 1, period: LONGEST_HOLD, is_taken: false }
+    }
+
     /// Returns the time at which the bucket is full after one was taken; as an error, the time at which it has one again.
     fn after_one(&self, full_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Timestamp> {
+        // No bucket is that empty: the time was noted by a clock that was wrong.
+        let full_at = full_at.filter(|full_at| full_at.since(now) <= self.period * 2);
         let next = full_at.map_or(now, |full_at| full_at.max(now)) + self.cost();
         if next.since(now) <= self.period { Ok(next) } else { Err(next - self.period) }
     }
@@ -74,7 +84,8 @@ pub async fn take(
     for bucket in sorted {
         match bucket.after_one(full_at(&bucket.name), now) {
             Ok(next) if bucket.is_taken => taken.push((&bucket.name, next)),
-            Err(at) if refused.is_none_or(|(latest, _)| at > latest) => refused = Some((at, bucket)),
+            // Of several the last one: it is the narrowest that is held.
+            Err(at) if refused.is_none_or(|(latest, _)| at >= latest) => refused = Some((at, bucket)),
             Ok(_) | Err(_) => {}
         }
     }
@@ -105,7 +116,29 @@ pub async fn charge(
         "INSERT INTO acme_budgets AS b (account_id, bucket, full_at)
          VALUES ($1, $2, $3::timestamptz + make_interval(secs => $4))
          ON CONFLICT (account_id, bucket) DO UPDATE
-             SET full_at = greatest(b.full_at, $3::timestamptz) + make_interval(secs => $4)",
+             SET full_at = least(greatest(b.full_at, $3::timestamptz), $3::timestamptz + make_interval(secs => $5))
+                           + make_interval(secs => $4)",
+        account.as_str(),
+        bucket.name,
+        now as Timestamp,
+        bucket.cost().as_secs_f64(),
+        bucket.period.as_secs_f64(),
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Gives one back that was taken from a bucket: what it counts did not happen.
+pub async fn refund(
+    db: impl PgExecutor<'_>,
+    account: &AcmeAccountId,
+    bucket: &Bucket,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE acme_budgets SET full_at = greatest(full_at - make_interval(secs => $4), $3::timestamptz)
+         WHERE account_id = $1 AND bucket = $2",
         account.as_str(),
         bucket.name,
         now as Timestamp,
@@ -114,6 +147,43 @@ pub async fn charge(
     .execute(db)
     .await
     .map(drop)
+}
+
+/// Has a bucket be empty until `until` at least.
+pub async fn hold(
+    db: impl PgExecutor<'_>,
+    account: &AcmeAccountId,
+    bucket: &str,
+    until: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO acme_budgets AS b (account_id, bucket, full_at) VALUES ($1, $2, $3)
+         ON CONFLICT (account_id, bucket) DO UPDATE SET full_at = greatest(b.full_at, excluded.full_at)",
+        account.as_str(),
+        bucket,
+        until,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Returns how many buckets of an account whose names begin with `prefix` are held.
+pub async fn count_held(
+    db: impl PgExecutor<'_>,
+    account: &AcmeAccountId,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM acme_budgets
+            WHERE account_id = $1 AND starts_with(bucket, $2) AND full_at > $3"#,
+        account.as_str(),
+        prefix,
+        now,
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Deletes at most `limit` buckets that are full, and returns how many there were.
@@ -151,6 +221,22 @@ mod tests {
         assert_eq!(bucket.after_one(full_at, now), Err(now + third), "empty until a third of the period has passed");
         assert!(bucket.after_one(full_at, now + third).is_ok());
         assert_eq!(bucket.after_one(full_at, now + third - Duration::from_millis(1)), Err(now + third));
+    }
+
+    #[test]
+    fn a_held_bucket_is_empty_until_its_time() {
+        let (bucket, now) = (Bucket::of_hold("held".to_owned()), Timestamp::from_unix_millis(1_800_000_000_000));
+        assert_eq!(bucket.after_one(Some(now + HOUR), now), Err(now + HOUR));
+        assert!(bucket.after_one(Some(now + HOUR), now + HOUR).is_ok());
+        assert!(bucket.after_one(None, now).is_ok());
+    }
+
+    #[test]
+    fn a_time_that_no_bucket_can_have_counts_for_nothing() {
+        let (bucket, now) = (bucket(2), Timestamp::from_unix_millis(1_800_000_000_000));
+        let year = HOUR * 24 * 365;
+        assert_eq!(bucket.after_one(Some(now + year), now), Ok(now + HOUR / 2), "a clock was a year ahead");
+        assert!(bucket.after_one(Some(now + HOUR + HOUR / 2), now).is_err(), "charged though it was empty");
     }
 
     #[test]

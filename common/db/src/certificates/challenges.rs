@@ -135,6 +135,14 @@ pub async fn of_names(db: impl PgExecutor<'_>, names: &[String], limit: i64) -> 
     .await
 }
 
+/// Has the answers for any of `names` expire now, so that they are taken down by whoever looks for what has expired.
+pub async fn expire(db: impl PgExecutor<'_>, names: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE acme_challenges SET expires_at = $2 WHERE name = ANY ($1) AND expires_at > $2", names, now)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
 /// Returns at most `limit` answers that have expired, the oldest first.
 pub async fn expired(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<KeptAnswer>, sqlx::Error> {
     sqlx::query_as!(

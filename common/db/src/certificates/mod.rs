@@ -36,6 +36,8 @@ pub struct Certificate {
     pub not_after: Timestamp,
     /// Stored at.
     pub created_at: Timestamp,
+    /// Revoked at, when we had it revoked.
+    pub revoked_at: Option<Timestamp>,
 }
 
 /// A certificate to store.
@@ -101,7 +103,8 @@ pub async fn insert(
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!("DELETE FROM certificates WHERE not_after < $1", now).execute(conn).await?;
+    // Gone for good: the database's clock has to agree.
+    sqlx::query!("DELETE FROM certificates WHERE not_after < least($1, now())", now as Timestamp).execute(conn).await?;
     Ok(id)
 }
 
@@ -115,15 +118,16 @@ pub async fn announce(
     route_changes::record_names(conn, Subject::Certificate(id.clone()), names, now).await
 }
 
-/// Returns the newest certificate that covers any of `names`. One that is valid now comes before others, and then one
-/// that covers the first of them.
+/// Returns the newest certificate that covers any of `names`. One that is valid now comes before others, then one that was not
+/// revoked, and then one that covers the first of them.
 pub async fn covering(pool: &PgPool, names: &[String], now: Timestamp) -> Result<Option<Certificate>, sqlx::Error> {
     sqlx::query_as!(
         Certificate,
         "SELECT id, names, chain_pem, sealed_key, not_before,
-                  not_after, created_at
+                  not_after, created_at, revoked_at
            FROM certificates WHERE names && $1
-           ORDER BY not_before <= $2 AND not_after > $2 DESC, $1[1] = ANY (names) DESC, created_at DESC LIMIT 1",
+           ORDER BY not_before <= $2 AND not_after > $2 DESC, revoked_at IS NULL DESC, $1[1] = ANY (names) DESC,
+                    created_at DESC LIMIT 1",
         names,
         now,
     )

@@ -83,6 +83,15 @@ pub async fn issued(
     .await
 }
 
+/// Notes that a certificate is revoked: it serves no name from now on that has another. Edges are told by
+/// [`announce`](super::announce).
+pub async fn note_revoked(db: impl PgExecutor<'_>, id: &CertificateId, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE certificates SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1", id.as_str(), now)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
 /// A name whose renewal is late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {

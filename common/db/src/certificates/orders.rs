@@ -3,9 +3,15 @@
 //! Whoever works on a row holds its lease, and writes to it only while the lease is theirs. A row outlives its order: live, it
 //! waits for the renewal (see [`renewals`](super::renewals)).
 
+use std::time::Duration;
+
 use domain::{AcmeAccountId, CertificateId, Hostname, Timestamp, certificates::DomainState};
 use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgExecutor};
+
+/// No attempt is put off for longer, by a back-off or by what an authority asks for. A later time was noted by a clock that was
+/// wrong, and counts as past.
+const LONGEST_PAUSE: Duration = Duration::from_hours(31 * 24);
 
 /// Has a certificate looked after for a custom domain, beginning now. Asked again, it is looked at again now.
 pub async fn watch(db: impl PgExecutor<'_>, domain: &Hostname, now: Timestamp) -> Result<(), sqlx::Error> {
@@ -59,6 +65,8 @@ pub struct OrderClaim {
     pub domain: Option<Hostname>,
     /// Its state.
     pub state: DomainState,
+    /// The beginning of the state.
+    pub since: Timestamp,
     /// The time at which somebody last asked for the certificate.
     pub watched_at: Timestamp,
     /// Failures at the authority in a row.
@@ -69,12 +77,16 @@ pub struct OrderClaim {
     pub order_url: Option<String>,
     /// The private key that the order was finalized with, sealed.
     pub sealed_key: Option<Vec<u8>>,
+    /// Whether the order under way was counted against the account's allowance.
+    pub is_counted: bool,
     /// Whether the order is made without saying which certificate it replaces.
     pub forgo_replaces: bool,
     /// The certificate that the name has.
     pub certificate_id: Option<CertificateId>,
     /// The time of that one's renewal.
     pub renew_at: Option<Timestamp>,
+    /// The start of the window in which its authority wants it replaced.
+    pub window_starts_at: Option<Timestamp>,
     turn: i64,
 }
 
@@ -97,14 +109,16 @@ pub async fn claim(
         OrderClaim,
         "WITH due AS MATERIALIZED (
              SELECT name FROM certificate_orders
-             WHERE next_attempt_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
+             WHERE (next_attempt_at <= $1 OR next_attempt_at > $4) AND (leased_until IS NULL OR leased_until <= $1)
              ORDER BY coalesce(due_by, next_attempt_at), name LIMIT $3 FOR UPDATE SKIP LOCKED)
-         UPDATE certificate_orders o SET leased_until = $2, turn = turn + 1 FROM due WHERE o.name = due.name
-         RETURNING o.name, o.domain, o.state, o.watched_at, o.failures, o.account_id, o.order_url,
-                   o.sealed_key, o.forgo_replaces, o.certificate_id, o.renew_at, o.turn",
+         UPDATE certificate_orders o SET leased_until = $2, turn = nextval('certificate_turns')
+           FROM due WHERE o.name = due.name
+         RETURNING o.name, o.domain, o.state, o.since, o.watched_at, o.failures, o.account_id, o.order_url, o.sealed_key,
+                   o.is_counted, o.forgo_replaces, o.certificate_id, o.renew_at, o.window_starts_at, o.turn",
         now,
         until,
         limit,
+        now + LONGEST_PAUSE,
     )
     .fetch_all(db)
     .await
@@ -113,10 +127,11 @@ pub async fn claim(
 /// Keeps the lease until `until`. Returns false when it has ended, or the row is gone.
 pub async fn keep(db: impl PgExecutor<'_>, claim: &OrderClaim, until: Timestamp) -> Result<bool, sqlx::Error> {
     let kept = sqlx::query!(
-        "UPDATE certificate_orders SET leased_until = $3 WHERE name = $1 AND turn = $2",
+        "UPDATE certificate_orders SET leased_until = CASE WHEN leased_until IS NOT NULL THEN $3::timestamptz END
+         WHERE name = $1 AND turn = $2",
         claim.name,
         claim.turn,
-        until,
+        until as Timestamp,
     )
     .execute(db)
     .await?;
@@ -163,13 +178,16 @@ pub async fn note_order(
     claim: &OrderClaim,
     account: &AcmeAccountId,
     url: &str,
+    is_counted: bool,
 ) -> Result<bool, sqlx::Error> {
     let noted = sqlx::query!(
-        "UPDATE certificate_orders SET account_id = $3, order_url = $4, sealed_key = NULL WHERE name = $1 AND turn = $2",
+        "UPDATE certificate_orders SET account_id = $3, order_url = $4, sealed_key = NULL, is_counted = $5
+         WHERE name = $1 AND turn = $2",
         claim.name,
         claim.turn,
         account.as_str(),
         url,
+        is_counted,
     )
     .execute(db)
     .await?;
@@ -195,14 +213,16 @@ pub async fn note_key(
     Ok(noted.rows_affected() == 1)
 }
 
-/// Forgets the order under way, of which nothing can become. The next one says again what it replaces, unless `forgo_replaces`.
+/// Forgets the order under way, of which nothing can become. The next one says again what it replaces, unless this or an earlier
+/// call had it forgone since the name had its last certificate.
 pub async fn drop_order(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
     forgo_replaces: bool,
 ) -> Result<bool, sqlx::Error> {
     let dropped = sqlx::query!(
-        "UPDATE certificate_orders SET order_url = NULL, sealed_key = NULL, forgo_replaces = $3
+        "UPDATE certificate_orders
+         SET order_url = NULL, sealed_key = NULL, is_counted = false, forgo_replaces = forgo_replaces OR $3
          WHERE name = $1 AND turn = $2",
         claim.name,
         claim.turn,
@@ -227,7 +247,7 @@ pub struct PutOff {
 }
 
 /// Gives the lease back until another attempt; what was asked for meanwhile is done at once. Returns false when the lease has
-/// ended.
+/// ended, or [`finish`] has ended the work.
 pub async fn put_off(
     db: impl PgExecutor<'_>,
     claim: &OrderClaim,
@@ -238,7 +258,7 @@ pub async fn put_off(
         "UPDATE certificate_orders
          SET leased_until = NULL, state = $4, message = $5, since = CASE WHEN state = $4 THEN since ELSE $8 END,
              next_attempt_at = CASE WHEN watched_at = $3 THEN $6 ELSE next_attempt_at END, failures = $7
-         WHERE name = $1 AND turn = $2",
+         WHERE name = $1 AND turn = $2 AND leased_until IS NOT NULL",
         claim.name,
         claim.turn,
         claim.watched_at,
@@ -264,22 +284,24 @@ pub struct RenewalTimes {
     pub ask_at: Option<Timestamp>,
 }
 
-/// Ends the work on a row: its name has this certificate. Returns false when the lease has ended: then the certificate may not
-/// be stored.
+/// Ends the work on a row: its name has this certificate, and is as `live` says. Returns false when the lease has
+/// ended: then the certificate may not be stored.
 pub async fn finish(
     conn: &mut PgConnection,
     claim: &OrderClaim,
     certificate: &CertificateId,
     times: &RenewalTimes,
+    live: &PutOff,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let finished = sqlx::query!(
         "UPDATE certificate_orders
-         SET leased_until = NULL, state = 'live', message = NULL,
+         SET leased_until = NULL, state = 'live', message = $9,
              since = CASE WHEN state = 'live' THEN since ELSE $8 END,
-             next_attempt_at = CASE WHEN watched_at = $3 THEN NULL ELSE next_attempt_at END,
-             failures = 0, account_id = NULL, order_url = NULL, sealed_key = NULL, forgo_replaces = false,
-             certificate_id = $4, renew_at = $5, due_by = $6, ask_window_at = $7
+             next_attempt_at = CASE WHEN watched_at = $3 THEN $10 ELSE next_attempt_at END,
+             failures = 0, account_id = NULL, order_url = NULL, sealed_key = NULL, is_counted = false,
+             forgo_replaces = false, certificate_id = $4, renew_at = $5, due_by = $6, ask_window_at = $7,
+             window_starts_at = NULL
          WHERE name = $1 AND turn = $2",
         claim.name,
         claim.turn,
@@ -289,6 +311,8 @@ pub async fn finish(
         times.due_by,
         times.ask_at,
         now,
+        live.message,
+        live.at,
     )
     .execute(conn)
     .await?;
@@ -317,6 +341,12 @@ pub async fn status(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option
     )
     .fetch_optional(db)
     .await
+}
+
+/// Returns the failures at authorities in a row of a custom domain.
+pub async fn failures(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<i32, sqlx::Error> {
+    let failures = sqlx::query_scalar!("SELECT failures FROM certificate_orders WHERE domain = $1", domain.as_str());
+    Ok(failures.fetch_optional(db).await?.unwrap_or_default())
 }
 
 /// Returns how many names are in each state; a state that no name is in is left out.

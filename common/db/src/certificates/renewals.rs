@@ -1,7 +1,12 @@
 //! When certificates are renewed: what their authorities said, and what is due.
 
+use std::time::Duration;
+
 use domain::{AcmeAccountId, CertificateId, Timestamp};
 use sqlx::PgExecutor;
+
+/// No question is put off for longer. A later time was noted by a clock that was wrong, and counts as past.
+const LONGEST_PAUSE: Duration = Duration::from_hours(2 * 24);
 
 /// A certificate about whose renewal its authority is to be asked.
 #[derive(Debug, Clone)]
@@ -14,6 +19,10 @@ pub struct WindowToAsk {
     pub account_id: AcmeAccountId,
     /// Leaf first, PEM.
     pub chain_pem: String,
+    /// Valid from.
+    pub not_before: Timestamp,
+    /// Valid until.
+    pub not_after: Timestamp,
     /// The time of its renewal, as far as is known.
     pub renew_at: Option<Timestamp>,
 }
@@ -29,35 +38,60 @@ pub async fn take_windows(
     sqlx::query_as!(
         WindowToAsk,
         r#"WITH due AS MATERIALIZED (
-             SELECT name FROM certificate_orders WHERE state = 'live' AND ask_window_at <= $1 AND certificate_id IS NOT NULL
+             SELECT name FROM certificate_orders
+             WHERE state = 'live' AND (ask_window_at <= $1 OR ask_window_at > $4) AND certificate_id IS NOT NULL
              ORDER BY ask_window_at LIMIT $3 FOR UPDATE SKIP LOCKED)
          UPDATE certificate_orders o SET ask_window_at = $2
            FROM due, certificates c WHERE o.name = due.name AND c.id = o.certificate_id AND c.account_id IS NOT NULL
-         RETURNING o.name, c.id AS certificate_id, c.account_id AS "account_id!", c.chain_pem, o.renew_at"#,
+         RETURNING o.name, c.id AS certificate_id, c.account_id AS "account_id!", c.chain_pem,
+                   c.not_before, c.not_after, o.renew_at"#,
         now,
         next,
         limit,
+        now + LONGEST_PAUSE,
     )
     .fetch_all(db)
     .await
 }
 
-/// Notes what an authority said of a certificate: when to renew it, until when that should be done, when to ask again. Nothing
-/// is noted when the name has another certificate by now.
-pub async fn note_window(
-    db: impl PgExecutor<'_>,
-    asked: &WindowToAsk,
-    renew_at: Timestamp,
-    due_by: Timestamp,
-    ask_at: Timestamp,
-) -> Result<(), sqlx::Error> {
+/// The answer of an authority to the question when a certificate is to be renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The start of the window, from which on a renewal counts for no limit.
+    pub starts_at: Timestamp,
+    /// The time of the renewal.
+    pub renew_at: Timestamp,
+    /// The time by which it should be done.
+    pub due_by: Timestamp,
+    /// The time of the next question.
+    pub ask_at: Timestamp,
+}
+
+/// Notes what an authority said of a certificate. Nothing is noted when the name has another certificate by now, or somebody
+/// has demanded its renewal since the authority was asked.
+pub async fn note_window(db: impl PgExecutor<'_>, asked: &WindowToAsk, window: &Window) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "UPDATE certificate_orders SET renew_at = $3, due_by = $4, ask_window_at = $5
-         WHERE name = $1 AND certificate_id = $2",
+        "UPDATE certificate_orders SET window_starts_at = $3, renew_at = $4, due_by = $5, ask_window_at = $6
+         WHERE name = $1 AND certificate_id = $2 AND renew_at IS NOT DISTINCT FROM $7",
         asked.name,
         asked.certificate_id.as_str(),
-        renew_at,
-        due_by,
+        window.starts_at,
+        window.renew_at,
+        window.due_by,
+        window.ask_at,
+        asked.renew_at,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Notes when an authority is to be asked again that did not say anything of a certificate.
+pub async fn ask_later(db: impl PgExecutor<'_>, asked: &WindowToAsk, ask_at: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE certificate_orders SET ask_window_at = $3 WHERE name = $1 AND certificate_id = $2",
+        asked.name,
+        asked.certificate_id.as_str(),
         ask_at,
     )
     .execute(db)

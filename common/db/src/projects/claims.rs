@@ -12,36 +12,51 @@ use crate::permits::{AtLeast, Member, ProjectPermit};
 /// People of one account that are told of a loss.
 const TOLD: i64 = 10;
 
-/// Returns the project that has the domain.
-pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<ProjectId>, sqlx::Error> {
-    sqlx::query_scalar!("SELECT project_id FROM custom_domains WHERE domain = $1", domain.as_str())
-        .fetch_optional(db)
-        .await
+/// A project's hold of a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The project.
+    pub project: ProjectId,
+    /// The time from which on it has had the domain without a break.
+    pub since: Timestamp,
 }
 
-/// Moves the domain from the project `from` to this one, whose owner may have `most` over all projects, and returns
+/// Returns who has the domain.
+pub async fn holder(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Held>, sqlx::Error> {
+    sqlx::query_as!(
+        Held,
+        "SELECT project_id AS project, created_at AS since FROM custom_domains WHERE domain = $1",
+        domain.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Moves the domain from its holder to this project, whose owner may have `most` over all projects, and returns
 /// the project that had it. Fails with [`AttachError::Taken`] when that one has it no more.
 pub async fn take_over(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-    from: &ProjectId,
+    from: &Held,
     most: u32,
     now: Timestamp,
 ) -> Result<Project, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
-    let former = select_projects!("WHERE p.id = $1", from.as_str()).fetch_optional(&mut *conn).await?;
+    let former = select_projects!("WHERE p.id = $1", from.project.as_str()).fetch_optional(&mut *conn).await?;
     let former = former.ok_or(AttachError::Taken)?;
     let more = i64::from(former.owner != owner);
     if !has_room(&mut *conn, &owner, more, most).await? {
         return Err(AttachError::PlanLimit);
     }
     let moved = sqlx::query!(
-        "UPDATE custom_domains SET project_id = $1, created_at = $4 WHERE domain = $2 AND project_id = $3",
+        "UPDATE custom_domains SET project_id = $1, created_at = $4
+         WHERE domain = $2 AND project_id = $3 AND created_at = $5",
         project.id.as_str(),
         domain.as_str(),
-        from.as_str(),
+        from.project.as_str(),
         now,
+        from.since,
     )
     .execute(conn)
     .await?;

@@ -123,7 +123,7 @@ pub async fn attach(
 ) -> Result<Attached, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
     match claims::holder(&mut *conn, domain).await? {
-        Some(id) if id == project.id => return Ok(Attached::Before),
+        Some(held) if held.project == project.id => return Ok(Attached::Before),
         Some(_) => return Err(AttachError::Taken),
         None => {}
     }

@@ -18,30 +18,50 @@ pub async fn record(pool: &PgPool, edge: &str, number: i64, traffic: &[HourTraff
         .iter()
         .flat_map(|HourTraffic { sums, .. }| {
             let [s2, s3, s4, s5, other] = sums.statuses;
-            [sums.requests, sums.bytes, sums.cache_hits, sums.cache_misses, s2, s3, s4, s5, other]
+            let (pageviews, people_bytes) = (sums.pageviews, sums.people_bytes);
+            [
+                sums.requests,
+                sums.bytes,
+                sums.cache_hits,
+                sums.cache_misses,
+                s2,
+                s3,
+                s4,
+                s5,
+                other,
+                pageviews,
+                people_bytes,
+            ]
         })
         .map(whole)
         .collect();
     // Postgres counts from 1.
     let entries: Vec<(i32, &Entry)> =
         (1..).zip(traffic).flat_map(|(number, part)| part.entries.iter().map(move |entry| (number, entry))).collect();
-    let entry_hours: Vec<i32> = entries.iter().map(|(number, _)| *number).collect();
+    let entry_parts: Vec<i32> = entries.iter().map(|(number, _)| *number).collect();
     let kinds: Vec<String> = entries.iter().map(|(_, entry)| entry.kind.as_str().to_owned()).collect();
     let keys: Vec<String> = entries.iter().map(|(_, entry)| entry.key.clone().into()).collect();
     let requests: Vec<i64> = entries.iter().map(|(_, entry)| whole(entry.count.requests)).collect();
     let bytes: Vec<i64> = entries.iter().map(|(_, entry)| whole(entry.count.bytes)).collect();
+    let visitors: Vec<(i32, i32)> = (1..)
+        .zip(traffic)
+        .flat_map(|(number, part)| part.visitors.iter().map(move |register| (number, register.to_stored())))
+        .collect();
+    let (register_parts, registers): (Vec<i32>, Vec<i32>) = visitors.into_iter().unzip();
     sqlx::query_scalar!(
-        r#"SELECT record_traffic($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS "is_new!""#,
+        r#"SELECT append_traffic($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS "is_new!""#,
         edge,
         number,
         &hours as &[Timestamp],
         &projects,
         &sums,
-        &entry_hours,
+        &entry_parts,
         &kinds,
         &keys,
         &requests,
         &bytes,
+        &register_parts,
+        &registers,
     )
     .fetch_one(pool)
     .await

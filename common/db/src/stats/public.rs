@@ -1,0 +1,70 @@
+//! Public links to a project's statistics.
+
+use domain::{ProjectName, Timestamp};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::report::Readable;
+use crate::permits::{Admin, AtLeast, Member, ProjectPermit};
+
+/// Returns the token of the project's link, if it has one.
+pub async fn token(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Member>>,
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT token FROM public_stats WHERE project_id = $1", project.id.as_str())
+        .fetch_optional(db)
+        .await
+}
+
+/// Gives the project a link with this token, unless it has one. Returns the token that holds, and whether it is the new
+/// one; none when the project is gone.
+pub async fn enable(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Admin>>,
+    token: &str,
+    created_by: &str,
+    now: Timestamp,
+) -> Result<Option<(String, bool)>, sqlx::Error> {
+    // Selected from the project, so that one that was just deleted gives no row instead of a violated key. The update
+    // of what is there already changes nothing, and returns it.
+    let row = sqlx::query!(
+        r#"INSERT INTO public_stats AS known (project_id, token, created_at, created_by)
+           SELECT p.id, $2, $3, $4 FROM projects p WHERE p.id = $1 FOR KEY SHARE
+           ON CONFLICT (project_id) DO UPDATE SET token = known.token
+           RETURNING token, xmax = 0 AS "is_new!""#,
+        project.id.as_str(),
+        token,
+        now,
+        created_by,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| (row.token, row.is_new)))
+}
+
+/// Takes the project's link away. Returns whether it had one.
+pub async fn disable(
+    conn: &mut PgConnection,
+    project: &ProjectPermit<impl AtLeast<Admin>>,
+) -> Result<bool, sqlx::Error> {
+    let gone =
+        sqlx::query!("DELETE FROM public_stats WHERE project_id = $1", project.id.as_str()).execute(conn).await?;
+    Ok(gone.rows_affected() == 1)
+}
+
+/// Returns the project whose link has this token. An expired share is not found.
+pub async fn find(
+    db: impl PgExecutor<'_>,
+    token: &str,
+    now: Timestamp,
+) -> Result<Option<(ProjectName, Readable)>, sqlx::Error> {
+    let row = sqlx::query!(
+        "SELECT p.id, p.name FROM public_stats link JOIN projects p ON p.id = link.project_id
+         WHERE link.token = $1 AND (p.expires_at IS NULL OR p.expires_at > $2)",
+        token,
+        now,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| (row.name, Readable::by_link(row.id))))
+}

@@ -1,0 +1,310 @@
+//! Days: each from its own row or, where those have more, from its hours.
+
+use std::collections::HashMap;
+
+use domain::{
+    Timestamp,
+    month::{midnight, next_midnight},
+    stats::Days,
+    traffic::{
+        Count, HOUR, HOURS_KEPT, Sums,
+        sketch::{Register, Sketch},
+    },
+};
+use sqlx::{PgConnection, PgPool};
+use time::{Date, Duration};
+
+use super::{
+    Readable, count,
+    lists::{self, ListEntry, ListKind},
+    sums_of,
+};
+
+/// Days whose lists are in memory at a time.
+const DAYS_AT_A_TIME: usize = 64;
+
+/// Consecutive UTC days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayRange {
+    first: Date,
+    last: Date,
+}
+
+impl DayRange {
+    /// Returns so many days, the last of which is the day of `now`.
+    pub fn ending(now: Timestamp, days: Days) -> Self {
+        Self::of(now.as_datetime().date()).and_before(days.count() - 1)
+    }
+
+    /// Returns one day.
+    pub fn of(day: Date) -> Self {
+        Self { first: day, last: day }
+    }
+
+    /// Returns these days and so many before them.
+    #[must_use]
+    pub fn and_before(self, days: u16) -> Self {
+        Self { first: self.first.saturating_sub(Duration::days(days.into())), ..self }
+    }
+
+    /// The beginning of the first day.
+    pub fn begin(self) -> Timestamp {
+        midnight(self.first)
+    }
+
+    /// The days, in order.
+    pub fn days(self) -> impl Iterator<Item = Date> {
+        std::iter::successors(Some(self.first), |day| day.next_day()).take_while(move |day| *day <= self.last)
+    }
+
+    /// The hours of those days whose hours may be there.
+    fn hours(self) -> Vec<Timestamp> {
+        let (oldest, end) = (midnight(self.last) - HOURS_KEPT, next_midnight(midnight(self.last)));
+        std::iter::successors(Some(self.begin().max(oldest)), |hour| Some(*hour + HOUR))
+            .take_while(|hour| *hour < end)
+            .collect()
+    }
+}
+
+/// A day's traffic.
+#[derive(Debug, Clone, Copy)]
+pub struct DayTraffic {
+    /// The UTC day.
+    pub day: Date,
+    /// The sums of the day.
+    pub sums: Sums,
+    /// The estimated number of visitors; 0 unless they were wanted.
+    pub visitors: u64,
+    /// Whether the day's own row is read, and not its hours.
+    pub(super) is_rolled: bool,
+}
+
+/// The finest parts in which entries are told, where they are there in such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grain {
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+}
+
+/// The parts of days to read, beside their sums.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'w> {
+    /// Lists.
+    pub lists: &'w [ListKind],
+    /// The finest parts in which the entries of lists are wanted.
+    pub grain: Grain,
+    /// Whether the number of visitors is wanted.
+    pub visitors: bool,
+}
+
+impl Wanted<'_> {
+    /// The sums alone.
+    pub const SUMS: Self = Self { lists: &[], grain: Grain::Day, visitors: false };
+}
+
+/// Returns the traffic of those of these days that had any, in order, and calls `take` with every entry of the wanted
+/// lists, in no order: all of one moment.
+pub async fn days(
+    pool: &PgPool,
+    project: &Readable,
+    range: DayRange,
+    wanted: Wanted<'_>,
+    mut take: impl FnMut(ListEntry<'_>),
+) -> Result<Vec<DayTraffic>, sqlx::Error> {
+    let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let mut found = sums(&mut snapshot, project, range).await?;
+    if !wanted.lists.is_empty() {
+        lists_of_days(&mut snapshot, project, &by_day(&found), wanted.lists, &mut take).await?;
+        lists_of_hours(&mut snapshot, project, &by_hour(range, &found), wanted, &mut take).await?;
+    }
+    if wanted.visitors {
+        let sketches = sketches(&mut snapshot, project, &found, &by_hour(range, &found)).await?;
+        for day in found.iter_mut().filter(|day| !day.is_rolled) {
+            day.visitors = sketches.get(&day.day).map_or(0, Sketch::estimate);
+        }
+    }
+    snapshot.commit().await?;
+    Ok(found)
+}
+
+/// The days that are read from their own rows.
+pub(super) fn by_day(found: &[DayTraffic]) -> Vec<Date> {
+    found.iter().filter(|day| day.is_rolled).map(|day| day.day).collect()
+}
+
+/// The hours that are read of these days.
+pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
+    let mut hours = range.hours();
+    hours.retain(|hour| {
+        let day = hour.as_datetime().date();
+        found.binary_search_by_key(&day, |found| found.day).is_ok_and(|place| !found[place].is_rolled)
+    });
+    hours
+}
+
+/// The sums of the days that had any, in order.
+///
+/// Of a day that has both, its own row and hours, those that know more are right: the row lacks what came later, or the
+/// hours have gone in part.
+pub(super) async fn sums(
+    conn: &mut PgConnection,
+    project: &Readable,
+    range: DayRange,
+) -> Result<Vec<DayTraffic>, sqlx::Error> {
+    let (days, hours): (Vec<Date>, _) = (range.days().collect(), range.hours());
+    let rows = sqlx::query!(
+        r#"SELECT day AS "day!", true AS "is_rolled!", visitors AS "visitors!",
+                  ARRAY[requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx, status_4xx, status_5xx,
+                        status_other, pageviews, people_bytes] AS "sums!"
+           FROM traffic_days WHERE day = ANY($2) AND project_id = $1
+           UNION ALL
+           SELECT (hour AT TIME ZONE 'UTC')::date, false, 0,
+                  ARRAY[sum(s1), sum(s2), sum(s3), sum(s4), sum(s5), sum(s6), sum(s7), sum(s8), sum(s9), sum(s10),
+                        sum(s11)]::bigint[]
+           FROM (SELECT hour, requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx, status_4xx, status_5xx,
+                        status_other, pageviews, people_bytes
+                 FROM traffic_hours WHERE hour = ANY($3) AND project_id = $1
+                 UNION ALL
+                 SELECT hour, sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8], sums[9], sums[10],
+                        sums[11]
+                 FROM traffic_recent WHERE project_id = $1 AND hour = ANY($3))
+                AS parts (hour, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11)
+           GROUP BY 1"#,
+        project.0.as_str(),
+        &days,
+        &hours as &[Timestamp],
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: Vec<DayTraffic> = rows
+        .into_iter()
+        .map(|row| DayTraffic {
+            day: row.day,
+            sums: sums_of(&row.sums),
+            visitors: count(row.visitors),
+            is_rolled: row.is_rolled,
+        })
+        .collect();
+    // The better of two is the first of its day, and the row where both are the same: it is there in less to read.
+    let rank = |day: &DayTraffic| (day.sums.requests, day.sums.bytes, day.sums.pageviews, day.is_rolled);
+    found.sort_by(|one, other| one.day.cmp(&other.day).then_with(|| rank(other).cmp(&rank(one))));
+    found.dedup_by_key(|day| day.day);
+    Ok(found)
+}
+
+/// Calls `take` with every entry of the lists of these days' rows.
+pub(super) async fn lists_of_days(
+    conn: &mut PgConnection,
+    project: &Readable,
+    days: &[Date],
+    kinds: &[ListKind],
+    take: &mut impl FnMut(ListEntry<'_>),
+) -> Result<(), sqlx::Error> {
+    for days in days.chunks(DAYS_AT_A_TIME) {
+        let rows = sqlx::query!(
+            r#"SELECT day, lists::text AS "lists!" FROM traffic_days WHERE day = ANY($2) AND project_id = $1"#,
+            project.0.as_str(),
+            days,
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        for row in rows {
+            let begin = midnight(row.day);
+            let end = next_midnight(begin);
+            lists::each_stored(&row.lists, kinds, |kind, key, count| take(ListEntry { begin, end, kind, key, count }))?;
+        }
+    }
+    Ok(())
+}
+
+async fn lists_of_hours(
+    conn: &mut PgConnection,
+    project: &Readable,
+    hours: &[Timestamp],
+    wanted: Wanted<'_>,
+    take: &mut impl FnMut(ListEntry<'_>),
+) -> Result<(), sqlx::Error> {
+    if hours.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query!(
+        r#"SELECT CASE WHEN $4 THEN hour ELSE date_trunc('day', hour, 'UTC') END AS "begin!", kind AS "kind!",
+                  key AS "key!", sum(requests)::bigint AS "requests!", sum(bytes)::bigint AS "bytes!"
+           FROM (SELECT hour, kind, key, requests, bytes FROM traffic_hour_entries
+                 WHERE hour = ANY($2) AND project_id = $1 AND kind = ANY($3)
+                 UNION ALL
+                 SELECT recent.hour, entry.kind, entry.key, entry.requests, entry.bytes
+                 FROM traffic_recent AS recent,
+                      unnest(recent.kinds, recent.keys, recent.requests, recent.bytes)
+                          AS entry (kind, key, requests, bytes)
+                 WHERE recent.project_id = $1 AND recent.hour = ANY($2) AND entry.kind = ANY($3)) AS parts
+           GROUP BY 1, 2, 3"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+        &lists::entry_kinds(wanted.lists),
+        wanted.grain == Grain::Hour,
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in rows {
+        let begin: Timestamp = row.begin;
+        let end = if wanted.grain == Grain::Hour { begin + HOUR } else { next_midnight(begin) };
+        let count = Count { requests: count(row.requests), bytes: count(row.bytes) };
+        lists::each_of_entry(wanted.lists, &row.kind, &row.key, |kind, key| {
+            take(ListEntry { begin, end, kind, key, count });
+        });
+    }
+    Ok(())
+}
+
+/// The sketches of the visitors of those days that are read by hour.
+async fn sketches(
+    conn: &mut PgConnection,
+    project: &Readable,
+    found: &[DayTraffic],
+    hours: &[Timestamp],
+) -> Result<HashMap<Date, Sketch>, sqlx::Error> {
+    let days: Vec<Date> = found.iter().filter(|day| !day.is_rolled).map(|day| day.day).collect();
+    let rows = sqlx::query!(
+        r#"SELECT day AS "day!", registers AS "registers!"
+           FROM traffic_visitors WHERE day = ANY($2) AND project_id = $1
+           UNION ALL
+           SELECT (hour AT TIME ZONE 'UTC')::date, visitors
+           FROM traffic_recent WHERE project_id = $1 AND hour = ANY($3) AND cardinality(visitors) > 0"#,
+        project.0.as_str(),
+        &days,
+        hours as &[Timestamp],
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut sketches: HashMap<Date, Sketch> = HashMap::new();
+    for row in rows {
+        sketches.entry(row.day).or_default().extend(row.registers.into_iter().filter_map(Register::from_stored));
+    }
+    Ok(sketches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(now: &str, days: &str) -> DayRange {
+        let now = time::OffsetDateTime::parse(now, &time::format_description::well_known::Rfc3339).unwrap();
+        DayRange::ending(now.into(), days.parse().unwrap())
+    }
+
+    #[test]
+    fn a_range_ends_today_and_has_hours_for_a_week() {
+        let one = range("2026-03-01T00:00:00Z", "1");
+        assert_eq!(one.days().map(|day| day.to_string()).collect::<Vec<_>>(), ["2026-03-01"]);
+        assert_eq!((one.hours().len(), one.hours()[0]), (24, one.begin()));
+        let two = range("2026-03-01T23:59:59Z", "2");
+        assert_eq!(two.days().map(|day| day.to_string()).collect::<Vec<_>>(), ["2026-02-28", "2026-03-01"]);
+        assert_eq!(two.hours().len(), 48);
+        let year = range("2026-03-01T12:00:00Z", "365");
+        assert_eq!((year.days().count(), year.hours().len()), (365, 8 * 24));
+        assert_eq!(one.and_before(7).days().count(), 8);
+    }
+}

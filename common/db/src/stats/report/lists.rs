@@ -1,0 +1,217 @@
+//! The lists of a day, from its row or from the entries of its hours.
+
+use std::{borrow::Cow, fmt};
+
+use domain::{
+    Timestamp,
+    traffic::{Count, EntryKind, OTHER, ViewKey},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+
+/// A list of a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKind {
+    /// Hostnames.
+    Hostname,
+    /// Paths that the site has.
+    Path,
+    /// Countries of all requests.
+    Country,
+    /// Pages that people viewed, by path.
+    Page,
+    /// Hosts that led people here.
+    Referrer,
+    /// Countries of people's views.
+    ViewCountry,
+    /// Views as [`ViewKey`]s.
+    View,
+    /// Errors as [`ErrorKey`](domain::traffic::ErrorKey)s.
+    Error,
+    /// Clients as [`AgentKey`](domain::traffic::AgentKey)s.
+    Agent,
+    /// Pages that agents took, by the agent's name.
+    AgentPage,
+    /// Requests that `robots.txt` disallows, by the agent's name.
+    AgentDisallowed,
+}
+
+impl ListKind {
+    /// Every list.
+    pub const ALL: [Self; 11] = [
+        Self::Hostname,
+        Self::Path,
+        Self::Country,
+        Self::Page,
+        Self::Referrer,
+        Self::ViewCountry,
+        Self::View,
+        Self::Error,
+        Self::Agent,
+        Self::AgentPage,
+        Self::AgentDisallowed,
+    ];
+
+    /// Returns the list's key in a day's row.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Referrer => "referrer",
+            Self::ViewCountry => "view_country",
+            stored => stored.entry_kind().as_str(),
+        }
+    }
+
+    /// Returns the kind of the entries that the list is made of.
+    pub const fn entry_kind(self) -> EntryKind {
+        match self {
+            Self::Hostname => EntryKind::Hostname,
+            Self::Path => EntryKind::Path,
+            Self::Country => EntryKind::Country,
+            Self::Page | Self::Referrer | Self::ViewCountry | Self::View => EntryKind::View,
+            Self::Error => EntryKind::Error,
+            Self::Agent => EntryKind::Agent,
+            Self::AgentPage => EntryKind::AgentPage,
+            Self::AgentDisallowed => EntryKind::AgentDisallowed,
+        }
+    }
+
+    /// Returns what an entry with this key counts as in the list; none when it is not part of it.
+    fn key_of(self, key: &str) -> Option<&str> {
+        let part = |part: for<'k> fn(ViewKey<'k>) -> &'k str| match ViewKey::parse(key) {
+            Some(view) => Some(part(view)).filter(|part| !part.is_empty()),
+            None => (key == OTHER).then_some(OTHER),
+        };
+        match self {
+            Self::Page => part(|view| view.path),
+            Self::Referrer => part(|view| view.referrer),
+            Self::ViewCountry => part(|view| view.country),
+            _ => Some(key),
+        }
+    }
+}
+
+/// An entry of a list, of a day or of one hour of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ListEntry<'e> {
+    /// The beginning of the day or hour.
+    pub begin: Timestamp,
+    /// The end of it.
+    pub end: Timestamp,
+    /// The list.
+    pub kind: ListKind,
+    /// The key, or [`OTHER`].
+    pub key: &'e str,
+    /// Its count.
+    pub count: Count,
+}
+
+/// Calls `take` with every entry of the lists of `kinds` in the lists of a day as its row has them.
+pub(super) fn each_stored(
+    text: &str,
+    kinds: &[ListKind],
+    take: impl FnMut(ListKind, &str, Count),
+) -> Result<(), sqlx::Error> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = StoredLists { kinds, take }.deserialize(&mut json).and_then(|()| json.end());
+    read.map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+/// Reads `{"<kind>": [[key, requests, bytes], …]}`. A list that is not wanted is passed over.
+struct StoredLists<'k, Take> {
+    kinds: &'k [ListKind],
+    take: Take,
+}
+
+#[derive(Deserialize)]
+struct StoredEntry<'s>(#[serde(borrow)] Cow<'s, str>, u64, u64);
+
+impl<'de, Take: FnMut(ListKind, &str, Count)> DeserializeSeed<'de> for StoredLists<'_, Take> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, Take: FnMut(ListKind, &str, Count)> Visitor<'de> for StoredLists<'_, Take> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the lists of a day")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut lists: A) -> Result<(), A::Error> {
+        while let Some(name) = lists.next_key::<Cow<'de, str>>()? {
+            let Some(kind) = self.kinds.iter().copied().find(|kind| kind.as_str() == name) else {
+                lists.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            for StoredEntry(key, requests, bytes) in lists.next_value::<Vec<StoredEntry<'de>>>()? {
+                (self.take)(kind, &key, Count { requests, bytes });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `take` with what an entry of hours is in each of the lists of `kinds`.
+pub(super) fn each_of_entry(kinds: &[ListKind], stored_kind: &str, key: &str, mut take: impl FnMut(ListKind, &str)) {
+    for &kind in kinds.iter().filter(|kind| kind.entry_kind().as_str() == stored_kind) {
+        if let Some(key) = kind.key_of(key) {
+            take(kind, key);
+        }
+    }
+}
+
+/// Returns the kinds of entries that the lists of `kinds` are made of.
+pub(super) fn entry_kinds(kinds: &[ListKind]) -> Vec<String> {
+    let mut words: Vec<_> = kinds.iter().map(|kind| kind.entry_kind().as_str().to_owned()).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_counts_in_three_lists() {
+        let of = |key: &str| {
+            let mut found = Vec::new();
+            let kinds = [ListKind::Page, ListKind::Referrer, ListKind::ViewCountry, ListKind::Path];
+            each_of_entry(&kinds, "view", key, |kind, key| found.push((kind, key.to_owned())));
+            found
+        };
+        assert_eq!(
+            of("/a\tnews.example\tDE\tdocs.example"),
+            [
+                (ListKind::Page, "/a".to_owned()),
+                (ListKind::Referrer, "news.example".to_owned()),
+                (ListKind::ViewCountry, "DE".to_owned()),
+            ]
+        );
+        assert_eq!(of("/a\t\tDE\tdocs.example").len(), 2, "nobody led here");
+        assert_eq!(of(OTHER).len(), 3);
+        assert!(of("broken").is_empty());
+    }
+
+    #[test]
+    fn stored_lists_are_read() {
+        let text = r#"{"path": [["/a", 1, 2]], "page": [["/ü\t", 3, 20], ["(other)", 1, 2]], "newer": {"x": [1]}}"#;
+        let mut found = Vec::new();
+        each_stored(text, &[ListKind::Page, ListKind::Error], |kind, key, count| {
+            found.push((kind, key.to_owned(), count));
+        })
+        .unwrap();
+        assert_eq!(found[0], (ListKind::Page, "/ü\t".to_owned(), Count { requests: 3, bytes: 20 }));
+        assert_eq!(found.len(), 2);
+        for broken in ["", "[]", r#"{"page": [["/", -1, 0]]}"#, r#"{"page": [["/"]]}"#, "{} {}"] {
+            assert!(each_stored(broken, &[ListKind::Page], |_, _, _| ()).is_err(), "{broken}");
+        }
+        assert_eq!(entry_kinds(&[ListKind::Page, ListKind::View, ListKind::Path]), ["path", "view"]);
+    }
+}

@@ -1,0 +1,148 @@
+//! The last hours.
+
+use domain::{
+    Timestamp,
+    traffic::{Count, EntryKind, OTHER, Sums},
+};
+use sqlx::PgPool;
+
+use super::{Readable, count, sums_of};
+
+/// Lists are cut to these lengths.
+#[derive(Debug, Clone, Copy)]
+pub struct TopLengths {
+    /// Paths.
+    pub paths: i64,
+    /// Countries.
+    pub countries: i64,
+}
+
+/// A project's traffic within some hours.
+#[derive(Debug, Clone, Default)]
+pub struct Live {
+    /// The hours that had any, in order.
+    pub hours: Vec<(Timestamp, Sums)>,
+    /// Hostnames, the most frequent first.
+    pub hostnames: Vec<(String, Count)>,
+    /// The most frequent paths.
+    pub paths: Vec<(String, Count)>,
+    /// The most frequent countries.
+    pub countries: Vec<(String, Count)>,
+    /// Every [`AgentKey`](domain::traffic::AgentKey) as it is stored, and the key of those that found no room.
+    pub agents: Vec<(String, Count)>,
+    /// Whether some hostname, path or country found no room of its own.
+    pub is_truncated: bool,
+}
+
+/// Returns the traffic of these hours, all of one moment.
+pub async fn live(
+    pool: &PgPool,
+    project: &Readable,
+    hours: &[Timestamp],
+    lengths: TopLengths,
+) -> Result<Live, sqlx::Error> {
+    let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let of_hours = sqlx::query!(
+        r#"SELECT hour AS "hour!",
+                  ARRAY[sum(s1), sum(s2), sum(s3), sum(s4), sum(s5), sum(s6), sum(s7), sum(s8), sum(s9), sum(s10),
+                        sum(s11)]::bigint[] AS "sums!"
+           FROM (SELECT hour, requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx, status_4xx, status_5xx,
+                        status_other, pageviews, people_bytes
+                 FROM traffic_hours WHERE hour = ANY($2) AND project_id = $1
+                 UNION ALL
+                 SELECT hour, sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7], sums[8], sums[9], sums[10],
+                        sums[11]
+                 FROM traffic_recent WHERE project_id = $1 AND hour = ANY($2))
+                AS parts (hour, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11)
+           GROUP BY hour ORDER BY hour"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+    )
+    .fetch_all(&mut *snapshot)
+    .await?;
+    // A key beyond the length of its list is read no further; `(other)` is an entry of the agents' list only.
+    let entries = sqlx::query!(
+        r#"SELECT kind AS "kind!", key AS "key!", requests AS "requests!", bytes AS "bytes!"
+           FROM (SELECT kind, key, sum(requests)::bigint AS requests, sum(bytes)::bigint AS bytes,
+                        row_number() OVER (PARTITION BY kind
+                                           ORDER BY sum(requests) DESC, sum(bytes) DESC, key) AS place
+                 FROM (SELECT kind, key, requests, bytes FROM traffic_hour_entries
+                       WHERE hour = ANY($2) AND project_id = $1 AND kind IN ('hostname', 'path', 'country', 'agent')
+                       UNION ALL
+                       SELECT entry.kind, entry.key, entry.requests, entry.bytes
+                       FROM traffic_recent AS recent,
+                            unnest(recent.kinds, recent.keys, recent.requests, recent.bytes)
+                                AS entry (kind, key, requests, bytes)
+                       WHERE recent.project_id = $1 AND recent.hour = ANY($2)
+                         AND entry.kind IN ('hostname', 'path', 'country', 'agent')) AS parts
+                 WHERE key <> $3 OR kind = 'agent'
+                 GROUP BY kind, key) AS ranked
+           WHERE place <= CASE kind WHEN 'path' THEN $4::bigint WHEN 'country' THEN $5::bigint ELSE place END
+           ORDER BY kind, place"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+        OTHER,
+        lengths.paths,
+        lengths.countries,
+    )
+    .fetch_all(&mut *snapshot)
+    .await?;
+    let is_truncated = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM traffic_hour_entries
+                          WHERE hour = ANY($2) AND project_id = $1 AND kind IN ('hostname', 'path', 'country')
+                            AND key = $3)
+                  OR EXISTS (SELECT FROM traffic_recent AS recent, unnest(recent.kinds, recent.keys) AS entry (kind, key)
+                             WHERE recent.project_id = $1 AND recent.hour = ANY($2)
+                               AND entry.kind IN ('hostname', 'path', 'country') AND entry.key = $3)
+               AS "is_truncated!""#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+        OTHER,
+    )
+    .fetch_one(&mut *snapshot)
+    .await?;
+    snapshot.commit().await?;
+
+    let mut live = Live { is_truncated, ..Live::default() };
+    live.hours.extend(of_hours.into_iter().map(|row| (row.hour, sums_of(&row.sums))));
+    for row in entries {
+        let list = match &*row.kind {
+            kind if kind == EntryKind::Hostname.as_str() => &mut live.hostnames,
+            kind if kind == EntryKind::Path.as_str() => &mut live.paths,
+            kind if kind == EntryKind::Country.as_str() => &mut live.countries,
+            _ => &mut live.agents,
+        };
+        list.push((row.key, Count { requests: count(row.requests), bytes: count(row.bytes) }));
+    }
+    Ok(live)
+}
+
+/// Returns the traffic of a hostname within those of these hours that had any, in order.
+pub async fn live_of_hostname(
+    pool: &PgPool,
+    project: &Readable,
+    hours: &[Timestamp],
+    hostname: &str,
+) -> Result<Vec<(Timestamp, Count)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT hour AS "hour!", sum(requests)::bigint AS "requests!", sum(bytes)::bigint AS "bytes!"
+           FROM (SELECT hour, requests, bytes FROM traffic_hour_entries
+                 WHERE hour = ANY($2) AND project_id = $1 AND kind = $3 AND key = $4
+                 UNION ALL
+                 SELECT recent.hour, entry.requests, entry.bytes
+                 FROM traffic_recent AS recent,
+                      unnest(recent.kinds, recent.keys, recent.requests, recent.bytes)
+                          AS entry (kind, key, requests, bytes)
+                 WHERE recent.project_id = $1 AND recent.hour = ANY($2) AND entry.kind = $3 AND entry.key = $4) AS parts
+           GROUP BY hour ORDER BY hour"#,
+        project.0.as_str(),
+        hours as &[Timestamp],
+        EntryKind::Hostname.as_str(),
+        // Postgres keeps no NUL.
+        hostname.replace('\0', "\u{fffd}"),
+    )
+    .fetch_all(pool)
+    .await?;
+    let count_of = |requests, bytes| Count { requests: count(requests), bytes: count(bytes) };
+    Ok(rows.into_iter().map(|row| (row.hour, count_of(row.requests, row.bytes))).collect())
+}

@@ -1,0 +1,56 @@
+//! Reports on a project's traffic: hours, days, the lists of either, and the deployments that went live meanwhile.
+//!
+//! Every answer adds what was appended lately ([`traffic`](super::traffic)) to what the hours have. No query scans:
+//! hours and days are named one by one, together with the project. Start with [`live()`] and [`days()`].
+
+mod days;
+mod lists;
+mod live;
+mod marks;
+mod paths;
+
+use domain::{ProjectId, traffic::Sums};
+
+pub use self::{
+    days::{DayRange, DayTraffic, Grain, Wanted, days},
+    lists::{ListEntry, ListKind},
+    live::{Live, TopLengths, live, live_of_hostname},
+    marks::{Mark, marks},
+    paths::{Answered, answered},
+};
+use crate::permits::{AtLeast, Member, ProjectPermit};
+
+/// Proof that a project's statistics may be read: by who may look at the project, or by its public link.
+#[derive(Debug, Clone)]
+pub struct Readable(ProjectId);
+
+impl<L: AtLeast<Member>> From<&ProjectPermit<L>> for Readable {
+    fn from(project: &ProjectPermit<L>) -> Self {
+        Self(project.id.clone())
+    }
+}
+
+impl Readable {
+    /// The project of a public link, which the caller has looked up.
+    pub(super) fn by_link(project: ProjectId) -> Self {
+        Self(project)
+    }
+}
+
+/// Reads sums as they are stored: requests, bytes, hits, misses, five classes of status, page views, bytes to people.
+fn sums_of(stored: &[i64]) -> Sums {
+    let at = |place: usize| stored.get(place).copied().map_or(0, count);
+    Sums {
+        requests: at(0),
+        bytes: at(1),
+        cache_hits: at(2),
+        cache_misses: at(3),
+        statuses: [at(4), at(5), at(6), at(7), at(8)],
+        pageviews: at(9),
+        people_bytes: at(10),
+    }
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

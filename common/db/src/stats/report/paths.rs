@@ -1,0 +1,63 @@
+//! The days and hours in which the site had a path.
+
+use std::collections::HashSet;
+
+use domain::{
+    Timestamp,
+    traffic::{EntryKind, HOUR},
+};
+use sqlx::PgPool;
+
+use super::{
+    DayRange, ListKind, Readable,
+    days::{by_day, by_hour, lists_of_days, sums},
+};
+
+/// A path was answered with a file or a redirect.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// The path.
+    pub path: String,
+    /// The beginning of the day or hour.
+    pub begin: Timestamp,
+    /// The end of it.
+    pub end: Timestamp,
+}
+
+/// Returns when these paths were answered within these days: by hour where hours are there, by day elsewhere, as far as
+/// they are among a day's most frequent.
+pub async fn answered(
+    pool: &PgPool,
+    project: &Readable,
+    range: DayRange,
+    paths: &[String],
+) -> Result<Vec<Answered>, sqlx::Error> {
+    let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let found = sums(&mut snapshot, project, range).await?;
+    let hours = by_hour(range, &found);
+    let of_hours = sqlx::query!(
+        r#"SELECT hour AS "hour!", key AS "key!" FROM traffic_hour_entries
+           WHERE hour = ANY($2) AND project_id = $1 AND kind = $3 AND key = ANY($4)
+           UNION
+           SELECT recent.hour, entry.key
+           FROM traffic_recent AS recent, unnest(recent.kinds, recent.keys) AS entry (kind, key)
+           WHERE recent.project_id = $1 AND recent.hour = ANY($2) AND entry.kind = $3 AND entry.key = ANY($4)"#,
+        project.0.as_str(),
+        &hours as &[Timestamp],
+        EntryKind::Path.as_str(),
+        paths,
+    )
+    .fetch_all(&mut *snapshot)
+    .await?;
+    let mut answered: Vec<Answered> =
+        of_hours.into_iter().map(|row| Answered { path: row.key, begin: row.hour, end: row.hour + HOUR }).collect();
+    let wanted: HashSet<&str> = paths.iter().map(String::as_str).collect();
+    lists_of_days(&mut snapshot, project, &by_day(&found), &[ListKind::Path], &mut |entry| {
+        if wanted.contains(entry.key) {
+            answered.push(Answered { path: entry.key.to_owned(), begin: entry.begin, end: entry.end });
+        }
+    })
+    .await?;
+    snapshot.commit().await?;
+    Ok(answered)
+}

@@ -1,0 +1,27 @@
+//! Salts of days: the keys under which all edges hash visitors, and which nobody has once the day is over.
+
+use sqlx::PgPool;
+use time::Date;
+
+/// Length of a salt, in bytes.
+const LENGTH: usize = 32;
+
+/// Returns the salt of a UTC day: the one that some edge has given it, else `new`, which must be random.
+pub async fn of(pool: &PgPool, day: Date, new: [u8; LENGTH]) -> Result<[u8; LENGTH], sqlx::Error> {
+    // An update that changes nothing returns the row of whoever was first, also one that is just being written.
+    let salt = sqlx::query_scalar!(
+        "INSERT INTO visitor_salts AS known (day, salt) VALUES ($1, $2)
+         ON CONFLICT (day) DO UPDATE SET salt = known.salt RETURNING salt",
+        day,
+        &new,
+    )
+    .fetch_one(pool)
+    .await?;
+    salt.try_into().map_err(|_| sqlx::Error::Decode("a salt of another length".into()))
+}
+
+/// Destroys the salts of days before `day`. Returns their number.
+pub async fn delete_before(pool: &PgPool, day: Date) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!("DELETE FROM visitor_salts WHERE day < $1", day).execute(pool).await?;
+    Ok(deleted.rows_affected())
+}
