@@ -63,17 +63,24 @@ impl Account {
         self.inner.id()
     }
 
+    /// Whether an order can say that it replaces the certificate at the head of a chain: the authority has renewal
+    /// information, and the certificate names its issuer's key.
+    pub fn can_replace(&self, chain_pem: &str) -> bool {
+        let is_named = |leaf: CertificateDer<'_>| CertificateIdentifier::try_from(&leaf).is_ok();
+        self.directory.renewal_info.is_some() && leaf(chain_pem).is_ok_and(is_named)
+    }
+
     /// Places an order and returns its URL. `replaces` is the chain of the certificate that it renews, issued to this
-    /// account; it is left out where the authority knows no renewal information.
+    /// account, for which [`Self::can_replace`] holds.
     pub async fn begin(&self, names: &[String], replaces: Option<&str>) -> Result<String, AcmeError> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
-        let leaf = replaces.filter(|_| self.directory.renewal_info.is_some()).map(leaf).transpose()?;
+        let leaf = replaces.map(leaf).transpose()?;
         let replaces = leaf.as_ref().and_then(|leaf| CertificateIdentifier::try_from(leaf).ok());
         match self.place(&identifiers, replaces.as_ref()).await {
             // An authority that has renewal information must repeat what an order replaces (RFC 9773, 5). One that does
             // not has made an order all the same, whose URL is lost with the error.
             Err(AcmeError::Away(said)) if replaces.is_some() && said.starts_with("replaces field mismatch") => {
-                self.place(&identifiers, None).await
+                Err(AcmeError::refused(ProblemKind::Other, "it does not repeat what the order replaces"))
             }
             outcome => outcome,
         }

@@ -164,7 +164,8 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
             token: challenge.token.clone(),
             record_value: URL_SAFE_NO_PAD.encode(Sha256::digest(key_authorization.as_bytes())),
             key_authorization,
-            failed: challenge.error.clone().map(Problem::from),
+            // One that is pending still may have an error, too: the authority tries again (RFC 8555, 8.2).
+            failed: challenge.error.clone().filter(|_| challenge.status == ChallengeStatus::Invalid).map(Problem::from),
             is_under_way: challenge.status == ChallengeStatus::Processing,
         })
     });
@@ -200,7 +201,8 @@ mod tests {
     fn what_is_offered_comes_with_its_answers() {
         let text = r#"{"identifier":{"type":"dns","value":"example.com"},"status":"pending","wildcard":true,
             "challenges":[
-            {"type":"dns-01","url":"https://ca.test/1","token":"DGyRejmCefe7v4NfDGDKfA","status":"processing"},
+            {"type":"dns-01","url":"https://ca.test/1","token":"DGyRejmCefe7v4NfDGDKfA","status":"processing",
+             "error":{"type":"urn:ietf:params:acme:error:dns","detail":"no record yet"}},
             {"type":"http-01","url":"https://ca.test/2","token":"t","status":"invalid",
              "error":{"type":"urn:ietf:params:acme:error:dns","detail":"no such name"}},
             {"type":"dns-persist-01","url":"https://ca.test/3","status":"pending"}]}"#;

@@ -1,5 +1,7 @@
 //! `certs doctor`: what issuing certificates depends on, a line each.
 
+mod edges;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -87,6 +89,7 @@ pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> 
     checks.add("DNS records", records(config).await);
     if let Some(db) = &db {
         checks.add("renewals", renewals(db).await);
+        checks.add("edges", edges::check(config, db).await);
     }
     let is_good = checks.0.iter().all(|check| check.ok);
     Outcome::shown(&checks.0, json, || checks.lines(), is_good)

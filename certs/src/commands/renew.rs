@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use certs::local_ca;
 use config::Config;
-use db::certificates::{operations, renewals};
-use domain::Clock;
+use db::certificates::{
+    operations::{self, Standing},
+    renewals,
+};
+use domain::{Clock, Timestamp, certificates::DomainState};
 use serde::Serialize;
 
 use super::{NO_DATABASE, Outcome, database};
@@ -16,34 +19,57 @@ use super::{NO_DATABASE, Outcome, database};
 struct Renewals {
     /// The certificates whose renewal is due now.
     due: u64,
+    /// The names whose renewal is under way already.
+    under_way: Vec<UnderWay>,
     /// The names without a certificate that could be renewed.
     refused: Vec<String>,
 }
 
+/// A renewal that began before.
+#[derive(Serialize)]
+struct UnderWay {
+    name: String,
+    /// What is in its way.
+    message: Option<String>,
+    next_attempt_at: Option<Timestamp>,
+}
+
 pub(super) async fn run(config: &Config, names: &[String], all: bool, json: bool) -> anyhow::Result<Outcome> {
     let (now, db) = (Clock::system().now(), database(config)?);
-    let mut renewals = Renewals { due: 0, refused: Vec::new() };
+    let mut renewals = Renewals { due: 0, under_way: Vec::new(), refused: Vec::new() };
     if all {
         renewals.due = operations::renew_all(&db, now).await.context(NO_DATABASE)?;
     }
     for name in local_ca::hostnames(names)? {
         if renewals::renew_now(&db, &name, now).await.context(NO_DATABASE)? {
             renewals.due += 1;
-        } else {
-            renewals.refused.push(name);
+            continue;
+        }
+        match operations::standing(&db, &name).await.context(NO_DATABASE)? {
+            Some(Standing { state: DomainState::Renewing, message, next_attempt_at, .. }) => {
+                renewals.under_way.push(UnderWay { name, message, next_attempt_at });
+            }
+            _ => renewals.refused.push(name),
         }
     }
     let text = || {
         let mut said = match renewals.due {
+            0 if !renewals.under_way.is_empty() => "nothing is left to begin".to_owned(),
             0 => "no renewal is due".to_owned(),
             1 => "1 renewal is due now; admin begins within a minute".to_owned(),
             due => format!("{due} renewals are due now; admin begins within a minute, as fast as the authority allows"),
         };
+        for UnderWay { name, message, next_attempt_at } in &renewals.under_way {
+            let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+            let next = next_attempt_at.map(|at| format!("; the next attempt is due at {at}")).unwrap_or_default();
+            let _ =
+                write!(said, "\n{name} is being renewed already{message}{next} (`certs issue {name}` has it made now)");
+        }
         for name in &renewals.refused {
             let _ = write!(
                 said,
-                "\n{name} has no certificate that admin looks after, or its renewal is under way already: see \
-                 `certs list`, and `certs issue {name}` for a first one"
+                "\n{name} has no certificate that admin looks after: see `certs list`, and `certs issue {name}` for a \
+                 first one"
             );
         }
         said

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use certs::{acme::Reason, local_ca};
 use config::Config;
-use db::certificates::{operations, renewals};
+use db::certificates::{announce, operations, renewals};
 use domain::{CertificateId, Clock};
 use serde::Serialize;
 
@@ -43,7 +43,14 @@ pub(super) async fn run(config: &Config, name: &str, reason: Option<Reason>, jso
             Err(error) => Err(error),
         };
         match outcome {
-            Ok(()) => revocation.revoked.push(certificate.id),
+            Ok(()) => {
+                // Where another certificate covers a name, edges present that one from now on.
+                let mut tx = db.begin().await.context(NO_DATABASE)?;
+                operations::note_revoked(&mut *tx, &certificate.id, now).await.context(NO_DATABASE)?;
+                announce(&mut tx, &certificate.id, certificate.names, now).await.context(NO_DATABASE)?;
+                tx.commit().await.context(NO_DATABASE)?;
+                revocation.revoked.push(certificate.id);
+            }
             Err(error) => revocation.failed.push(format!("{}: {error:#}", certificate.id)),
         }
     }

@@ -2,9 +2,10 @@
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    process::Command,
+    process::{Child, Command},
 };
 
 use super::DnsError;
@@ -26,7 +27,8 @@ impl Hook {
         Self { program, within }
     }
 
-    /// Runs the program without a shell: a name cannot become a command. It is killed when it takes too long.
+    /// Runs the program without a shell: a name cannot become a command. It is killed when it takes too long, with every
+    /// program that it has started, unless that has left the process group.
     pub(super) async fn run(&self, verb: &str, name: &str, value: &str) -> Result<(), DnsError> {
         let failed = |reason: String| DnsError::Hook { program: self.program.display().to_string(), reason };
         let mut command = Command::new(&self.program);
@@ -34,15 +36,19 @@ impl Hook {
         // It may need settings of its own, but none of ours.
         let ours = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with(OURS));
         ours.for_each(|key| _ = command.env_remove(key));
-        let mut child = command.kill_on_drop(true).spawn();
+        let mut child = command.kill_on_drop(true).process_group(0).spawn();
         let child = child.as_mut().map_err(|error| failed(format!("cannot be started: {error}")))?;
+        let mut group = Group::led_by(child);
         let mut said = child.stderr.take();
         let mut kept = Vec::new();
         let running = async {
             if let Some(said) = &mut said {
                 drain(said, &mut kept).await;
             }
-            child.wait().await
+            let status = child.wait().await;
+            // From here on its number may be another's.
+            group.0 = None;
+            status
         };
         let ended = tokio::time::timeout(self.within, running).await;
         let said = String::from_utf8_lossy(&kept).replace(char::is_control, " ");
@@ -52,6 +58,7 @@ impl Hook {
             Ok(Ok(status)) => Err(failed(format!("failed to {verb} the record at {name} ({status}){said}"))),
             Ok(Err(error)) => Err(failed(format!("was lost: {error}"))),
             Err(_) => {
+                drop(group);
                 // Waited for as well, so that no dead process is left.
                 let _ = child.kill().await;
                 let seconds = self.within.as_secs();
@@ -59,6 +66,23 @@ impl Hook {
                     "had not ended after {seconds} s to {verb} the record at {name}, and was killed{said}"
                 )))
             }
+        }
+    }
+}
+
+/// The processes of a program that has not ended. Dropped, it kills them.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn led_by(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
@@ -73,7 +97,7 @@ async fn drain(said: &mut (impl AsyncRead + Unpin), kept: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
     use tempfile::TempDir;
 
@@ -118,5 +142,35 @@ mod tests {
     async fn a_program_that_hangs_is_ended() {
         let error = run("echo waiting >&2; exec sleep 600", Duration::from_secs(1)).await.unwrap_err();
         assert!(error.contains("had not ended after 1 s") && error.contains("waiting"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_a_program_has_started_ends_with_it() {
+        // The inner one holds the lock for as long as it lives.
+        let text = |lock: &Path| {
+            let lock = lock.display();
+            format!("flock {lock} sh -c 'echo held >&2; sleep 600' &\nwait")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        let error = run(&text(&lock), Duration::from_secs(2)).await.unwrap_err();
+        assert!(error.contains("had not ended after 2 s") && error.contains("held"), "{error}");
+        until_free(&lock).await;
+        // Whoever no longer waits for it ends it too.
+        let (_folder, path) = program(&text(&lock));
+        let hook = Hook::new(path, LONG);
+        let given_up = tokio::time::timeout(Duration::from_secs(2), hook.run("add", "n", "v")).await;
+        assert!(given_up.is_err());
+        until_free(&lock).await;
+    }
+
+    /// Waits until nobody holds the lock.
+    async fn until_free(lock: &Path) {
+        let freed = async {
+            while std::fs::File::open(lock).unwrap().try_lock().is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LONG, freed).await.expect("a child of the program lives on");
     }
 }

@@ -9,10 +9,10 @@ mod updates;
 use std::time::Duration;
 
 use config::acme::Dns;
-use domain::{Clock, Hostname};
+use domain::{Clock, Hostname, ProjectId};
 use sha2::{Digest as _, Sha256};
 
-pub use self::updates::ask;
+pub use self::updates::{answers_unchecked, ask};
 use self::{hook::Hook, updates::Updates};
 
 /// The time for a program of the operator: until the record stands everywhere.
@@ -77,6 +77,12 @@ impl RecordWriter {
         }
     }
 
+    /// Whether a value that was added stands at one name server when [`Self::add`] returns, from which others copy it. A
+    /// program of the operator returns only once it stands everywhere.
+    pub fn is_copied_later(&self) -> bool {
+        matches!(self.0, Way::Updates(_))
+    }
+
     /// Has `value` stand at `name`, beside what stands there.
     pub async fn add(&self, name: &str, value: &str) -> Result<(), DnsError> {
         match &self.0 {
@@ -96,25 +102,34 @@ impl RecordWriter {
 
 /// The name in `acme.dns.zone` that a CNAME at `_acme-challenge.<hostname>` must lead to, so that certificates for the
 /// hostname can be proved there; none when no zone is configured. It is the same for as long as the zone is.
-pub fn delegation(dns: &Dns, hostname: &Hostname) -> Option<String> {
+///
+/// It is the project's own: the record of an owner who has left proves nothing for whoever attaches the hostname next.
+/// The project's id is enough for that, because nobody chooses it; a key would end every delegation when it is rotated.
+pub fn delegation(dns: &Dns, project: &ProjectId, hostname: &Hostname) -> Option<String> {
     let zone = dns.zone.as_deref()?.trim_end_matches('.').to_ascii_lowercase();
-    let mut id = hex::encode(Sha256::digest(hostname.as_str().as_bytes()));
+    let mut id = hex::encode(Sha256::digest(format!("{project} {hostname}")));
     id.truncate(DELEGATION_LENGTH);
     Some(format!("{id}.{zone}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::Timestamp;
+
     use super::*;
 
     #[test]
     fn a_delegation_has_a_name_of_its_own() {
         let dns = Dns { zone: Some("ACME.example.".to_owned()), ..Dns::default() };
-        let of = |hostname: &str| delegation(&dns, &hostname.parse().unwrap()).unwrap();
-        assert_eq!(of("www.example.com"), "80fc0fb9266db7b83f85.acme.example");
-        assert_eq!(of("WWW.example.com."), of("www.example.com"));
-        assert_ne!(of("example.com"), of("www.example.com"));
-        assert_eq!(delegation(&Dns::default(), &"www.example.com".parse().unwrap()), None);
+        let now = Timestamp::from_unix_millis(1_800_000_000_000);
+        let (project, another) = (ProjectId::new(now), ProjectId::new(now));
+        let of = |project, hostname: &str| delegation(&dns, project, &hostname.parse().unwrap()).unwrap();
+        let name = of(&project, "www.example.com");
+        assert!(name.len() == DELEGATION_LENGTH + ".acme.example".len() && name.ends_with(".acme.example"), "{name}");
+        assert_eq!(of(&project, "WWW.example.com."), name);
+        assert_ne!(of(&project, "example.com"), name);
+        assert_ne!(of(&another, "www.example.com"), name);
+        assert_eq!(delegation(&Dns::default(), &project, &"www.example.com".parse().unwrap()), None);
     }
 
     #[test]

@@ -177,6 +177,17 @@ pub async fn ask(resolver: &str, name: &str) -> Result<(), String> {
     }
 }
 
+/// Whether a resolver answers a question once it is asked not to check signatures (the bit CD of RFC 4035). Where it fails
+/// otherwise, the signatures are what is wrong.
+pub async fn answers_unchecked(resolver: SocketAddr, name: &Name, kind: RecordType) -> bool {
+    let mut message = Message::query();
+    (message.metadata.recursion_desired, message.metadata.checking_disabled) = (true, true);
+    message.add_query(Query::query(name.clone(), kind));
+    let Ok(answer) = exchange(resolver, &message).await else { return false };
+    Message::from_vec(&answer)
+        .is_ok_and(|answer| matches!(answer.response_code, ResponseCode::NoError | ResponseCode::NXDomain))
+}
+
 /// A name with its root.
 fn absolute(text: &str) -> Option<Name> {
     let mut name = Name::from_ascii(text.to_ascii_lowercase()).ok()?;

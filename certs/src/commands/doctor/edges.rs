@@ -1,0 +1,170 @@
+//! Whether visitors are shown the certificates that are stored: a handshake at each address that domains lead to.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
+
+use config::Config;
+use db::certificates::{self, Listed};
+use domain::{CertificateId, Clock, Timestamp, certificates::CertificateSource, hostname::is_within};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _};
+use sqlx::PgPool;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+
+use super::{Finding, wrong};
+
+/// Longest time for an address to be found, and for a handshake.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Most addresses that are connected to.
+const ADDRESSES: usize = 16;
+/// Most certificates whose names are asked for at each: those that end first, or were renewed because they would.
+const CERTIFICATES: i64 = 16;
+/// In the place of a wildcard.
+const LABEL: &str = "svc-doctor";
+
+/// A name, and the certificate that is to be shown for it.
+struct Wanted {
+    name: String,
+    id: CertificateId,
+    leaf: CertificateDer<'static>,
+}
+
+pub(super) async fn check(config: &Config, db: &PgPool) -> Finding {
+    let wanted = match wanted(db, Clock::system().now()).await {
+        Ok(wanted) if wanted.is_empty() => return Ok("nothing to show: no certificate is stored".to_owned()),
+        Ok(wanted) => wanted,
+        Err(error) => return wrong(error.to_string(), "see `database`"),
+    };
+    let addresses = addresses(config).await;
+    let target = config.site.addresses().dns_target().to_owned();
+    if addresses.is_empty() {
+        return Ok(format!("not looked at: {target} has no address as seen from here, and edges announce none"));
+    }
+    let (port, mut flaws) = (config.acme.probe_port, Vec::new());
+    for address in &addresses {
+        for Wanted { name, id, leaf } in &wanted {
+            match timeout(WITHIN, shown(*address, port, name)).await {
+                Ok(Ok(shown)) if shown == *leaf => {}
+                Ok(Ok(_)) => flaws.push(format!("{address} shows another certificate of {name} than {id}")),
+                Ok(Err(error)) => flaws.push(format!("{address} shows no certificate of {name} ({error})")),
+                Err(_) => {
+                    flaws.push(format!("{address} does not answer on port {port} within {} s", WITHIN.as_secs()));
+                    break;
+                }
+            }
+        }
+    }
+    let (first, more) = match flaws.as_slice() {
+        [] => {
+            let list = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Ok(format!("{list} (of {target}): {} names with the stored certificates", wanted.len()));
+        }
+        [first, more @ ..] => (first, more.len()),
+    };
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    wrong(
+        format!("{first}{more}"),
+        "does an edge run there that reaches Postgres and Redis, and does nothing else answer at that address? An \
+         edge that is restarted reads everything anew",
+    )
+}
+
+/// The names of stored certificates, each with the one that edges are to show.
+async fn wanted(db: &PgPool, now: Timestamp) -> Result<Vec<Wanted>, sqlx::Error> {
+    let valid = Listed {
+        id: CertificateId::new(now),
+        names: Vec::new(),
+        chain_pem: String::new(),
+        not_before: now,
+        not_after: now,
+        source: CertificateSource::Import,
+        account_url: None,
+        is_replaced: false,
+    };
+    let stored = certificates::list(db, Some(&valid), CERTIFICATES).await?;
+    let names: BTreeSet<String> =
+        stored.into_iter().filter_map(|listed| Some(listed.names.first()?.replace('*', LABEL))).collect();
+    let mut wanted = Vec::new();
+    for name in names {
+        let covering = [Some(name.clone()), name.split_once('.').map(|(_, parent)| format!("*.{parent}"))];
+        let covering: Vec<String> = covering.into_iter().flatten().collect();
+        let Some(certificate) = certificates::covering(db, &covering, now).await? else { continue };
+        if let Ok(leaf) = CertificateDer::from_pem_slice(certificate.chain_pem.as_bytes()) {
+            wanted.push(Wanted { name, id: certificate.id, leaf });
+        }
+    }
+    Ok(wanted)
+}
+
+/// The addresses that domains are to lead to.
+async fn addresses(config: &Config) -> BTreeSet<IpAddr> {
+    let target = config.site.addresses().dns_target().to_owned();
+    if is_within(&target, "localhost") {
+        return [Ipv4Addr::LOCALHOST.into()].into();
+    }
+    let looked_up = timeout(WITHIN, tokio::net::lookup_host((target.as_str(), config.acme.probe_port))).await;
+    let found = looked_up.ok().and_then(Result::ok).into_iter().flatten().map(|address| address.ip());
+    config.site.apex_addresses.iter().copied().chain(found).take(ADDRESSES).collect()
+}
+
+/// The certificate that is shown for `name` at an address, whoever vouches for it.
+async fn shown(address: IpAddr, port: u16, name: &str) -> anyhow::Result<CertificateDer<'static>> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    let stream = TcpStream::connect((address, port)).await?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(name.to_owned())?, stream).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    Ok(shown.ok_or_else(|| anyhow::anyhow!("the handshake shows none"))?.clone().into_owned())
+}
+
+/// Takes whatever certificate the other end proves to have the key of: it is compared with the stored one afterwards.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
