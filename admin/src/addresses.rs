@@ -27,6 +27,8 @@ pub mod paths {
     pub const GATE: &str = "/gate";
     /// The parent of invites' pages, each of which has its token as its name.
     pub const INVITES: &str = "/invites";
+    /// The parent of public pages of statistics, each of which has its token as its name.
+    pub const STATS: &str = "/stats";
 }
 
 /// Longest path that people are redirected back to.
@@ -112,6 +114,11 @@ impl Console {
     /// Makes the address that the code host redirects back to.
     pub fn callback(&self) -> String {
         format!("{}{}", self.origin, paths::CALLBACK)
+    }
+
+    /// Makes the address of the public page of statistics that this token opens.
+    pub fn public_stats(&self, token: &str) -> String {
+        format!("{}{}/{token}", self.origin, paths::STATS)
     }
 
     /// Makes the origin of the site at `host`.

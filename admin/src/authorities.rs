@@ -13,22 +13,32 @@ use std::{
 use anyhow::Context as _;
 use certs::{
     acme::{Account, AcmeError, Authority},
-    dns01::RecordWriter,
+    dns01::{self, RecordWriter},
 };
 use config::{
     Config,
-    acme::{Acme, Issuer},
+    acme::{Acme, Challenge, Issuer},
 };
 use db::certificates::accounts::{self, AcmeAccount};
-use domain::{AcmeAccountId, Hostname, Timestamp};
+use domain::{AcmeAccountId, Hostname, ProjectId, Timestamp};
 use secrets::MasterKey;
 use sqlx::{PgExecutor, PgPool};
-use tokio::sync::{Notify, OnceCell};
+use tokio::{
+    sync::{Notify, OnceCell},
+    time::Instant,
+};
+
+use crate::hostnames;
 
 /// Failures at one authority in a row, after which the other is asked.
 const FAILURES_BEFORE_FALLBACK: u32 = 3;
 /// Time for which an opened account is used before its authority is asked for its directory again.
 const ACCOUNT_KEPT: Duration = Duration::from_hours(1);
+/// Longest wait for an authority to say what it is called in CAA records. It may be away, which is no reason to keep a
+/// person waiting.
+const IDENTITIES_WAIT: Duration = Duration::from_secs(2);
+/// The shortest and the longest time for which a refusal is kept to: what is refused to one is refused to all.
+const REFUSAL_KEPT: std::ops::RangeInclusive<Duration> = Duration::from_secs(30)..=Duration::from_mins(15);
 /// Most accounts that are kept open.
 const ACCOUNTS: usize = 16;
 
@@ -44,8 +54,6 @@ struct Shared {
     fallback: Option<Known>,
     writer: Option<RecordWriter>,
     bell: Notify,
-    /// One registration at a time: the others find its account.
-    registering: tokio::sync::Mutex<()>,
     open: Mutex<HashMap<AcmeAccountId, Open>>,
 }
 
@@ -53,6 +61,76 @@ struct Shared {
 struct Known {
     authority: Authority,
     caa_identities: OnceCell<Vec<String>>,
+    asking: Asking,
+    registering: Asking,
+}
+
+/// A question that many want to ask: one does, and those who wait for their turn meanwhile share its failure. Else each would find
+/// out by itself that the authority does not answer, one after the other.
+#[derive(Default)]
+struct Asking(tokio::sync::Mutex<Option<Failed>>);
+
+struct Failed {
+    at: Instant,
+    /// Until then nobody asks again.
+    until: Instant,
+    error: AcmeError,
+}
+
+impl Asking {
+    /// Asks `question`, unless it failed while this waited, or was refused just now.
+    async fn ask<T>(&self, question: impl Future<Output = Result<T, AccountError>>) -> Result<T, AccountError> {
+        let asked_at = Instant::now();
+        let mut failed = self.0.lock().await;
+        if let Some(failed) = failed.as_ref().filter(|failed| failed.at >= asked_at || failed.until > Instant::now()) {
+            return Err(failed.error.clone().into());
+        }
+        let outcome = question.await;
+        *failed = match &outcome {
+            Err(AccountError::Authority(error)) => Some(Failed::now(error)),
+            _ => None,
+        };
+        outcome
+    }
+}
+
+impl Failed {
+    fn now(error: &AcmeError) -> Self {
+        let at = Instant::now();
+        let kept = match error {
+            AcmeError::Refused(problem) => {
+                problem.retry_after.unwrap_or_default().clamp(*REFUSAL_KEPT.start(), *REFUSAL_KEPT.end())
+            }
+            AcmeError::Away(_) => Duration::ZERO,
+        };
+        Self { at, until: at + kept, error: error.clone() }
+    }
+}
+
+impl Known {
+    /// The names that the authority says itself, else those that it is known by.
+    async fn caa_identities(&self) -> Vec<String> {
+        let _ = tokio::time::timeout(IDENTITIES_WAIT, self.ask_identities()).await;
+        match self.caa_identities.get() {
+            Some(said) if !said.is_empty() => said.clone(),
+            _ => hostnames::known_identities(self.authority.directory_url()),
+        }
+    }
+
+    /// Asks the authority for its names, unless it has said them.
+    async fn ask_identities(&self) -> Result<(), AccountError> {
+        if self.caa_identities.initialized() {
+            return Ok(());
+        }
+        let question = async {
+            if !self.caa_identities.initialized() {
+                // Somebody else may have set it meanwhile, to the same.
+                let _ = self.caa_identities.set(self.authority.caa_identities().await?);
+            }
+            Ok(())
+        };
+        self.asking.ask(question).await
+    }
 }
 
 struct Open {
@@ -86,7 +164,8 @@ impl Authorities {
         let is_acme = acme.issuer == Issuer::Acme;
         let known = |directory: &config::acme::Directory| {
             let authority = Authority::new(directory, &acme.profile)?;
-            Ok::<_, AcmeError>(Known { authority, caa_identities: OnceCell::new() })
+            let (asking, registering) = (Asking::default(), Asking::default());
+            Ok::<_, AcmeError>(Known { authority, caa_identities: OnceCell::new(), asking, registering })
         };
         let primary = is_acme.then(|| known(&acme.primary())).transpose().context("acme")?;
         let fallback = acme.fallback.as_ref().filter(|_| is_acme).map(known).transpose().context("acme.fallback")?;
@@ -100,7 +179,6 @@ impl Authorities {
                 fallback,
                 writer,
                 bell: Notify::new(),
-                registering: tokio::sync::Mutex::default(),
                 open: Mutex::default(),
                 config: acme,
             }),
@@ -120,6 +198,15 @@ impl Authorities {
     /// The writer of DNS records.
     pub fn writer(&self) -> Option<&RecordWriter> {
         self.shared.writer.as_ref()
+    }
+
+    /// The name that `_acme-challenge.<hostname>` must be an alias of, so that we can prove the hostname for a project
+    /// that has it; none when nobody may delegate here.
+    pub fn delegation(&self, project: &ProjectId, hostname: &Hostname) -> Option<String> {
+        let acme = &self.shared.config;
+        let is_possible =
+            acme.issuer == Issuer::Acme && acme.challenges.contains(&Challenge::Dns01) && self.writer().is_some();
+        dns01::delegation(&acme.dns, project, hostname).filter(|_| is_possible)
     }
 
     /// The folder of the local authority.
@@ -157,11 +244,26 @@ impl Authorities {
         fallback.or(self.shared.primary.as_ref())
     }
 
-    /// The names by which CAA records allow the authority that is asked after `failures`; none when it does not say.
-    pub async fn caa_identities(&self, failures: i32) -> Option<&[String]> {
-        let known = self.known(failures)?;
-        let said = known.caa_identities.get_or_try_init(async || known.authority.caa_identities().await).await;
-        said.ok().map(Vec::as_slice).filter(|said| !said.is_empty())
+    /// The names by which CAA records allow the authority that is asked after `failures`, as far as they are known.
+    pub async fn caa_identities(&self, failures: i32) -> Option<Vec<String>> {
+        Some(self.known(failures)?.caa_identities().await)
+    }
+
+    /// The names by which CAA records allow the second authority, as far as they are known; none when there is no
+    /// second.
+    pub async fn caa_identities_of_fallback(&self) -> Option<Vec<String>> {
+        Some(self.shared.fallback.as_ref()?.caa_identities().await)
+    }
+
+    /// Forgets an opened account, whose authority does not take what it did any more: the directory is asked for again.
+    pub fn forget(&self, id: &AcmeAccountId) {
+        self.opened().remove(id);
+    }
+
+    /// The URL of our account at the authority that is asked after `failures`, when it is registered.
+    pub async fn account_url(&self, db: &PgPool, failures: i32) -> Result<Option<String>, sqlx::Error> {
+        let Some(known) = self.known(failures) else { return Ok(None) };
+        Ok(accounts::live(db, known.authority.directory_url()).await?.map(|account| account.url))
     }
 
     /// The account at an authority, registered when there is none.
@@ -176,14 +278,21 @@ impl Authorities {
         if let Some(stored) = accounts::live(db, directory).await? {
             return self.open(master_key, authority, stored, now).await;
         }
-        let _turn = self.shared.registering.lock().await;
-        if accounts::live(db, directory).await?.is_none() {
-            let registered = authority.register().await?;
-            let url = &registered.url;
-            if accounts::store(db, master_key, directory, url, &registered.credentials, now).await? {
-                tracing::info!(directory, account = url, "an account was registered at a certificate authority");
+        let mut known = [&self.shared.primary, &self.shared.fallback].into_iter().flatten();
+        let known = known.find(|known| known.authority.directory_url() == directory);
+        let known = known.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
+        // One registration at a time: the others find its account.
+        let registration = async {
+            if accounts::live(db, directory).await?.is_none() {
+                let registered = authority.register().await?;
+                let url = &registered.url;
+                if accounts::store(db, master_key, directory, url, &registered.credentials, now).await? {
+                    tracing::info!(directory, account = url, "an account was registered at a certificate authority");
+                }
             }
-        }
+            Ok::<(), AccountError>(())
+        };
+        known.registering.ask(registration).await?;
         let stored = accounts::live(db, directory).await?;
         let stored = stored.ok_or_else(|| AccountError::Unknown(directory.to_owned()))?;
         self.open(master_key, authority, stored, now).await

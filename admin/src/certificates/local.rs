@@ -35,5 +35,5 @@ pub(super) async fn sign(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
         source: CertificateSource::Local,
         account: None,
     };
-    super::go_live(app, claim, &certificate, None).await
+    super::go_live(app, claim, &certificate, None, super::obstacle(app, claim).await?).await
 }

@@ -1,61 +1,102 @@
 //! Whether an order can succeed: what an authority would see is looked at first, because each of its failures counts.
 
-use certs::dns01;
 use config::acme::Challenge;
-use db::certificates::{challenges::ChallengeKind, orders::OrderClaim};
+use db::{
+    certificates::{challenges::ChallengeKind, orders::OrderClaim},
+    projects::claims,
+};
 use domain::{Hostname, certificates::DomainState};
 
 use super::{outcome::Stop, proofs::Proof};
 use crate::{
     app::App,
-    hostnames::Verdict,
-    probe::way::{Way, try_way},
+    hostnames::{Look, Verdict},
+    probe::way::{Reach, Way, reach, try_way},
 };
 
-/// Looks at the way to a name, and returns how it can be proved, the best way first.
-pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Vec<Proof>, Stop> {
+/// How a name can be proved.
+#[derive(Debug, Default)]
+pub(super) struct Proofs {
+    /// The ways, the best one first.
+    pub(super) ways: Vec<Proof>,
+    /// What keeps visitors from the name, in one sentence; none when they get here.
+    pub(super) obstacle: Option<String>,
+}
+
+/// Looks at the way to a name, and returns how it can be proved.
+pub(super) async fn find_proofs(app: &App, claim: &OrderClaim) -> Result<Proofs, Stop> {
     let Some(hostname) = &claim.domain else { return of_the_platform(app, claim) };
+    let account = app.certificates.account_url(&app.db, claim.failures).await?;
     let (look, delegated) = tokio::join!(look(app, claim, hostname), delegated(app, hostname));
-    let leads = match look.verdict() {
-        Verdict::Leads => try_to_reach(app, claim, hostname).await,
-        Verdict::Waiting(sentence) => Err(Stop::Waiting(sentence)),
-        Verdict::Blocked(sentence) => Err(Stop::Obstacle(sentence)),
-    };
-    let is_led = match (leads, &delegated) {
-        (Ok(()), _) => true,
+    let look = look.with_account(account);
+    let obstacle = match (find_way(app, claim, hostname, &look).await, &delegated) {
+        (Ok(()), _) => None,
         // A delegation proves the name wherever it leads, before the traffic is moved.
-        (Err(Stop::Waiting(_) | Stop::Obstacle(_)), Some(_)) => match look.caa_obstacle() {
+        (Err(Stop::Waiting(obstacle) | Stop::Obstacle(obstacle)), Some(_)) => match look.caa_obstacle() {
             Some(sentence) => return Err(Stop::Obstacle(sentence)),
-            None => false,
+            None => Some(obstacle),
         },
         (Err(stop), _) => return Err(stop),
     };
+    let is_led = obstacle.is_none();
+    // A proxy ends the handshakes itself.
+    let is_direct = is_led && !look.is_proxied();
     let of_kind = |challenge: &Challenge| match challenge {
         Challenge::Http01 => is_led.then_some(Proof::AtEdge(ChallengeKind::Http01)),
-        Challenge::TlsAlpn01 => is_led.then_some(Proof::AtEdge(ChallengeKind::TlsAlpn01)),
+        Challenge::TlsAlpn01 => is_direct.then_some(Proof::AtEdge(ChallengeKind::TlsAlpn01)),
         Challenge::Dns01 => delegated.clone().map(Proof::Record),
     };
-    let mut proofs: Vec<Proof> = app.certificates.config().challenges.iter().filter_map(of_kind).collect();
-    if proofs.is_empty() {
+    let mut ways: Vec<Proof> = app.certificates.config().challenges.iter().filter_map(of_kind).collect();
+    if ways.is_empty() {
         let sentence = "The operator has allowed no challenge by which this name can be proved (acme.challenges).";
         return Err(Stop::Obstacle(sentence.to_owned()));
     }
     // What failed before may fail again, such as TLS behind somebody's proxy.
-    let tries = usize::try_from(claim.failures).unwrap_or_default() % proofs.len();
-    proofs.rotate_left(tries);
-    Ok(proofs)
+    let tries = usize::try_from(claim.failures).unwrap_or_default() % ways.len();
+    ways.rotate_left(tries);
+    Ok(Proofs { ways, obstacle })
 }
 
-async fn look(app: &App, claim: &OrderClaim, hostname: &Hostname) -> crate::hostnames::Look {
+/// What keeps the visitors of a custom domain from getting here, as a sentence; none when they do, straight or through
+/// a proxy.
+pub(super) async fn obstacle(app: &App, hostname: &Hostname) -> Result<Option<String>, Stop> {
+    let look = app.hostnames.look(hostname).await;
+    let sentence = match look.destination() {
+        Verdict::Leads => return Ok(None),
+        Verdict::Waiting(sentence) | Verdict::Blocked(sentence) => sentence,
+    };
+    let gets_here = look.is_elsewhere()
+        && reach(&app.db, &app.hostnames, &app.config, app.clock.now(), hostname).await? == Reach::Here;
+    Ok((!gets_here).then_some(sentence))
+}
+
+async fn look(app: &App, claim: &OrderClaim, hostname: &Hostname) -> Look {
     match app.certificates.caa_identities(claim.failures).await {
-        Some(identities) => app.hostnames.look_with(hostname, identities).await,
+        Some(identities) => app.hostnames.look_with(hostname, &identities).await,
         None => app.hostnames.look(hostname).await,
     }
 }
 
+/// Finds out whether the authority will get here.
+async fn find_way(app: &App, claim: &OrderClaim, hostname: &Hostname, look: &Look) -> Result<(), Stop> {
+    match look.verdict() {
+        Verdict::Leads => {
+            super::note(app, claim, DomainState::Checking).await?;
+            try_to_reach(app, hostname).await
+        }
+        Verdict::Waiting(sentence) => Err(Stop::Waiting(sentence)),
+        // A proxy may let the authority's question through to us.
+        Verdict::Blocked(sentence) if look.is_proxied() => match try_to_reach(app, hostname).await {
+            Ok(()) => look.caa_obstacle().map_or(Ok(()), |sentence| Err(Stop::Obstacle(sentence))),
+            Err(Stop::Waiting(_) | Stop::Obstacle(_)) => Err(Stop::Obstacle(sentence)),
+            Err(stop) => Err(stop),
+        },
+        Verdict::Blocked(sentence) => Err(Stop::Obstacle(sentence)),
+    }
+}
+
 /// Tries the way that the authority will take.
-async fn try_to_reach(app: &App, claim: &OrderClaim, hostname: &Hostname) -> Result<(), Stop> {
-    super::note(app, claim, DomainState::Checking).await?;
+async fn try_to_reach(app: &App, hostname: &Hostname) -> Result<(), Stop> {
     match try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), hostname).await? {
         Way::Open => Ok(()),
         Way::Closed(sentence) => Err(Stop::Obstacle(sentence)),
@@ -65,16 +106,16 @@ async fn try_to_reach(app: &App, claim: &OrderClaim, hostname: &Hostname) -> Res
 
 /// The name of the record that proves a hostname by delegation, when its owner has delegated.
 async fn delegated(app: &App, hostname: &Hostname) -> Option<String> {
-    let acme = app.certificates.config();
-    let is_possible = acme.challenges.contains(&Challenge::Dns01) && app.certificates.writer().is_some();
-    let to = dns01::delegation(&acme.dns, hostname).filter(|_| is_possible)?;
+    let held = claims::holder(&app.db, hostname).await.ok()??;
+    let to = app.certificates.delegation(&held.project, hostname)?;
     app.hostnames.is_delegated(hostname, &to).await.then_some(to)
 }
 
 /// The platform's own names are proved by records in its own zone.
-fn of_the_platform(app: &App, claim: &OrderClaim) -> Result<Vec<Proof>, Stop> {
+fn of_the_platform(app: &App, claim: &OrderClaim) -> Result<Proofs, Stop> {
     if app.certificates.writer().is_none() {
         return Err(Stop::Obstacle("Nothing writes DNS records: set acme.dns.rfc2136 or acme.dns.command.".to_owned()));
     }
-    Ok(vec![Proof::Record(format!("_acme-challenge.{}", claim.name.trim_start_matches("*.")))])
+    let record = format!("_acme-challenge.{}", claim.name.trim_start_matches("*."));
+    Ok(Proofs { ways: vec![Proof::Record(record)], obstacle: None })
 }

@@ -12,6 +12,7 @@ mod order;
 mod outcome;
 mod proofs;
 mod schedule;
+mod turn;
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use domain::{Timestamp, certificates::DomainState};
 use self::outcome::Stop;
 pub(crate) use self::{
     proofs::withdraw,
-    schedule::{in_window, of_life},
+    schedule::{in_window, of_life, within_life},
 };
 use crate::{app::App, metrics};
 
@@ -44,7 +45,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(5);
 pub(crate) async fn work(app: &App, claim: &OrderClaim) {
     let attempt = async {
         let attempt = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(app, claim));
-        attempt.await.unwrap_or(Err(Stop::UnderWay))
+        attempt.await.unwrap_or(Err(Stop::TimedOut))
     };
     let outcome = tokio::select! {
         outcome = attempt => outcome,
@@ -109,13 +110,14 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
         names.push(format!("*.{parent}"));
     }
     let Some(stored) = certificates::covering(&app.db, &names, now).await? else { return Ok(false) };
-    if stored.not_before > now || stored.not_after <= now {
+    if stored.not_before > now || stored.not_after <= now || stored.revoked_at.is_some() {
         return Ok(false);
     }
     if claim.certificate_id.as_ref() == Some(&stored.id) {
         let stays = claim.state == DomainState::Live && claim.renew_at.is_some_and(|renew_at| renew_at > now);
         if stays {
-            orders::put_off(&app.db, claim, &outcome::nothing_to_do(), now).await?;
+            let obstacle = obstacle(app, claim).await?;
+            orders::put_off(&app.db, claim, &outcome::live(claim, obstacle, now), now).await?;
         }
         return Ok(stays);
     }
@@ -123,27 +125,47 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     if times.renew_at <= now {
         return Ok(false);
     }
+    let obstacle = obstacle(app, claim).await?;
+    if let (Some(sentence), None) = (&obstacle, &claim.certificate_id) {
+        // It may have been got for whoever had the name before, so it is this project's once the name leads here.
+        return match app.certificates.issuer() {
+            Issuer::Acme => Ok(false),
+            Issuer::Local | Issuer::None => Err(Stop::Waiting(sentence.clone())),
+        };
+    }
     let ask_at = renewals::replaced(&app.db, &stored.id).await?.map(|_| now);
     let mut conn = app.db.acquire().await?;
-    if !orders::finish(&mut conn, claim, &stored.id, &RenewalTimes { ask_at, ..times }, now).await? {
+    let times = RenewalTimes { ask_at, ..times };
+    let live = outcome::live(claim, obstacle, now);
+    if !orders::finish(&mut conn, claim, &stored.id, &times, &live, now).await? {
         return Err(Stop::Overtaken);
     }
     tracing::info!(name = claim.name, certificate = %stored.id, "a certificate that was stored before serves a name");
     Ok(true)
 }
 
+/// What keeps the visitors of a custom domain from getting here.
+async fn obstacle(app: &App, claim: &OrderClaim) -> Result<Option<String>, Stop> {
+    match &claim.domain {
+        Some(domain) => look::obstacle(app, domain).await,
+        None => Ok(None),
+    }
+}
+
 /// Stores a certificate, and ends the work on its row, in one transaction; the edges present it before this returns.
+/// `obstacle` is what keeps visitors from it still.
 async fn go_live(
     app: &App,
     claim: &OrderClaim,
     certificate: &NewCertificate<'_>,
     ask_at: Option<Timestamp>,
+    obstacle: Option<String>,
 ) -> Result<(), Stop> {
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
     let id = certificates::insert(&mut change, &app.master_key, certificate, now).await?;
     let times = RenewalTimes { ask_at, ..of_life(certificate.not_before, certificate.not_after) };
-    if !orders::finish(&mut change, claim, &id, &times, now).await? {
+    if !orders::finish(&mut change, claim, &id, &times, &outcome::live(claim, obstacle, now), now).await? {
         return Err(Stop::Overtaken);
     }
     change.announce(id.clone(), certificate.names.to_vec());
@@ -161,9 +183,11 @@ fn names(claim: &OrderClaim) -> Vec<String> {
     }
 }
 
-/// Says how far the work has got. While a certificate is renewed it stays `renewing`.
+/// Says how far the work has got. While a certificate is renewed it stays `renewing`; what is blocked stays so while it is looked at
+/// again, so that it is told since when.
 async fn note(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), Stop> {
-    if outcome::is_renewal(claim) {
+    let stays_blocked = state == DomainState::Checking && claim.state == DomainState::Blocked;
+    if outcome::is_renewal(claim) || stays_blocked {
         return Ok(());
     }
     let is_ours = orders::note_state(&app.db, claim, state, app.clock.now()).await?;

@@ -6,35 +6,34 @@
 use std::{collections::HashSet, time::Duration};
 
 use certs::{
-    acme::{Account, AcmeError, Authorization, Problem, ProblemKind, Progress, key_and_request},
+    acme::{Account, AcmeError, Authority, Authorization, Problem, ProblemKind, Progress, key_and_request},
     chain::Chain,
 };
 use db::certificates::{
     NewCertificate,
     accounts::{self, AcmeAccount},
-    budgets::{self, Taken},
+    budgets,
     orders::{self, OrderClaim},
     renewals,
 };
-use domain::{
-    Timestamp,
-    certificates::{CertificateSource, DomainState},
-};
+use domain::certificates::{CertificateSource, DomainState};
 use tokio::time::Instant;
 
 use super::{
-    allowance, look,
-    outcome::{Stop, used_up},
-    proofs::{self, Proof},
+    allowance,
+    look::{self, Proofs},
+    outcome::Stop,
+    proofs, turn,
 };
-use crate::app::App;
+use crate::{app::App, authorities::AccountError};
 
 /// Time for which an authority is watched at its work, before others are worked on instead.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The pauses between two looks at an order, doubled each time.
 const POLL: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3);
-/// Longest wait of all orders of an account when one of them was one too many; the one waits as long as it was told.
-const LONGEST_HOLD: Duration = Duration::from_mins(15);
+/// Failures up to which an order is waited for whose authority has the request for the certificate, though another authority would
+/// be asked by now: the certificate may be there already.
+const FAILURES_WITH_REQUEST: i32 = 4;
 
 /// An order under way.
 struct Order<'a> {
@@ -43,18 +42,23 @@ struct Order<'a> {
     stored: AcmeAccount,
     account: Account,
     url: String,
+    /// Whether it was counted against the account's allowance.
+    is_counted: bool,
+    /// Whether the authority says that it has failed for good.
+    is_over: bool,
 }
 
 /// Has an authority issue the certificate of a row, and puts it live.
 pub(super) async fn run(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
-    let (order, proofs) = if let Some(order) = taken_up(app, claim).await? {
+    let (mut order, mut proofs) = if let Some(order) = taken_up(app, claim).await? {
         (order, None)
     } else {
+        turn::expect_turn(app, claim).await?;
         let proofs = look::find_proofs(app, claim).await?;
         (begin(app, claim).await?, Some(proofs))
     };
     super::note(app, claim, DomainState::Ordering).await?;
-    let chain = match order.complete(proofs).await {
+    let chain = match order.complete(&mut proofs).await {
         Ok(chain) => chain,
         Err(stop) => return Err(order.give_up_after(stop).await),
     };
@@ -67,18 +71,45 @@ pub(super) async fn run(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
         source: CertificateSource::Acme,
         account: Some(&order.stored.id),
     };
-    super::go_live(app, claim, &certificate, Some(app.clock.now())).await?;
+    let obstacle = match (proofs, &claim.domain) {
+        (Some(proofs), _) => proofs.obstacle,
+        // The rest of the order needed no look.
+        (None, Some(domain)) => look::obstacle(app, domain).await?,
+        (None, None) => None,
+    };
+    super::go_live(app, claim, &certificate, Some(app.clock.now()), obstacle).await?;
     // The certificate stands: what is left over is for the job.
     let _ = proofs::take_down(app, claim).await;
     Ok(())
 }
 
-/// The order that the row has under way.
+/// The order that the row has under way. One that cannot be gone on with, or whose authority has failed too often, is forgotten.
 async fn taken_up<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Option<Order<'a>>, Stop> {
     let (Some(url), Some(id)) = (&claim.order_url, &claim.account_id) else { return Ok(None) };
-    let now = app.clock.now();
-    let (stored, account) = app.certificates.account_by_id(&app.db, &app.master_key, id, now).await?;
-    Ok(Some(Order { app, claim, stored, account, url: url.clone() }))
+    let stored = accounts::by_id(&app.db, id).await?;
+    let chosen = app.certificates.choose(claim.failures).map(Authority::directory_url);
+    let is_chosen = stored.as_ref().map(|stored| stored.directory_url.as_str()) == chosen;
+    let is_near = claim.sealed_key.is_some() && claim.failures <= FAILURES_WITH_REQUEST;
+    if is_chosen || is_near {
+        match app.certificates.account_by_id(&app.db, &app.master_key, id, app.clock.now()).await {
+            Ok((stored, account)) => {
+                let (url, is_counted) = (url.clone(), claim.is_counted);
+                return Ok(Some(Order { app, claim, stored, account, url, is_counted, is_over: false }));
+            }
+            Err(error @ (AccountError::Unknown(_) | AccountError::Sealed(_))) => {
+                tracing::warn!(name = claim.name, %error, "an order cannot be gone on with; another is placed");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    } else {
+        tracing::info!(name = claim.name, order = url, "an order is given up; another authority is asked");
+    }
+    // With the authority's request out, the certificate may have been issued.
+    if let Some(stored) = stored.filter(|_| claim.is_counted && claim.sealed_key.is_none()) {
+        turn::refund(app, claim, &stored).await?;
+    }
+    orders::drop_order(&app.db, claim, false).await?;
+    Ok(None)
 }
 
 /// Places an order, when the account may.
@@ -87,69 +118,72 @@ async fn begin<'a>(app: &'a App, claim: &'a OrderClaim) -> Result<Order<'a>, Sto
     let authority = authority.ok_or_else(|| Stop::Fault(anyhow::anyhow!("no authority is configured")))?;
     let now = app.clock.now();
     let (stored, account) = app.certificates.account(&app.db, &app.master_key, authority, now).await?;
-    if let Some(until) = stored.held_until.filter(|until| *until > now) {
-        return Err(used_up(until, "account"));
-    }
+    turn::expect_no_hold(&stored, now)?;
     let before = match &claim.certificate_id {
         Some(id) if !claim.forgo_replaces => renewals::replaced(&app.db, id).await?,
         _ => None,
     };
     // Only the account that a certificate was issued to may say what replaces it.
     let replaces = before.filter(|before| before.account_id == stored.id).map(|before| before.chain_pem);
+    let replaces = replaces.filter(|chain| account.can_replace(chain));
     let names = super::names(claim);
-    let begun = match &replaces {
-        Some(chain) => match account.begin(&names, Some(chain)).await {
-            Err(AcmeError::Refused(problem)) if is_about_replacing(&problem) => {
-                tracing::info!(name = claim.name, %problem, "a renewal is ordered without what it replaces");
-                orders::drop_order(&app.db, claim, true).await?;
-                None
-            }
-            begun => Some(begun),
-        },
-        None => None,
-    };
-    let begun = if let Some(begun) = begun {
-        begun
+    let buckets = allowance::of_order(app.certificates.config(), authority.directory_url(), &claim.name);
+    let mut is_counted = replaces.is_none() || !turn::is_wanted(claim, now);
+    if is_counted {
+        turn::take_allowance(app, &stored, &buckets, now).await?;
     } else {
-        take_allowance(app, claim, &stored, authority.directory_url(), now).await?;
-        account.begin(&names, None).await
-    };
+        turn::take_allowance(app, &stored, &allowance::of_replacement(&claim.name), now).await?;
+    }
+    let mut begun = account.begin(&names, replaces.as_deref()).await;
+    if let (Err(AcmeError::Refused(problem)), Some(_)) = (&begun, &replaces)
+        && is_about_replacing(problem)
+    {
+        tracing::info!(name = claim.name, %problem, "a renewal is ordered without what it replaces");
+        orders::drop_order(&app.db, claim, true).await?;
+        if !is_counted {
+            turn::take_allowance(app, &stored, &buckets, now).await?;
+            is_counted = true;
+        }
+        begun = account.begin(&names, None).await;
+    }
     let url = match begun {
         Ok(url) => url,
-        Err(error) => return Err(refused(app, &stored, error).await),
+        Err(error) => {
+            if is_counted {
+                turn::give_back(app, &stored, &buckets).await?;
+            }
+            return Err(refused(app, claim, &stored, error).await);
+        }
     };
-    if !orders::note_order(&app.db, claim, &stored.id, &url).await? {
+    if !orders::note_order(&app.db, claim, &stored.id, &url, is_counted).await? {
         return Err(Stop::Overtaken);
     }
-    Ok(Order { app, claim, stored, account, url })
-}
-
-async fn take_allowance(
-    app: &App,
-    claim: &OrderClaim,
-    stored: &AcmeAccount,
-    directory: &str,
-    now: Timestamp,
-) -> Result<(), Stop> {
-    let mut tx = app.db.begin().await?;
-    match budgets::take(&mut tx, &stored.id, &allowance::of_order(directory, &claim.name), now).await? {
-        Taken::All => Ok(tx.commit().await?),
-        Taken::NotBefore { at, bucket } => Err(used_up(at, &bucket)),
-    }
+    Ok(Order { app, claim, stored, account, url, is_counted, is_over: false })
 }
 
 /// Whether an order may be refused for the certificate that it replaces (RFC 9773, 5). Authorities differ in the words.
 const fn is_about_replacing(problem: &Problem) -> bool {
-    matches!(problem.kind, ProblemKind::AlreadyReplaced | ProblemKind::Unauthorized | ProblemKind::Other)
+    matches!(
+        problem.kind,
+        ProblemKind::AlreadyReplaced | ProblemKind::Unauthorized | ProblemKind::OrderGone | ProblemKind::Other
+    )
 }
 
-/// Keeps to what a refusal asks of the account.
-async fn refused(app: &App, stored: &AcmeAccount, error: AcmeError) -> Stop {
+/// Keeps to what a refusal asks for.
+async fn refused(app: &App, claim: &OrderClaim, stored: &AcmeAccount, error: AcmeError) -> Stop {
     let now = app.clock.now();
     let AcmeError::Refused(problem) = &error else { return error.into() };
+    if matches!(problem.kind, ProblemKind::OrderGone | ProblemKind::AccountGone | ProblemKind::Unauthorized) {
+        // Its URLs or its key may be others by now.
+        app.certificates.forget(&stored.id);
+    }
     let kept = match problem.kind {
-        ProblemKind::RateLimited | ProblemKind::ServerInternal => match problem.retry_after {
-            Some(after) => accounts::hold(&app.db, &stored.id, now + after.min(LONGEST_HOLD)).await,
+        ProblemKind::RateLimited => match problem.retry_after {
+            Some(after) => turn::hold(app, claim, stored, after).await,
+            None => Ok(()),
+        },
+        ProblemKind::ServerInternal => match problem.retry_after {
+            Some(after) => accounts::hold(&app.db, &stored.id, now + after.min(turn::LONGEST_HOLD)).await,
             None => Ok(()),
         },
         ProblemKind::AccountGone => match accounts::retire(&app.db, &stored.id, now).await {
@@ -163,7 +197,7 @@ async fn refused(app: &App, stored: &AcmeAccount, error: AcmeError) -> Stop {
 
 impl Order<'_> {
     /// Takes every step that is left. `proofs` is how the names can be proved, when that is known already.
-    async fn complete(&self, mut proofs: Option<Vec<Proof>>) -> Result<Chain, Stop> {
+    async fn complete(&mut self, proofs: &mut Option<Proofs>) -> Result<Chain, Stop> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = *POLL.start();
         let mut answered = HashSet::new();
@@ -172,13 +206,16 @@ impl Order<'_> {
             match self.account.order(&self.url).await? {
                 Progress::Pending(authorizations) => {
                     for authorization in authorizations.iter().filter(|authorization| !authorization.done) {
-                        self.prove(authorization, &mut proofs, &mut answered).await?;
+                        self.prove(authorization, proofs, &mut answered).await?;
                     }
                 }
                 Progress::Ready if key.is_none() => key = Some(self.finalize().await?),
                 Progress::Ready | Progress::Processing => {}
                 Progress::Valid => return self.fetch(key).await,
-                Progress::Invalid(problem) => return Err(Stop::Refused(problem)),
+                Progress::Invalid(problem) => {
+                    self.is_over = true;
+                    return Err(Stop::Refused(problem));
+                }
             }
             if Instant::now() > deadline {
                 return Err(Stop::UnderWay);
@@ -192,7 +229,7 @@ impl Order<'_> {
     async fn prove(
         &self,
         authorization: &Authorization,
-        proofs: &mut Option<Vec<Proof>>,
+        proofs: &mut Option<Proofs>,
         answered: &mut HashSet<String>,
     ) -> Result<(), Stop> {
         if let Some(problem) = authorization.challenges.iter().find_map(|offered| offered.failed.clone()) {
@@ -205,8 +242,8 @@ impl Order<'_> {
         if proofs.is_none() {
             *proofs = Some(look::find_proofs(self.app, self.claim).await?);
         }
-        let proofs = proofs.as_deref().unwrap_or_default();
-        let Some((proof, offered)) = proofs::choose(authorization, proofs) else {
+        let ways = proofs.as_ref().map(|proofs| proofs.ways.as_slice()).unwrap_or_default();
+        let Some((proof, offered)) = proofs::choose(authorization, ways) else {
             let sentence = "The certificate authority offers no challenge by which this name can be proved.";
             return Err(Stop::Obstacle(sentence.to_owned()));
         };
@@ -253,28 +290,40 @@ impl Order<'_> {
 
     /// Forgets the order, and takes its answers down.
     async fn drop(&self) -> Result<(), Stop> {
-        orders::drop_order(&self.app.db, self.claim, self.claim.forgo_replaces).await?;
+        orders::drop_order(&self.app.db, self.claim, false).await?;
         proofs::take_down(self.app, self.claim).await
     }
 
     /// Decides what a failed step means for the order: one that was refused is over, one that could not go on stays.
     async fn give_up_after(&self, stop: Stop) -> Stop {
         let Stop::Refused(problem) = stop else { return stop };
-        let over = match problem.kind {
-            ProblemKind::RateLimited | ProblemKind::ServerInternal | ProblemKind::BadNonce => Ok(()),
-            _ => self.drop().await,
-        };
-        let charged = if allowance::is_failed_authorization(problem.kind) {
-            let bucket = allowance::of_failure(&self.claim.name);
-            budgets::charge(&self.app.db, &self.stored.id, &bucket, self.app.clock.now()).await
-        } else {
-            Ok(())
-        };
-        match (over, charged) {
-            (Err(stop), _) => stop,
-            (_, Err(error)) => error.into(),
-            _ if problem.kind == ProblemKind::OrderGone => Stop::Anew("order_gone"),
-            _ => refused(self.app, &self.stored, AcmeError::Refused(problem)).await,
+        let passes =
+            matches!(problem.kind, ProblemKind::RateLimited | ProblemKind::ServerInternal | ProblemKind::BadNonce);
+        if self.is_over || !passes {
+            // Counted first: taking answers down may wait for somebody.
+            if let Err(error) = self.settle(&problem).await {
+                return error.into();
+            }
+            if let Err(stop) = self.drop().await {
+                return stop;
+            }
         }
+        if problem.kind == ProblemKind::OrderGone {
+            return Stop::Anew("order_gone");
+        }
+        refused(self.app, self.claim, &self.stored, AcmeError::Refused(problem)).await
+    }
+
+    /// Counts an order that has failed: the failure, and the certificate that does not come.
+    async fn settle(&self, problem: &Problem) -> Result<(), sqlx::Error> {
+        if allowance::is_failed_authorization(problem.kind) {
+            let bucket = allowance::of_failure(&self.claim.name);
+            budgets::charge(&self.app.db, &self.stored.id, &bucket, self.app.clock.now()).await?;
+        }
+        // One that the authority has forgotten may have been issued.
+        if self.is_counted && problem.kind != ProblemKind::OrderGone {
+            turn::refund(self.app, self.claim, &self.stored).await?;
+        }
+        Ok(())
     }
 }

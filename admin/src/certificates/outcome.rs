@@ -33,6 +33,8 @@ pub(super) enum Stop {
     NotBefore(Timestamp, String),
     /// The authority is at work on the order.
     UnderWay,
+    /// The attempt did not come to an end: somebody that it asked does not answer.
+    TimedOut,
     /// The order or the account is not known any more: another one is made.
     Anew(&'static str),
     /// Something of our own failed.
@@ -54,6 +56,7 @@ impl Stop {
             Self::NoRecord(_) => "record_not_written",
             Self::NotBefore(..) => "budget",
             Self::UnderWay => "under_way",
+            Self::TimedOut => "timed_out",
             Self::Anew(reason) => reason,
             Self::Fault(_) => "fault",
             Self::Overtaken | Self::Stopped => "stopped",
@@ -62,7 +65,7 @@ impl Stop {
 
     /// Whether the next attempt waits longer for it.
     const fn is_failure(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::Anew(_))
+        matches!(self, Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::TimedOut | Self::Anew(_))
     }
 
     /// Writes the line of the log, and counts what failed.
@@ -79,6 +82,9 @@ impl Stop {
                 tracing::warn!(name, reason, error, "a certificate was not issued; it is tried again");
             }
             Self::NotBefore(at, sentence) => tracing::info!(name, reason, %at, sentence, "an order waits for its turn"),
+            Self::TimedOut => {
+                tracing::warn!(name, reason, "an attempt at a certificate took too long; it is made again");
+            }
             Self::Anew(_) => tracing::warn!(name, reason, "a certificate is ordered anew"),
             Self::Fault(error) => {
                 tracing::warn!(name, reason, error = format!("{error:#}"), "an attempt at a certificate failed");
@@ -89,7 +95,9 @@ impl Stop {
 
     /// Decides the next attempt, and what a person is told until then.
     pub(super) fn put_off(&self, claim: &OrderClaim, now: Timestamp) -> PutOff {
-        let waited = now.since(claim.watched_at);
+        // A renewal that nobody asked for began long after somebody last asked.
+        let began = if is_renewal(claim) { claim.watched_at.max(claim.since) } else { claim.watched_at };
+        let waited = now.since(began);
         let failures = if self.is_failure() { claim.failures.saturating_add(1) } else { claim.failures };
         let back_off = now + schedule::back_off(failures, waited, is_renewal(claim));
         let look_again = now + schedule::look_pause(waited);
@@ -115,6 +123,10 @@ impl Stop {
                 let sentence = "The certificate authority is still at work on it.";
                 (DomainState::Ordering, Some(sentence.to_owned()), now + UNDER_WAY_PAUSE)
             }
+            Self::TimedOut => {
+                let sentence = "The last attempt did not come to an end in time; it is made again.";
+                (DomainState::Ordering, Some(sentence.to_owned()), back_off)
+            }
             Self::Anew(_) if failures < 2 => (DomainState::Ordering, None, now + ANEW_PAUSE),
             Self::Anew(_) => (DomainState::Ordering, None, back_off),
             Self::Fault(_) | Self::Overtaken | Self::Stopped => (claim.state, None, now + FAULT_PAUSE),
@@ -124,9 +136,11 @@ impl Stop {
     }
 }
 
-/// The end of an attempt that found nothing to do.
-pub(super) const fn nothing_to_do() -> PutOff {
-    PutOff { state: DomainState::Live, message: None, at: None, failures: 0 }
+/// The end of an attempt after which the name has a certificate. While something keeps visitors from it, that is looked
+/// at again.
+pub(super) fn live(claim: &OrderClaim, obstacle: Option<String>, now: Timestamp) -> PutOff {
+    let at = obstacle.as_ref().map(|_| now + schedule::look_pause(now.since(claim.watched_at)));
+    PutOff { state: DomainState::Live, message: obstacle, at, failures: 0 }
 }
 
 /// Whether the name has a certificate, which serves until the next is there.

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use certs::{
     acme::{Authorization, Offered},
-    dns01::{self, DnsError},
+    dns01::DnsError,
 };
-use db::certificates::{
-    challenges::{self, Challenge, ChallengeKind, KeptAnswer},
-    orders::OrderClaim,
+use db::{
+    certificates::{
+        challenges::{self, Challenge, ChallengeKind, KeptAnswer},
+        orders::OrderClaim,
+    },
+    projects::claims,
 };
 
 use super::outcome::Stop;
@@ -16,6 +19,11 @@ use crate::app::App;
 
 /// Life of an answer that nobody is left to take down: longer than an authority looks for it.
 const ANSWERS_KEPT: Duration = Duration::from_hours(1);
+/// Longest wait for a record to be seen by our resolvers, and the pause between two looks.
+const SEEN_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait for answers to be taken down: the certificate stands without it, and others wait for the turn.
+const TAKE_DOWN_WITHIN: Duration = Duration::from_secs(10);
 /// Most answers of one order: each of two names may have some from attempts before.
 const ANSWERS: i64 = 100;
 
@@ -59,22 +67,52 @@ pub(super) async fn put_up(
     challenges::put(&app.db, &challenge).await?;
     if let (Proof::Record(record), Some(writer)) = (proof, app.certificates.writer()) {
         writer.add(record, answer).await.map_err(|error| Stop::NoRecord(error.to_string()))?;
+        // Resolvers ask nobody about names under localhost (RFC 6761, 6.3).
+        if writer.is_copied_later() && !domain::hostname::is_within(record, "localhost") {
+            wait_until_seen(app, record, answer).await;
+        }
     }
     Ok(())
 }
 
-/// Takes down every answer for the name of a row. What cannot be taken down is tried again by a job.
+/// Waits until the resolvers see a record, because the authority may ask any of the zone's name servers. After some time it is
+/// told all the same: our resolvers may be shown another zone than the world is.
+async fn wait_until_seen(app: &App, record: &str, value: &str) {
+    let looking = async {
+        while !app.hostnames.texts(record).await.is_ok_and(|texts| texts.iter().any(|text| text == value)) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    if tokio::time::timeout(SEEN_WITHIN, looking).await.is_err() {
+        tracing::info!(record, "no resolver sees a record that was written; the authority is told all the same");
+    }
+}
+
+/// Takes down every answer for the name of a row. What still stands after some seconds is left to a job.
 pub(super) async fn take_down(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
     let host = claim.name.trim_start_matches("*.");
     let mut names = vec![host.to_owned(), format!("_acme-challenge.{host}")];
-    let delegation = claim.domain.as_ref().and_then(|domain| dns01::delegation(&app.certificates.config().dns, domain));
-    names.extend(delegation);
-    for kept in challenges::of_names(&app.db, &names, ANSWERS).await? {
-        if let Err(error) = withdraw(app, &kept).await {
-            tracing::warn!(name = claim.name, error = format!("{error:#}"), "an answer to a challenge still stands");
-        }
+    if let Some(domain) = &claim.domain
+        && let Some(held) = claims::holder(&app.db, domain).await?
+    {
+        names.extend(app.certificates.delegation(&held.project, domain));
     }
-    Ok(())
+    let standing = challenges::of_names(&app.db, &names, ANSWERS).await?;
+    let taking_down = async {
+        for kept in &standing {
+            if let Err(error) = withdraw(app, kept).await {
+                tracing::warn!(
+                    name = claim.name,
+                    error = format!("{error:#}"),
+                    "an answer to a challenge still stands"
+                );
+            }
+        }
+    };
+    if tokio::time::timeout(TAKE_DOWN_WITHIN, taking_down).await.is_err() {
+        tracing::info!(name = claim.name, "taking down answers to challenges takes long; a job goes on with it");
+    }
+    Ok(challenges::expire(&app.db, &names, app.clock.now()).await?)
 }
 
 /// The reason why an answer still stands.

@@ -22,9 +22,24 @@ const LONGEST_BACK_OFF: Duration = Duration::from_hours(30 * 24);
 
 /// The renewal of a certificate whose authority does not say when: between two thirds and three quarters of its life.
 pub(crate) fn of_life(not_before: Timestamp, not_after: Timestamp) -> RenewalTimes {
-    let life = not_after.since(not_before);
-    let (start, end) = (not_before + life * 2 / 3, not_before + life * 3 / 4);
+    let (start, end) = part_of_life(not_before, not_after);
     RenewalTimes { renew_at: between(start, end), due_by: end, ask_at: None }
+}
+
+fn part_of_life(not_before: Timestamp, not_after: Timestamp) -> (Timestamp, Timestamp) {
+    let life = not_after.since(not_before);
+    (not_before + life * 2 / 3, not_before + life * 3 / 4)
+}
+
+/// The window that an authority suggests for a certificate's renewal, or the part of its life when that ends before the window
+/// does: the next certificate has to be there before this one's end, whatever was said.
+pub(crate) fn within_life(
+    (start, end): (Timestamp, Timestamp),
+    not_before: Timestamp,
+    not_after: Timestamp,
+) -> (Timestamp, Timestamp) {
+    let (life_start, life_end) = part_of_life(not_before, not_after);
+    if end > life_end { (start.min(life_start), life_end) } else { (start, end) }
 }
 
 /// The time of a renewal in the window that an authority suggests (RFC 9773, 4.2): the one `chosen` before if it is in there, else
@@ -81,6 +96,17 @@ mod tests {
             let within = in_window(now - DAY, now + DAY, Some(now + DAY * 3), now);
             assert!(within >= now && within <= now + DAY);
         }
+    }
+
+    #[test]
+    fn no_window_reaches_beyond_its_part_of_the_life() {
+        let start = Timestamp::from_unix_millis(NOW);
+        let within = |from: u32, to: u32| within_life((start + DAY * from, start + DAY * to), start, start + DAY * 120);
+        assert_eq!(within(10, 20), (start + DAY * 10, start + DAY * 20));
+        assert_eq!(within(85, 90), (start + DAY * 85, start + DAY * 90));
+        assert_eq!(within(85, 119), (start + DAY * 80, start + DAY * 90));
+        assert_eq!(within(70, 119), (start + DAY * 70, start + DAY * 90), "it may begin before");
+        assert_eq!(within(9_000, 9_001), (start + DAY * 80, start + DAY * 90));
     }
 
     #[test]

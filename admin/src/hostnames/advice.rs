@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::domains::{DnsRecord, Fix, FixAction};
-use domain::Hostname;
+use domain::{Hostname, hostname::is_within};
 
 use super::{
     Platform,
@@ -29,9 +29,12 @@ pub fn is_apex(hostname: &Hostname) -> bool {
     registered(hostname) == hostname.as_str()
 }
 
-/// The records that lead `hostname` here.
+/// The records that lead `hostname` here; none where nobody needs any.
 pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
     let name = hostname.as_str();
+    if platform.is_local() && is_within(name, "localhost") {
+        return Vec::new();
+    }
     if !is_apex(hostname) {
         return vec![record("CNAME", name, &platform.target)];
     }
@@ -41,8 +44,14 @@ pub fn wanted(hostname: &Hostname, platform: &Platform) -> Vec<DnsRecord> {
     platform.apex_addresses.iter().map(|address| address_record(name, *address)).collect()
 }
 
-/// Says where `hostname` leads, what is wrong with that, and the record to change.
-pub fn sentence(hostname: &Hostname, platform: &Platform, finding: &Finding) -> String {
+/// Whether the record of `owner` is changed by whoever keeps the DNS of `hostname`.
+fn is_theirs(hostname: &Hostname, owner: &str) -> bool {
+    is_within(owner, registered(hostname))
+}
+
+/// Says where `hostname` leads, what is wrong with that, and the record to change. `owner` is the name that has the
+/// addresses.
+pub fn sentence(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> String {
     let keeper = format!("whoever keeps the DNS of {}", registered(hostname));
     let set = set(hostname, platform);
     match finding {
@@ -54,6 +63,20 @@ pub fn sentence(hostname: &Hostname, platform: &Platform, finding: &Finding) -> 
         Finding::Elsewhere(addresses) => {
             format!("{hostname} leads to {}, not here: {keeper} sets {set} instead.", list(addresses))
         }
+        Finding::Partly(addresses) | Finding::StaleIpv6(addresses) if !is_theirs(hostname, owner) => format!(
+            "{hostname} is an alias of {owner}, which leads here, and to {} too: {keeper} sets {set} instead.",
+            list(addresses)
+        ),
+        Finding::Partly(addresses) if owner != hostname.as_str() => format!(
+            "{hostname} is an alias of {owner}, which leads here, and to {} too: {keeper} removes the records of {owner} \
+             with these addresses.",
+            list(addresses)
+        ),
+        Finding::StaleIpv6(addresses) if owner != hostname.as_str() => format!(
+            "{hostname} is an alias of {owner}, which leads here over IPv4, but its AAAA record leads to {}, which \
+             visitors and certificate authorities try first: {keeper} removes the AAAA record of {owner}.",
+            list(addresses)
+        ),
         Finding::Partly(addresses) => format!(
             "{hostname} leads here, and to {} too: {keeper} removes the records with these addresses.",
             list(addresses)
@@ -67,10 +90,15 @@ pub fn sentence(hostname: &Hostname, platform: &Platform, finding: &Finding) -> 
             "{hostname} is behind {proxy}'s proxy, which answers in our place: {keeper} switches the record to “DNS \
              only” there, as {set}."
         ),
-        Finding::ServFail => format!(
-            "{hostname} cannot be resolved (SERVFAIL), most often because DNSSEC is broken: {keeper} repairs the \
-             zone's signatures, or removes the DS record of {} at the registrar.",
-            registered(hostname)
+        Finding::ServFail { is_bogus: true } => {
+            format!(
+                "{hostname} cannot be resolved, because its DNSSEC signatures do not hold: {}.",
+                mend_signatures(hostname)
+            )
+        }
+        Finding::ServFail { is_bogus: false } => format!(
+            "{hostname} cannot be resolved (SERVFAIL): its name servers do not answer, or not properly; {keeper} \
+             repairs them, or names others at the registrar.",
         ),
         Finding::NoTarget => format!(
             "{}, where domains are to lead, has no address itself: the operator of this platform has to set one, and \
@@ -86,8 +114,24 @@ pub(super) fn unasked(hostname: &Hostname, why: &str) -> String {
     format!("DNS could not be asked about {hostname} ({why}), which says nothing about its records; it is asked again.")
 }
 
+/// What helps where signatures do not hold.
+fn mend_signatures(hostname: &Hostname) -> String {
+    let zone = registered(hostname);
+    format!(
+        "whoever keeps the DNS of {zone} repairs the zone's signatures, or removes the DS record of {zone} at the \
+         registrar"
+    )
+}
+
 /// That the CAA records of `hostname` cannot be read.
-pub(super) fn unreadable_caa(hostname: &Hostname) -> String {
+pub(super) fn unreadable_caa(hostname: &Hostname, is_bogus: bool) -> String {
+    if is_bogus {
+        return format!(
+            "The CAA records of {hostname} cannot be read, because their DNSSEC signatures do not hold, and without \
+             them no authority may issue: {}.",
+            mend_signatures(hostname)
+        );
+    }
     format!(
         "The CAA records of {hostname} cannot be read (SERVFAIL), and without them no authority may issue: whoever \
          keeps the DNS of {} has its name servers answer questions for CAA, with no record if there is none.",
@@ -102,8 +146,13 @@ pub(super) fn caa(
     refused: &Permission,
     identities: &[String],
 ) -> (String, Option<Fix>) {
-    let keeper = format!("whoever keeps the DNS of {}", registered(hostname));
     let at = &set.at;
+    let zone = psl::domain_str(at).unwrap_or(at);
+    let keeper = if is_theirs(hostname, at) {
+        format!("whoever keeps the DNS of {}", registered(hostname))
+    } else {
+        format!("{hostname} is an alias that leads there, and whoever keeps the DNS of {zone}")
+    };
     match refused {
         Permission::Critical(tag) => {
             (format!("{at} has a critical CAA record of the unknown kind `{tag}`: {keeper} removes it."), None)
@@ -115,6 +164,17 @@ pub(super) fn caa(
             ),
             None,
         ),
+        Permission::OtherAccount(account) => {
+            let identity = identities.first().map_or("", String::as_str);
+            let record = record("CAA", at, format!("0 issue \"{identity}; accounturi={account}\""));
+            let why = format!("The CAA records of {at} bind our certificate authority to another account.");
+            let said = format!(
+                "The CAA records of {at} bind our certificate authority to another account than ours: {keeper} adds \
+                 `{}`.",
+                record.line()
+            );
+            (said, Some(Fix { action: FixAction::Set, record, why }))
+        }
         _ => {
             let Some(identity) = identities.first() else {
                 return (
@@ -128,31 +188,31 @@ pub(super) fn caa(
                 "The CAA records of {at} do not allow our certificate authority: {keeper} adds `{}`.",
                 record.line()
             );
-            (said, Some(Fix { action: FixAction::Set, record, why }))
+            (said, is_theirs(hostname, at).then_some(Fix { action: FixAction::Set, record, why }))
         }
     }
 }
 
 /// The changes that lead `hostname` here.
-pub(super) fn fixes(hostname: &Hostname, platform: &Platform, finding: &Finding, aliased: bool) -> Vec<Fix> {
+pub(super) fn fixes(hostname: &Hostname, owner: &str, platform: &Platform, finding: &Finding) -> Vec<Fix> {
     let remove = |addresses: &[IpAddr], why: &str| -> Vec<Fix> {
-        // What an alias leads to is not the hostname's to remove.
-        let addresses = if aliased { &[] } else { addresses };
         let fix = |address: &IpAddr| Fix {
             action: FixAction::Remove,
-            record: address_record(hostname.as_str(), *address),
+            record: address_record(owner, *address),
             why: why.to_owned(),
         };
         addresses.iter().map(fix).collect()
     };
     let mut fixes = match finding {
-        Finding::Elsewhere(addresses) => remove(addresses, "It leads elsewhere."),
+        Finding::Elsewhere(addresses) if owner == hostname.as_str() => remove(addresses, "It leads elsewhere."),
+        // What an alias leads to serves others, too: the alias is replaced.
+        Finding::Elsewhere(_) | Finding::Nothing | Finding::Dangling(_) | Finding::Proxied(_) => Vec::new(),
+        Finding::Partly(_) | Finding::StaleIpv6(_) if !is_theirs(hostname, owner) => Vec::new(),
         Finding::Partly(addresses) => return remove(addresses, "Visitors who take this one do not get here."),
         Finding::StaleIpv6(addresses) => {
             return remove(addresses, "Visitors and certificate authorities that have IPv6 do not get here.");
         }
-        Finding::Nothing | Finding::Dangling(_) | Finding::Proxied(_) => Vec::new(),
-        Finding::Leads | Finding::ServFail | Finding::NoTarget | Finding::Unasked(_) => return Vec::new(),
+        Finding::Leads | Finding::ServFail { .. } | Finding::NoTarget | Finding::Unasked(_) => return Vec::new(),
     };
     let why = match finding {
         Finding::Proxied(proxy) => format!("It leads here, without {proxy}'s proxy in front (“DNS only”)."),
@@ -206,17 +266,52 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_this_machine_s_own_needs_no_record_on_it() {
+        let wanted = |target: &str, hostname: &str| {
+            let platform = Platform { target: target.into(), apex_addresses: Vec::new() };
+            super::wanted(&hostname.parse().unwrap(), &platform).len()
+        };
+        assert_eq!(wanted("edge.svc.localhost", "www.shop.localhost"), 0);
+        assert_eq!(wanted("edge.svc.localhost", "shop.localhost"), 0);
+        assert_eq!(wanted("edge.svc.localhost", "www.shop.example"), 1);
+        assert_eq!(wanted("edge.platform.example", "www.shop.localhost"), 1);
+    }
+
+    #[test]
     fn what_an_alias_leads_to_is_not_removed() {
         let platform = Platform { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
         let hostname = "www.shop.example".parse().unwrap();
         let finding = Finding::Elsewhere(vec!["192.0.2.1".parse().unwrap()]);
-        let actions = |aliased| -> Vec<_> {
-            fixes(&hostname, &platform, &finding, aliased)
+        let actions = |owner| -> Vec<_> {
+            fixes(&hostname, owner, &platform, &finding)
                 .iter()
                 .map(|fix| (fix.action, fix.record.kind.clone()))
                 .collect()
         };
-        assert_eq!(actions(false), [(FixAction::Remove, "A".to_owned()), (FixAction::Set, "CNAME".to_owned())]);
-        assert_eq!(actions(true), [(FixAction::Set, "CNAME".to_owned())]);
+        let both = [(FixAction::Remove, "A".to_owned()), (FixAction::Set, "CNAME".to_owned())];
+        assert_eq!(actions("www.shop.example"), both);
+        assert_eq!(actions("old.example"), both[1..]);
+    }
+
+    #[test]
+    fn the_name_that_has_the_record_is_the_one_to_change() {
+        let platform = Platform { target: "edge.platform.example".into(), apex_addresses: Vec::new() };
+        let hostname: Hostname = "www.shop.example".parse().unwrap();
+        for address in ["192.0.2.1", "2001:db8::1"] {
+            let address: IpAddr = address.parse().unwrap();
+            for finding in [Finding::Partly(vec![address]), Finding::StaleIpv6(vec![address])] {
+                let own = fixes(&hostname, "shop.example", &platform, &finding);
+                assert_eq!(
+                    (own.len(), own[0].action, own[0].record.name.as_str()),
+                    (1, FixAction::Remove, "shop.example")
+                );
+                let said = sentence(&hostname, "shop.example", &platform, &finding);
+                assert!(said.contains("of shop.example") && said.contains("remove"), "{said}");
+                let foreign = fixes(&hostname, "hosting.example", &platform, &finding);
+                assert_eq!((foreign.len(), foreign[0].record.line()), (1, wanted(&hostname, &platform)[0].line()));
+                let said = sentence(&hostname, "hosting.example", &platform, &finding);
+                assert!(said.contains("alias of hosting.example") && !said.contains("remove"), "{said}");
+            }
+        }
     }
 }

@@ -33,7 +33,7 @@ impl CaaRecord {
 /// The CAA records that count for a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaaSet {
-    /// The name that has them: the hostname, or one above it.
+    /// The name that has them: the hostname, one above it, or one that such a name is an alias of.
     pub at: String,
     /// The records.
     pub records: Vec<CaaRecord>,
@@ -43,14 +43,13 @@ pub struct CaaSet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// It may issue.
-    Granted {
-        /// The accounts that it is bound to, by their URLs; any when empty.
-        accounts: Vec<String>,
-    },
+    Granted,
     /// They leave it to others, or to nobody.
     Refused,
     /// It may issue, but not by a way that is open to us.
     OtherMethods(String),
+    /// It may issue, but not by our account, whose URL this is.
+    OtherAccount(String),
     /// A record that has to be understood is not.
     Critical(String),
     /// Nothing is known of what the authority is called.
@@ -72,8 +71,8 @@ pub(super) fn method(challenge: Challenge) -> &'static str {
 }
 
 /// Judges the records that count for a name that is no wildcard, for an authority of these names that validates by one
-/// of these methods.
-pub fn judge(set: &CaaSet, identities: &[String], methods: &[String]) -> Permission {
+/// of these methods, and knows us by the account of this URL. An account that is still to be registered fits each.
+pub fn judge(set: &CaaSet, identities: &[String], methods: &[String], account: Option<&str>) -> Permission {
     let is_known =
         |tag: &str| matches!(tag, "issue" | "issuewild" | "iodef" | "contactemail" | "contactphone" | "issuemail");
     if let Some(record) = set.records.iter().find(|record| record.is_critical && !is_known(&record.tag)) {
@@ -83,7 +82,7 @@ pub fn judge(set: &CaaSet, identities: &[String], methods: &[String]) -> Permiss
         set.records.iter().filter(|record| record.tag == "issue").map(|record| Issue::parse(&record.value)).collect();
     // Without one, records forbid other things only.
     if issue.is_empty() {
-        return Permission::Granted { accounts: Vec::new() };
+        return Permission::Granted;
     }
     if issue.iter().all(|issue| issue.issuer.is_empty()) {
         return Permission::Refused;
@@ -106,9 +105,11 @@ pub fn judge(set: &CaaSet, identities: &[String], methods: &[String]) -> Permiss
         let methods: Vec<_> = ours.iter().filter_map(|issue| issue.methods.clone()).collect();
         return Permission::OtherMethods(methods.join(","));
     }
-    let is_open = usable.iter().any(|issue| issue.account.is_none());
-    let accounts = usable.iter().filter_map(|issue| issue.account.clone());
-    Permission::Granted { accounts: if is_open { Vec::new() } else { accounts.collect() } }
+    let fits = |account: &str| usable.iter().any(|issue| issue.account.as_ref().is_none_or(|bound| bound == account));
+    match account {
+        Some(account) if !fits(account) => Permission::OtherAccount(account.to_owned()),
+        _ => Permission::Granted,
+    }
 }
 
 /// The value of an `issue` record. Of one that cannot be read the issuer is empty, so that it allows nobody.
@@ -144,6 +145,10 @@ mod tests {
     use super::*;
 
     fn judged(records: &[(&str, &str)], identities: &[&str]) -> Permission {
+        judged_for(None, records, identities)
+    }
+
+    fn judged_for(account: Option<&str>, records: &[(&str, &str)], identities: &[&str]) -> Permission {
         let record = |(tag, value): &(&str, &str)| CaaRecord {
             is_critical: tag.starts_with('!'),
             tag: tag.trim_start_matches('!').to_owned(),
@@ -151,12 +156,11 @@ mod tests {
         };
         let set = CaaSet { at: "example.com".into(), records: records.iter().map(record).collect() };
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        judge(&set, &owned(identities), &owned(&["tls-alpn-01", "http-01"]))
+        judge(&set, &owned(identities), &owned(&["tls-alpn-01", "http-01"]), account)
     }
 
     #[test]
     fn records_allow_whom_they_name() {
-        let anybody = Permission::Granted { accounts: Vec::new() };
         let ours = &["letsencrypt.org"];
         for records in [
             &[("issue", "letsencrypt.org")][..],
@@ -169,7 +173,7 @@ mod tests {
             &[("!issue", "letsencrypt.org")],
             &[("issue", "letsencrypt.org; validationmethods=dns-01,http-01")],
         ] {
-            assert_eq!(judged(records, ours), anybody, "{records:?}");
+            assert_eq!(judged(records, ours), Permission::Granted, "{records:?}");
         }
         for records in [
             &[("issue", ";")][..],
@@ -189,8 +193,19 @@ mod tests {
         let ours = &["letsencrypt.org"];
         let methods = judged(&[("issue", "letsencrypt.org; validationmethods=dns-01")], ours);
         assert_eq!(methods, Permission::OtherMethods("dns-01".into()));
-        let bound = judged(&[("issue", "letsencrypt.org;accounturi=https://ca.example/acct/7")], ours);
-        assert_eq!(bound, Permission::Granted { accounts: vec!["https://ca.example/acct/7".into()] });
+        let bound = ("issue", "letsencrypt.org;accounturi=https://ca.example/acct/7");
+        let (seven, eight) = ("https://ca.example/acct/7", "https://ca.example/acct/8");
+        for (account, records, granted) in [
+            (None, &[bound][..], true),
+            (Some(seven), &[bound], true),
+            (Some(eight), &[bound], false),
+            (Some(eight), &[bound, ("issue", "letsencrypt.org")], true),
+            (Some(eight), &[bound, ("issue", "other.example")], false),
+            (Some(eight), &[bound, ("issue", "letsencrypt.org; validationmethods=dns-01")], false),
+        ] {
+            let wanted = if granted { Permission::Granted } else { Permission::OtherAccount(eight.to_owned()) };
+            assert_eq!(judged_for(account, records, ours), wanted, "{account:?} {records:?}");
+        }
         let critical = judged(&[("!tbs", "x"), ("issue", "letsencrypt.org")], ours);
         assert_eq!(critical, Permission::Critical("tbs".into()));
     }

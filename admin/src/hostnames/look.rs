@@ -46,7 +46,10 @@ pub enum Finding {
     /// To a proxy of this name.
     Proxied(&'static str),
     /// Nowhere: the answers of the name's own servers cannot be used.
-    ServFail,
+    ServFail {
+        /// Whether their signatures are the reason (DNSSEC).
+        is_bogus: bool,
+    },
     /// To the platform's name, which has no address itself.
     NoTarget,
     /// The resolver could not say, for this reason.
@@ -75,18 +78,27 @@ pub struct Look {
     pub seen: Vec<Seen>,
     /// The authority's names in CAA records; none when no authority is asked for certificates.
     pub(super) identities: Option<Vec<String>>,
+    /// The URL of our account at the authority, when it is known.
+    pub(super) account: Option<String>,
     /// The validation methods that are open to us.
     pub(super) methods: Arc<[String]>,
 }
 
 impl Seen {
+    /// The name that has the addresses: the last one that the hostname is an alias of, or itself.
+    pub fn owner<'a>(&'a self, hostname: &'a Hostname) -> &'a str {
+        self.aliases.last().map_or(hostname.as_str(), String::as_str)
+    }
+
     /// Judges where the resolver leads visitors.
     pub fn finding(&self, platform: &Platform) -> Finding {
         let (ipv4, ipv6) = match (&self.ipv4, &self.ipv6) {
             (Ok(ipv4), Ok(ipv6)) => (ipv4.as_slice(), ipv6.as_slice()),
             (Ok(ipv4), Err(_)) if !ipv4.is_empty() => (ipv4.as_slice(), &[][..]),
             (Err(_), Ok(ipv6)) if !ipv6.is_empty() => (&[][..], ipv6.as_slice()),
-            (Err(LookError::ServFail), _) | (_, Err(LookError::ServFail)) => return Finding::ServFail,
+            (Err(LookError::ServFail { is_bogus }), _) | (_, Err(LookError::ServFail { is_bogus })) => {
+                return Finding::ServFail { is_bogus: *is_bogus };
+            }
             (Err(LookError::Away(why)), _) | (_, Err(LookError::Away(why))) => return Finding::Unasked(why.clone()),
         };
         let is_alias_of_ours = self.aliases.contains(&platform.target);
@@ -125,8 +137,22 @@ impl Seen {
 }
 
 impl Look {
+    /// The same look, with CAA records judged for our account of this URL at the authority.
+    #[must_use]
+    pub fn with_account(self, account: Option<String>) -> Self {
+        Self { account, ..self }
+    }
+
     /// Judges the look: one sentence, with the one next step.
     pub fn verdict(&self) -> Verdict {
+        match self.destination() {
+            Verdict::Leads => self.caa_obstacle().map_or(Verdict::Leads, Verdict::Blocked),
+            obstacle => obstacle,
+        }
+    }
+
+    /// Judges where the hostname leads, whatever certificate authorities may do.
+    pub fn destination(&self) -> Verdict {
         if is_within(self.hostname.as_str(), "localhost") {
             return if self.platform.is_local() {
                 Verdict::Leads
@@ -137,11 +163,11 @@ impl Look {
                 ))
             };
         }
-        let findings: Vec<_> = self.findings().collect();
+        let findings: Vec<_> = self.seen.iter().map(|seen| (seen, seen.finding(&self.platform))).collect();
         let asked = || findings.iter().filter(|(_, finding)| !matches!(finding, Finding::Unasked(_)));
-        let Some((resolver, finding)) = asked().find(|(_, finding)| *finding != Finding::Leads) else {
+        let Some((seen, finding)) = asked().find(|(_, finding)| *finding != Finding::Leads) else {
             if asked().next().is_some() {
-                return self.caa_obstacle().map_or(Verdict::Leads, Verdict::Blocked);
+                return Verdict::Leads;
             }
             let why = findings.iter().find_map(|(_, finding)| match finding {
                 Finding::Unasked(why) => Some(why.as_str()),
@@ -149,17 +175,37 @@ impl Look {
             });
             return Verdict::Waiting(advice::unasked(&self.hostname, why.unwrap_or("no resolver is known")));
         };
-        let sentence = advice::sentence(&self.hostname, &self.platform, finding);
-        if asked().any(|(_, finding)| *finding == Finding::Leads) {
+        let sentence = advice::sentence(&self.hostname, seen.owner(&self.hostname), &self.platform, finding);
+        // Neither of these passes by waiting.
+        let stays = matches!(finding, Finding::ServFail { .. } | Finding::Proxied(_));
+        if !stays && asked().any(|(_, finding)| *finding == Finding::Leads) {
             return Verdict::Waiting(format!(
                 "The change has not reached every resolver yet, which may take as long as the old record's TTL. As \
-                 seen by {resolver}: {sentence}"
+                 seen by {}: {sentence}",
+                seen.resolver
             ));
         }
         match finding {
             Finding::Nothing | Finding::Dangling(_) | Finding::Elsewhere(_) => Verdict::Waiting(sentence),
             _ => Verdict::Blocked(sentence),
         }
+    }
+
+    /// Whether visitors get to a proxy that is known, by all that the resolvers say.
+    pub fn is_proxied(&self) -> bool {
+        self.all(|finding| matches!(finding, Finding::Proxied(_)))
+    }
+
+    /// Whether visitors get to servers that are not the platform's, by all that the resolvers say. They may be proxies
+    /// that ask us.
+    pub fn is_elsewhere(&self) -> bool {
+        self.all(|finding| matches!(finding, Finding::Proxied(_) | Finding::Elsewhere(_)))
+    }
+
+    fn all(&self, is_so: impl Fn(&Finding) -> bool) -> bool {
+        let mut asked =
+            self.findings().map(|(_, finding)| finding).filter(|it| !matches!(it, Finding::Unasked(_))).peekable();
+        asked.peek().is_some() && asked.all(|finding| is_so(&finding))
     }
 
     /// Each resolver with where it leads visitors.
@@ -174,28 +220,36 @@ impl Look {
 
     /// The records to change, for copying.
     pub fn fixes(&self) -> Vec<Fix> {
-        let finding =
-            self.findings().map(|(_, finding)| finding).find(|it| !matches!(it, Finding::Leads | Finding::Unasked(_)));
-        let mut fixes = finding.map_or_else(Vec::new, |finding| {
-            let aliased = self.seen.iter().any(|seen| !seen.aliases.is_empty());
-            advice::fixes(&self.hostname, &self.platform, &finding, aliased)
+        let findings = self.seen.iter().map(|seen| (seen, seen.finding(&self.platform)));
+        let wrong = findings.into_iter().find(|(_, it)| !matches!(it, Finding::Leads | Finding::Unasked(_)));
+        let mut fixes = wrong.map_or_else(Vec::new, |(seen, finding)| {
+            advice::fixes(&self.hostname, seen.owner(&self.hostname), &self.platform, &finding)
         });
         fixes.extend(self.caa_refusal().and_then(|(_, fix)| fix));
         fixes
     }
 
+    /// The CAA record to add for an authority of these names, when it must not issue without, whatever account it
+    /// knows us by.
+    pub fn caa_fix_for(&self, identities: &[String]) -> Option<Fix> {
+        self.caa_refusal_of(identities, None)?.1
+    }
+
     /// Why CAA records keep our authority from issuing, and the record to add.
     fn caa_refusal(&self) -> Option<(String, Option<Fix>)> {
-        let identities = self.identities.as_ref()?;
+        self.caa_refusal_of(self.identities.as_ref()?, self.account.as_deref())
+    }
+
+    fn caa_refusal_of(&self, identities: &[String], account: Option<&str>) -> Option<(String, Option<Fix>)> {
         for seen in &self.seen {
             match &seen.caa {
-                Ok(Some(set)) => match caa::judge(set, identities, &self.methods) {
-                    Permission::Granted { .. } | Permission::Unknown => {}
+                Ok(Some(set)) => match caa::judge(set, identities, &self.methods, account) {
+                    Permission::Granted | Permission::Unknown => {}
                     refused => return Some(advice::caa(&self.hostname, set, &refused, identities)),
                 },
                 // An authority that cannot read them must not issue. Where everything fails, that is said already.
-                Err(LookError::ServFail) if seen.finding(&self.platform) == Finding::Leads => {
-                    return Some((advice::unreadable_caa(&self.hostname), None));
+                Err(LookError::ServFail { is_bogus }) if seen.finding(&self.platform) == Finding::Leads => {
+                    return Some((advice::unreadable_caa(&self.hostname, *is_bogus), None));
                 }
                 _ => {}
             }
@@ -205,143 +259,4 @@ impl Look {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn addresses(list: &[&str]) -> Vec<IpAddr> {
-        list.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    fn platform() -> Platform {
-        Platform { target: "edge.platform.example".into(), apex_addresses: addresses(&["198.51.100.7"]) }
-    }
-
-    fn seen(ipv4: &[&str], ipv6: &[&str]) -> Seen {
-        Seen {
-            resolver: "192.0.2.53".into(),
-            aliases: Vec::new(),
-            ipv4: Ok(addresses(ipv4)),
-            ipv6: Ok(addresses(ipv6)),
-            ours: Ok(addresses(&["198.51.100.7", "2001:db8::7"])),
-            caa: Ok(None),
-        }
-    }
-
-    fn look(hostname: &str, seen: Vec<Seen>) -> Look {
-        Look {
-            hostname: hostname.parse().unwrap(),
-            platform: Arc::new(platform()),
-            seen,
-            identities: Some(vec!["letsencrypt.org".into()]),
-            methods: vec!["http-01".to_owned()].into(),
-        }
-    }
-
-    fn silent() -> Seen {
-        let away = || LookError::Away("it did not answer within 3 seconds".into());
-        Seen { ipv4: Err(away()), ipv6: Err(away()), caa: Err(away()), ..seen(&[], &[]) }
-    }
-
-    #[test]
-    fn a_finding_says_where_visitors_get_to() {
-        let at = |ipv4: &[&str], ipv6: &[&str]| seen(ipv4, ipv6).finding(&platform());
-        assert_eq!(at(&["198.51.100.7"], &[]), Finding::Leads);
-        assert_eq!(at(&["198.51.100.7"], &["2001:db8::7"]), Finding::Leads);
-        assert_eq!(at(&[], &["2001:db8::7"]), Finding::Leads);
-        assert_eq!(at(&[], &[]), Finding::Nothing);
-        assert_eq!(at(&["192.0.2.1"], &[]), Finding::Elsewhere(addresses(&["192.0.2.1"])));
-        assert_eq!(at(&["104.16.1.1"], &["2606:4700::1"]), Finding::Proxied("Cloudflare"));
-        assert_eq!(at(&["198.51.100.7", "192.0.2.1"], &[]), Finding::Partly(addresses(&["192.0.2.1"])));
-        assert_eq!(at(&["198.51.100.7"], &["2001:db8::1"]), Finding::StaleIpv6(addresses(&["2001:db8::1"])));
-        assert_eq!(at(&["192.0.2.1"], &["2001:db8::7"]), Finding::Partly(addresses(&["192.0.2.1"])));
-    }
-
-    #[test]
-    fn aliases_count_wherever_they_lead() {
-        let alias = |of: &str, ipv4: &[&str]| Seen { aliases: vec![of.to_owned()], ..seen(ipv4, &[]) };
-        // Addresses of the target that were not seen a moment ago are the platform's too.
-        assert_eq!(alias("edge.platform.example", &["192.0.2.200"]).finding(&platform()), Finding::Leads);
-        assert_eq!(alias("edge.platform.example", &[]).finding(&platform()), Finding::NoTarget);
-        assert_eq!(alias("gone.example", &[]).finding(&platform()), Finding::Dangling("gone.example".into()));
-        assert_eq!(
-            alias("old.example", &["192.0.2.1"]).finding(&platform()),
-            Finding::Elsewhere(addresses(&["192.0.2.1"]))
-        );
-    }
-
-    #[test]
-    fn what_could_not_be_asked_is_never_wrong() {
-        let failed = Seen { ipv4: Err(LookError::ServFail), ipv6: Err(LookError::ServFail), ..seen(&[], &[]) };
-        assert_eq!(failed.finding(&platform()), Finding::ServFail);
-        assert!(matches!(silent().finding(&platform()), Finding::Unasked(_)));
-        let half = Seen { ipv6: Err(LookError::Away("x".into())), ..seen(&["198.51.100.7"], &[]) };
-        assert_eq!(half.finding(&platform()), Finding::Leads);
-        let lost = Seen { ours: Err(LookError::Away("x".into())), ..seen(&["192.0.2.1"], &[]) };
-        assert!(matches!(lost.finding(&platform()), Finding::Unasked(_)));
-
-        assert!(matches!(look("www.shop.example", vec![silent()]).verdict(), Verdict::Waiting(_)));
-        assert!(matches!(look("www.shop.example", Vec::new()).verdict(), Verdict::Waiting(_)));
-        assert_eq!(look("www.shop.example", vec![silent(), seen(&["198.51.100.7"], &[])]).verdict(), Verdict::Leads);
-    }
-
-    #[test]
-    fn a_verdict_is_one_sentence_with_the_record_to_set() {
-        let said = |hostname: &str, seen: Seen| match look(hostname, vec![seen]).verdict() {
-            Verdict::Leads => panic!("it leads"),
-            Verdict::Waiting(said) => (false, said),
-            Verdict::Blocked(said) => (true, said),
-        };
-        let (is_blocked, nothing) = said("www.shop.example", seen(&[], &[]));
-        assert!(!is_blocked && nothing.contains("www.shop.example.  CNAME  edge.platform.example."), "{nothing}");
-        assert!(nothing.contains("DNS of shop.example"), "{nothing}");
-        let (is_blocked, elsewhere) = said("shop.example", seen(&["192.0.2.1"], &[]));
-        assert!(!is_blocked && elsewhere.contains("192.0.2.1"), "{elsewhere}");
-        assert!(elsewhere.contains("shop.example.  A  198.51.100.7"), "an apex: {elsewhere}");
-        let (is_blocked, stale) = said("www.shop.example", seen(&["198.51.100.7"], &["2001:db8::1"]));
-        assert!(is_blocked && stale.contains("AAAA") && stale.contains("2001:db8::1"), "{stale}");
-        let (is_blocked, proxied) = said("www.shop.example", seen(&["104.16.1.1"], &[]));
-        assert!(is_blocked && proxied.contains("Cloudflare") && proxied.contains("DNS only"), "{proxied}");
-        let failed = Seen { ipv4: Err(LookError::ServFail), ipv6: Err(LookError::ServFail), ..seen(&[], &[]) };
-        let (is_blocked, failed) = said("www.shop.example", failed);
-        assert!(is_blocked && failed.contains("DNSSEC"), "{failed}");
-        for said in [nothing, elsewhere, stale, proxied, failed] {
-            assert!(said.ends_with('.') && !said.contains("  ."), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_change_on_its_way_is_waited_for() {
-        let verdict = look("www.shop.example", vec![seen(&["198.51.100.7"], &[]), seen(&["192.0.2.1"], &[])]).verdict();
-        assert!(matches!(&verdict, Verdict::Waiting(said) if said.contains("192.0.2.53")), "{verdict:?}");
-    }
-
-    #[test]
-    fn caa_records_count_once_the_name_leads_here() {
-        let record = |value: &str| caa::CaaRecord { is_critical: false, tag: "issue".into(), value: value.into() };
-        let set = |value: &str| Ok(Some(CaaSet { at: "shop.example".into(), records: vec![record(value)] }));
-        let with = |caa, ipv4: &[&str]| look("www.shop.example", vec![Seen { caa, ..seen(ipv4, &[]) }]);
-        assert_eq!(with(set("letsencrypt.org"), &["198.51.100.7"]).verdict(), Verdict::Leads);
-        let refused = with(set("other.example"), &["198.51.100.7"]);
-        let verdict = refused.verdict();
-        let record = "shop.example.  CAA  0 issue \"letsencrypt.org\"";
-        assert!(matches!(&verdict, Verdict::Blocked(said) if said.contains(record)), "{verdict:?}");
-        assert_eq!(refused.fixes().len(), 1);
-        assert!(matches!(with(set("other.example"), &[]).verdict(), Verdict::Waiting(_)));
-        assert_eq!(with(set("other.example"), &[]).fixes().len(), 2, "both are shown");
-        let unreadable = with(Err(LookError::ServFail), &["198.51.100.7"]).verdict();
-        assert!(matches!(&unreadable, Verdict::Blocked(said) if said.contains("CAA")), "{unreadable:?}");
-        let unasked = with(Err(LookError::Away("x".into())), &["198.51.100.7"]).verdict();
-        assert_eq!(unasked, Verdict::Leads);
-        // Without an authority nobody reads them.
-        let imported = Look { identities: None, ..with(set("other.example"), &["198.51.100.7"]) };
-        assert_eq!(imported.verdict(), Verdict::Leads);
-    }
-
-    #[test]
-    fn names_under_localhost_lead_to_a_local_platform_only() {
-        assert!(matches!(look("www.shop.localhost", Vec::new()).verdict(), Verdict::Blocked(_)));
-        let local = Platform { target: "edge.svc.localhost".into(), apex_addresses: Vec::new() };
-        let look = Look { platform: Arc::new(local), ..look("www.shop.localhost", Vec::new()) };
-        assert_eq!(look.verdict(), Verdict::Leads);
-    }
-}
+mod tests;

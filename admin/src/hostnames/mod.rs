@@ -19,10 +19,12 @@ use anyhow::{Context as _, ensure};
 use config::{Config, acme::Issuer};
 use domain::{Hostname, hostname::is_within};
 use futures_util::{
-    FutureExt as _,
+    FutureExt as _, StreamExt as _,
     future::{BoxFuture, join_all},
+    stream::FuturesUnordered,
 };
 use tokio::sync::Semaphore;
+use url::Url;
 
 use self::{
     caa::CaaSet,
@@ -83,9 +85,7 @@ impl Hostnames {
             ensure!(acme.resolvers.len() <= MAX_RESOLVERS, "acme.resolvers has more than {MAX_RESOLVERS} entries");
             acme.resolvers.iter().map(|address| Resolver::parse(address)).collect::<Result<Vec<_>, _>>()
         };
-        let identities = (acme.issuer == Issuer::Acme)
-            .then(|| caa::known_identities(acme.directory_url.host_str().unwrap_or_default()))
-            .map(|known| known.iter().map(|name| (*name).to_owned()).collect());
+        let identities = (acme.issuer == Issuer::Acme).then(|| known_identities(acme.directory_url.as_str()));
         let methods = acme.challenges.iter().map(|challenge| caa::method(*challenge).to_owned()).collect();
         let shared = Shared {
             resolvers: resolvers.context("acme.resolvers")?,
@@ -128,6 +128,7 @@ impl Hostnames {
             platform: self.shared.platform.clone(),
             seen,
             identities: identities.map(<[String]>::to_vec),
+            account: None,
             methods: self.shared.methods.clone(),
         }
     }
@@ -169,9 +170,15 @@ impl Hostnames {
         Ok(ours)
     }
 
-    /// The TXT records at `name`, by the first resolver that can say.
+    /// The TXT records at `name`, by all resolvers that can say: one may remember from a moment ago that there are
+    /// none.
     pub async fn texts(&self, name: &str) -> Result<Vec<String>, LookError> {
-        self.first(|resolver| resolver.texts(name).boxed()).await
+        let answers = join_all(self.shared.resolvers.iter().map(|resolver| resolver.texts(name))).await;
+        let (said, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        match failed.into_iter().find_map(Result::err) {
+            Some(error) if said.is_empty() => Err(error),
+            _ => Ok(said.into_iter().flatten().flatten().collect()),
+        }
     }
 
     /// The name that `name` is an alias of, by the first resolver that can say.
@@ -199,8 +206,10 @@ impl Hostnames {
         ask: impl Fn(&'a Resolver) -> BoxFuture<'a, Result<T, LookError>>,
     ) -> Result<T, LookError> {
         let mut last = LookError::Away("no resolver is known".to_owned());
-        for resolver in &self.shared.resolvers {
-            match ask(resolver).await {
+        // Concurrently: one that does not answer must not use up the time of whoever asks.
+        let mut asked: FuturesUnordered<_> = self.shared.resolvers.iter().map(ask).collect();
+        while let Some(answer) = asked.next().await {
+            match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => last = error,
             }
@@ -209,15 +218,21 @@ impl Hostnames {
     }
 }
 
+/// The names in CAA records by which the authority of a directory is known.
+pub fn known_identities(directory_url: &str) -> Vec<String> {
+    let url = Url::parse(directory_url).ok();
+    let known = caa::known_identities(url.as_ref().and_then(Url::host_str).unwrap_or_default());
+    known.iter().map(|name| (*name).to_owned()).collect()
+}
+
 /// The CAA records that count for `name`: those of the nearest name, from itself up, that has any (RFC 8659, 3).
 async fn climb(resolver: &Resolver, name: &str) -> Result<Option<CaaSet>, LookError> {
     let ancestors = std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, parent)| parent));
     let names: Vec<&str> = ancestors.take(CAA_LABELS).collect();
     let answers = join_all(names.iter().map(|at| resolver.caa(at))).await;
-    for (at, answer) in names.into_iter().zip(answers) {
-        let records = answer?;
-        if !records.is_empty() {
-            return Ok(Some(CaaSet { at: at.to_owned(), records }));
+    for answer in answers {
+        if let Some(set) = answer? {
+            return Ok(Some(set));
         }
     }
     Ok(None)

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use certs::dns01::answers_unchecked;
 use hickory_resolver::{
     TokioResolver,
     config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
@@ -17,12 +18,14 @@ use hickory_resolver::{
     system_conf::read_system_conf,
 };
 
-use super::caa::CaaRecord;
+use super::caa::{CaaRecord, CaaSet};
 
 /// Longest time for a question, with everything that is tried for it.
 const QUESTION: Duration = Duration::from_secs(3);
 /// Longest time for one try of it, which is made over UDP, then over TCP.
 const TRY: Duration = Duration::from_millis(1_400);
+/// The port of resolvers that name none.
+const DNS_PORT: u16 = 53;
 /// Records of one answer that are looked at.
 const RECORDS: usize = 64;
 /// The length to which a text out of DNS is cut.
@@ -31,9 +34,12 @@ const TEXT: usize = 1_024;
 /// Why a resolver did not answer a question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookError {
-    /// The name's servers, or its signatures, are broken.
+    /// The name's servers are broken, or its signatures.
     #[error("it answered SERVFAIL")]
-    ServFail,
+    ServFail {
+        /// Whether it answers once it is asked not to check signatures (DNSSEC).
+        is_bogus: bool,
+    },
     /// The resolver itself did not answer, or did not want to. Says nothing about the name.
     #[error("{0}")]
     Away(String),
@@ -52,6 +58,7 @@ pub(super) struct Answer {
 #[derive(Clone)]
 pub(super) struct Resolver {
     label: String,
+    at: SocketAddr,
     client: TokioResolver,
 }
 
@@ -64,7 +71,11 @@ pub(super) fn of_this_machine(most: usize) -> anyhow::Result<Vec<Resolver>> {
             Vec::new()
         }
     };
-    servers.into_iter().take(most).map(|server| Resolver::new(server.ip.to_string(), server)).collect()
+    let resolver = |server: NameServerConfig| {
+        let port = server.connections.first().map_or(DNS_PORT, |connection| connection.port);
+        Resolver::new(server.ip.to_string(), SocketAddr::new(server.ip, port), server)
+    };
+    servers.into_iter().take(most).map(resolver).collect()
 }
 
 impl Resolver {
@@ -76,11 +87,11 @@ impl Resolver {
         for connection in &mut server.connections {
             connection.port = at.port();
         }
-        let label = if at.port() == 53 { at.ip().to_string() } else { at.to_string() };
-        Self::new(label, server)
+        let label = if at.port() == DNS_PORT { at.ip().to_string() } else { at.to_string() };
+        Self::new(label, at, server)
     }
 
-    fn new(label: String, server: NameServerConfig) -> anyhow::Result<Self> {
+    fn new(label: String, at: SocketAddr, server: NameServerConfig) -> anyhow::Result<Self> {
         let config = ResolverConfig::from_name_servers(vec![server]);
         let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let options: &mut ResolverOpts = builder.options_mut();
@@ -90,7 +101,7 @@ impl Resolver {
         options.timeout = TRY;
         options.attempts = 1;
         options.try_tcp_on_error = true;
-        Ok(Self { label, client: builder.build()? })
+        Ok(Self { label, at, client: builder.build()? })
     }
 
     /// The resolver's name: its address.
@@ -132,8 +143,8 @@ impl Resolver {
         Ok(records.iter().filter_map(text).collect())
     }
 
-    /// The CAA records at a name, or at the name that it is an alias of.
-    pub(super) async fn caa(&self, name: &str) -> Result<Vec<CaaRecord>, LookError> {
+    /// The CAA records at a name, or at the name that it is an alias of; none when there are none.
+    pub(super) async fn caa(&self, name: &str) -> Result<Option<CaaSet>, LookError> {
         let records = self.ask(name, RecordType::CAA).await?;
         let caa = |record: &Record| match &record.data {
             RData::CAA(caa) => Some(CaaRecord {
@@ -143,18 +154,22 @@ impl Resolver {
             }),
             _ => None,
         };
-        Ok(records.iter().filter_map(caa).collect())
+        let owner = records.iter().find(|record| caa(record).is_some()).map(|record| readable_name(&record.name));
+        Ok(owner.map(|at| CaaSet { at, records: records.iter().filter_map(caa).collect() }))
     }
 
     async fn ask(&self, name: &str, kind: RecordType) -> Result<Vec<Record>, LookError> {
         let name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))
             .map_err(|error| LookError::Away(format!("the name cannot be asked for: {error}")))?;
-        let answer = tokio::time::timeout(QUESTION, self.client.lookup(name, kind)).await;
+        let answer = tokio::time::timeout(QUESTION, self.client.lookup(name.clone(), kind)).await;
         match answer {
             Ok(Ok(answer)) => Ok(answer.answers().iter().take(RECORDS).cloned().collect()),
             Ok(Err(error)) => match error {
                 NetError::Dns(DnsError::NoRecordsFound(_)) => Ok(Vec::new()),
-                NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail)) => Err(LookError::ServFail),
+                NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail)) => {
+                    let unchecked = tokio::time::timeout(QUESTION, answers_unchecked(self.at, &name, kind)).await;
+                    Err(LookError::ServFail { is_bogus: unchecked.unwrap_or(false) })
+                }
                 NetError::Dns(DnsError::ResponseCode(code)) => Err(LookError::Away(format!("it answered {code}"))),
                 NetError::Timeout => Err(no_answer()),
                 NetError::Io(_) | NetError::NoConnections => Err(LookError::Away("it cannot be reached".to_owned())),
@@ -176,12 +191,17 @@ fn addresses(records: &[Record]) -> Answer {
             RData::A(address) => answer.addresses.push(address.0.into()),
             RData::AAAA(address) => answer.addresses.push(address.0.into()),
             RData::CNAME(alias) => {
-                answer.aliases.push(alias.0.to_ascii().trim_end_matches('.').to_ascii_lowercase());
+                answer.aliases.push(readable_name(&alias.0));
             }
             _ => {}
         }
     }
     answer
+}
+
+/// A name as people write it.
+fn readable_name(name: &Name) -> String {
+    name.to_ascii().trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Bytes out of DNS as text without control characters, cut to a length that can be shown.

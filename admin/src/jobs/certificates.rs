@@ -6,6 +6,7 @@ use std::time::Duration;
 use config::{Config, acme::Issuer};
 use db::certificates::{budgets, challenges, orders, renewals};
 use domain::certificates::DomainState;
+use futures_util::{StreamExt as _, stream};
 
 use super::{Batch, Job};
 use crate::{
@@ -19,6 +20,10 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Interval at which certificates are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 const BATCH: i64 = 500;
+/// Answers that are taken down at a time.
+const AT_A_TIME: usize = 8;
+/// Longest time for taking answers down, within the job's lease.
+const TAKE_DOWN_WITHIN: Duration = Duration::from_mins(4);
 
 /// Works on what is due, until the program stops. Without an issuer there is nothing to do.
 pub(super) fn start(app: &App) {
@@ -34,9 +39,13 @@ async fn attend(app: &App) {
     let mut failing = false;
     loop {
         match take_on(app).await {
-            // There may be more.
-            Ok(true) => continue,
-            Ok(false) => failing = false,
+            Ok(is_full) => {
+                failing = false;
+                // There may be more.
+                if is_full {
+                    continue;
+                }
+            }
             // One line per outage.
             Err(error) if !failing => {
                 tracing::warn!(%error, "certificates that are due cannot be looked for; it is tried again");
@@ -84,7 +93,7 @@ async fn count(app: &App) {
     }
 }
 
-/// Keeps the rows right: names that nobody looks after yet, answers that nobody took down, budgets that are full again.
+/// Keeps the rows right: names that nobody looks after yet, budgets that are full again.
 pub(super) struct Tend;
 
 impl Job for Tend {
@@ -93,12 +102,6 @@ impl Job for Tend {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let now = app.clock.now();
-        let expired = challenges::expired(&app.db, now, BATCH).await?;
-        for kept in &expired {
-            if let Err(error) = withdraw(app, kept).await {
-                tracing::warn!(name = kept.name, error = format!("{error:#}"), "an answer to a challenge still stands");
-            }
-        }
         budgets::forget_full(&app.db, now, BATCH).await?;
         let watched = match app.certificates.issuer() {
             Issuer::None => 0,
@@ -111,6 +114,26 @@ impl Job for Tend {
             }
         };
         Ok(Batch::of(usize::try_from(watched)?, BATCH))
+    }
+}
+
+/// Takes down answers that nobody took down. A job of its own: a program of the operator may take minutes for each.
+pub(super) struct TakeDown;
+
+impl Job for TakeDown {
+    const NAME: &'static str = "take down answers to challenges";
+    const EVERY: Duration = Duration::from_secs(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let expired = challenges::expired(&app.db, app.clock.now(), BATCH).await?;
+        let taking_down = stream::iter(expired).for_each_concurrent(AT_A_TIME, async |kept| {
+            if let Err(error) = withdraw(app, &kept).await {
+                tracing::warn!(name = kept.name, error = format!("{error:#}"), "an answer to a challenge still stands");
+            }
+        });
+        // Those that are left are tried again. Not a second batch under this lease.
+        let _ = tokio::time::timeout(TAKE_DOWN_WITHIN, taking_down).await;
+        Ok(Batch::of(0, BATCH))
     }
 }
 

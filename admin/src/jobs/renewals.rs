@@ -2,12 +2,16 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use certs::acme::AcmeError;
 use config::acme::Issuer;
-use db::certificates::renewals::{self, WindowToAsk};
+use db::certificates::renewals::{self, Window, WindowToAsk};
 use futures_util::{StreamExt as _, stream};
 
 use super::{Batch, Job};
-use crate::{app::App, certificates::in_window};
+use crate::{
+    app::App,
+    certificates::{in_window, within_life},
+};
 
 /// Certificates whose authority is asked in one batch.
 const WINDOWS: i64 = 200;
@@ -15,6 +19,8 @@ const WINDOWS: i64 = 200;
 const AT_A_TIME: usize = 8;
 /// Pause before an authority that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_hours(6);
+/// The shortest and the longest time that an authority which refuses may have us wait.
+const ASK_AGAIN_WITHIN: [Duration; 2] = [Duration::from_mins(1), Duration::from_hours(24)];
 /// Renewals that are begun in one batch.
 const BEGUN: i64 = 500;
 
@@ -52,9 +58,27 @@ async fn ask(app: &App, asked: &WindowToAsk) -> anyhow::Result<()> {
     let now = app.clock.now();
     let id = &asked.account_id;
     let (_, account) = app.certificates.account_by_id(&app.db, &app.master_key, id, now).await?;
-    let Some(window) = account.renewal_info(&asked.chain_pem).await? else { return Ok(()) };
-    let renew_at = in_window(window.start, window.end, asked.renew_at, now);
-    renewals::note_window(&app.db, asked, renew_at, window.end, now + window.ask_again).await?;
+    let window = match account.renewal_info(&asked.chain_pem).await {
+        Ok(Some(window)) => window,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            if let AcmeError::Refused(problem) = &error
+                && let Some(after) = problem.retry_after
+            {
+                let [shortest, longest] = ASK_AGAIN_WITHIN;
+                renewals::ask_later(&app.db, asked, now + after.clamp(shortest, longest)).await?;
+            }
+            return Err(error.into());
+        }
+    };
+    let (start, end) = within_life((window.start, window.end), asked.not_before, asked.not_after);
+    let noted = Window {
+        starts_at: window.start,
+        renew_at: in_window(start, end, asked.renew_at, now),
+        due_by: end,
+        ask_at: now + window.ask_again,
+    };
+    renewals::note_window(&app.db, asked, &noted).await?;
     if window.end <= now {
         let explanation = window.explanation;
         tracing::info!(name = asked.name, explanation, "an authority wants a certificate replaced now");

@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, future::join_all};
 use http::header;
 use rand::RngExt as _;
 use sqlx::PgPool;
-use tokio::time::error::Elapsed;
+use url::Url;
 
 use crate::hostnames::{Hostnames, LookError, is_local};
 
@@ -23,7 +23,7 @@ const TRY: Duration = Duration::from_secs(5);
 /// Life of our own file that nobody is left to remove.
 const KEPT: Duration = Duration::from_mins(2);
 /// Addresses of a name that are tried.
-const ADDRESSES: usize = 4;
+const ADDRESSES: usize = 8;
 /// Bytes of an answer that are read: our file has fewer.
 const BODY_BYTES: usize = 1_024;
 /// Random bytes of the token and of the file.
@@ -42,6 +42,25 @@ pub enum Way {
     Untried(String),
 }
 
+/// Where visitors of a hostname get to, as far as our own file tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Elsewhere: no address serves our file.
+    Elsewhere,
+    /// To HTTPS on the same hostname, behind which there may be a proxy that asks us.
+    Https,
+    /// It cannot be told now: an address is slow, fails, or could not be tried.
+    Unknown,
+    /// Here, over one address at least.
+    Here,
+}
+
+/// What came of one address.
+struct Attempt {
+    way: Way,
+    reach: Reach,
+}
+
 /// Tries the way to `hostname`, for any edge to answer.
 pub async fn try_way(
     db: &PgPool,
@@ -50,46 +69,91 @@ pub async fn try_way(
     now: Timestamp,
     hostname: &Hostname,
 ) -> Result<Way, sqlx::Error> {
+    let attempts = attempt(db, hostnames, config, now, hostname).await?;
+    Ok(together(attempts.into_iter().map(|attempt| attempt.way).collect(), is_local(hostname)))
+}
+
+/// Finds out where visitors of `hostname` get to: the address that leads nearest counts.
+pub async fn reach(
+    db: &PgPool,
+    hostnames: &Hostnames,
+    config: &Config,
+    now: Timestamp,
+    hostname: &Hostname,
+) -> Result<Reach, sqlx::Error> {
+    let attempts = attempt(db, hostnames, config, now, hostname).await?;
+    Ok(attempts.iter().map(|attempt| attempt.reach).max().unwrap_or(Reach::Unknown))
+}
+
+/// Asks every address of `hostname` for a file of our own. There is one attempt at least.
+async fn attempt(
+    db: &PgPool,
+    hostnames: &Hostnames,
+    config: &Config,
+    now: Timestamp,
+    hostname: &Hostname,
+) -> Result<Vec<Attempt>, sqlx::Error> {
+    let one = |way, reach| Ok(vec![Attempt { way, reach }]);
     let addresses = match hostnames.addresses(hostname).await {
         Ok(addresses) => addresses,
-        Err(LookError::ServFail) => {
-            return Ok(Way::Closed(format!("{hostname} cannot be resolved: it answered SERVFAIL.")));
+        Err(LookError::ServFail { .. }) => {
+            let sentence = format!("{hostname} cannot be resolved: it answered SERVFAIL.");
+            return one(Way::Closed(sentence), Reach::Unknown);
         }
-        Err(error) => return Ok(Way::Untried(format!("DNS could not be asked about {hostname}: {error}."))),
+        Err(error) => {
+            return one(Way::Untried(format!("DNS could not be asked about {hostname}: {error}.")), Reach::Unknown);
+        }
     };
     if addresses.is_empty() {
-        return Ok(Way::Closed(format!("{hostname} has no address in DNS.")));
-    }
-    let is_allowed = |address: &IpAddr| config.limits.probe_allow_private || is_global(*address);
-    if let Some(private) = addresses.iter().find(|address| !is_allowed(address)) {
-        return Ok(Way::Closed(format!(
-            "{hostname} leads to {private}, which the world cannot reach: its record needs a public address."
-        )));
+        return one(Way::Closed(format!("{hostname} has no address in DNS.")), Reach::Elsewhere);
     }
     let (token, answer) = (secret(), secret());
     let kind = ChallengeKind::Http01;
     let expires_at = now + KEPT;
     let challenge = Challenge { kind, name: hostname.as_str(), token: &token, answer: &answer, expires_at };
     challenges::put(db, &challenge).await?;
-    let port = config.acme.probe_http_port;
-    let tries =
-        addresses.into_iter().take(ADDRESSES).map(|address| fetch(SocketAddr::new(address, port), hostname, &token));
-    let came = join_all(tries).await;
+    let untried = addresses.len().saturating_sub(ADDRESSES);
+    let (port, allows_private) = (config.acme.probe_http_port, config.limits.probe_allow_private);
+    let tries = addresses.into_iter().take(ADDRESSES).map(|address| {
+        let (token, answer) = (&token, answer.as_bytes());
+        async move {
+            if !allows_private && !is_global(address) {
+                return Attempt::private(hostname, address);
+            }
+            let at = SocketAddr::new(address, port);
+            match tokio::time::timeout(TRY, ask(at, hostname, token)).await {
+                Ok(Ok(came)) => came.judge(hostname, address, answer),
+                Ok(Err(error)) => refused(hostname, at, &error),
+                Err(_) => Attempt::silent(hostname, at),
+            }
+        }
+    });
+    let mut attempts = join_all(tries).await;
     challenges::remove(db, kind, hostname.as_str(), &token).await?;
-    let ways: Vec<Way> = came
-        .into_iter()
-        .map(|(at, came)| match came {
-            Ok(Ok(came)) if came.body.trim_ascii_end() == answer.as_bytes() => Way::Open,
-            Ok(Ok(came)) => Way::Closed(came.describe(hostname, at.ip())),
-            Ok(Err(error)) => refused(hostname, at, &error),
-            Err(_) => Way::Closed(format!(
-                "{hostname} did not answer over plain HTTP at {at} within {} seconds: let connections to port {port} \
-                 through there.",
-                TRY.as_secs()
-            )),
-        })
-        .collect();
-    Ok(together(ways, is_local(hostname)))
+    if untried > 0 {
+        let sentence = format!("{hostname} has more than {ADDRESSES} addresses, and {untried} of them were not tried.");
+        attempts.push(Attempt { way: Way::Untried(sentence), reach: Reach::Unknown });
+    }
+    Ok(attempts)
+}
+
+impl Attempt {
+    fn private(hostname: &Hostname, address: IpAddr) -> Self {
+        let way = Way::Closed(format!(
+            "{hostname} leads to {address}, which the world cannot reach: its record needs a public address."
+        ));
+        Self { way, reach: Reach::Elsewhere }
+    }
+
+    fn silent(hostname: &Hostname, at: SocketAddr) -> Self {
+        let way = Way::Closed(format!(
+            "{hostname} did not answer over plain HTTP at {at} within {} seconds: let connections to port {} through \
+             there.",
+            TRY.as_secs(),
+            at.port()
+        ));
+        Self { way, reach: Reach::Unknown }
+    }
 }
 
 /// Judges the ways to all addresses of a name together.
@@ -112,6 +176,23 @@ struct Came {
 }
 
 impl Came {
+    fn judge(&self, hostname: &Hostname, address: IpAddr, answer: &[u8]) -> Attempt {
+        if self.body.trim_ascii_end() == answer {
+            return Attempt { way: Way::Open, reach: Reach::Here };
+        }
+        let to = self.location.as_deref().and_then(|location| Url::parse(location).ok());
+        let is_same = to.is_some_and(|to| to.scheme() == "https" && to.host_str() == Some(hostname.as_str()));
+        let reach = if self.status.is_redirection() && is_same {
+            Reach::Https
+        } else if self.status.is_server_error() {
+            // A proxy answers so while it cannot reach us.
+            Reach::Unknown
+        } else {
+            Reach::Elsewhere
+        };
+        Attempt { way: Way::Closed(self.describe(hostname, address)), reach }
+    }
+
     fn describe(&self, hostname: &Hostname, address: IpAddr) -> String {
         let what = match &self.location {
             Some(location) => format!("{} to {location}", self.status.as_u16()),
@@ -123,14 +204,6 @@ impl Came {
              whoever runs that server lets these addresses through to this platform, without a redirect."
         )
     }
-}
-
-async fn fetch(
-    at: SocketAddr,
-    hostname: &Hostname,
-    token: &str,
-) -> (SocketAddr, Result<Result<Came, reqwest::Error>, Elapsed>) {
-    (at, tokio::time::timeout(TRY, ask(at, hostname, token)).await)
 }
 
 async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, reqwest::Error> {
@@ -157,16 +230,19 @@ async fn ask(at: SocketAddr, hostname: &Hostname, token: &str) -> Result<Came, r
     Ok(Came { status, location, body })
 }
 
-fn refused(hostname: &Hostname, at: SocketAddr, error: &reqwest::Error) -> Way {
+fn refused(hostname: &Hostname, at: SocketAddr, error: &reqwest::Error) -> Attempt {
     let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
     let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     // This machine may have no IPv6, which others do.
     if kinds.any(|kind| matches!(kind, io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable)) {
-        return Way::Untried(format!("There is no way to {at} from here, which says nothing about {hostname}."));
+        let way = Way::Untried(format!("There is no way to {at} from here, which says nothing about {hostname}."));
+        return Attempt { way, reach: Reach::Unknown };
     }
-    let what = if error.is_connect() { "cannot be connected to" } else { "breaks off" };
+    let (what, reach) =
+        if error.is_connect() { ("cannot be connected to", Reach::Elsewhere) } else { ("breaks off", Reach::Unknown) };
     let port = at.port();
-    Way::Closed(format!("{hostname} {what} over plain HTTP at {at}: let connections to port {port} through there."))
+    let sentence = format!("{hostname} {what} over plain HTTP at {at}: let connections to port {port} through there.");
+    Attempt { way: Way::Closed(sentence), reach }
 }
 
 fn secret() -> String {
@@ -189,6 +265,26 @@ mod tests {
         assert_eq!(together(vec![untried()], false), untried());
         assert_eq!(together(vec![Way::Open, closed()], true), Way::Open);
         assert_eq!(together(vec![closed(), closed()], true), closed());
+    }
+
+    #[test]
+    fn what_came_tells_where_visitors_get_to() {
+        let hostname: Hostname = "www.shop.example".parse().unwrap();
+        let reach = |status: u16, location: Option<&str>, body: &str| {
+            let status = http::StatusCode::from_u16(status).unwrap();
+            let came = Came { status, location: location.map(str::to_owned), body: body.as_bytes().to_vec() };
+            came.judge(&hostname, "192.0.2.1".parse().unwrap(), b"our file").reach
+        };
+        assert_eq!(reach(200, None, "our file\n"), Reach::Here);
+        assert_eq!(reach(301, Some("https://www.shop.example/.well-known/x"), ""), Reach::Https);
+        for elsewhere in
+            ["https://other.example/", "http://www.shop.example/", "/login", "https://www.shop.example.evil/"]
+        {
+            assert_eq!(reach(302, Some(elsewhere), ""), Reach::Elsewhere, "{elsewhere}");
+        }
+        assert_eq!(reach(502, None, ""), Reach::Unknown);
+        assert_eq!(reach(404, None, "no such page"), Reach::Elsewhere);
+        assert!(Reach::Here > Reach::Unknown && Reach::Unknown > Reach::Https && Reach::Https > Reach::Elsewhere);
     }
 
     #[test]

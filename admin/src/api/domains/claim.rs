@@ -7,7 +7,8 @@ use db::{
     audit::Entry,
     permits::{Member, ProjectPermit},
     projects::{
-        Project, claims,
+        Project,
+        claims::{self, Held},
         domains::{self, AttachError},
     },
 };
@@ -21,7 +22,7 @@ use crate::{
     error::{ApiError, Code},
     hostnames::Finding,
     mail::domain_moved::DomainMoved,
-    probe::way::{Way, try_way},
+    probe::way::{Reach, reach},
     rates::Bucket,
 };
 
@@ -32,7 +33,7 @@ const CODE_BYTES: usize = 20;
 
 /// A domain that somebody has proved to be theirs, while it led to nobody here.
 pub(super) struct Claim {
-    holder: ProjectId,
+    held: Held,
 }
 
 /// The project that had a domain, and those who are told.
@@ -41,33 +42,45 @@ pub(super) struct Former {
     addresses: Vec<EmailAddress>,
 }
 
-/// Looks whether `project` may have `domain`, which another one has. What is still to be done for it is in the error.
-pub(super) async fn prove(app: &App, project: &ProjectPermit<Member>, domain: &Hostname) -> Result<Claim, ApiError> {
+/// Looks whether `project` may have `domain`, which another one has. What is still to be done for it is in the error;
+/// none when nobody has it any more.
+pub(super) async fn prove(
+    app: &App,
+    project: &ProjectPermit<Member>,
+    domain: &Hostname,
+) -> Result<Option<Claim>, ApiError> {
     app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
     let _turn = app.bounds.domain_look(&project.owner).await?;
-    let holder = claims::holder(&app.db, domain).await?.ok_or(AttachError::Taken)?;
+    let Some(held) = claims::holder(&app.db, domain).await? else { return Ok(None) };
     let record = format!("{RECORD}.{domain}");
-    let code = code(&app.master_key, &project.id, domain);
-    let texts = app.hostnames.texts(&record).await.unwrap_or_else(|error| {
-        tracing::debug!(%error, record, "the record of a claim could not be read");
-        Vec::new()
-    });
+    let code = code(&app.master_key, &project.id, &held, domain);
+    let texts = match app.hostnames.texts(&record).await {
+        Ok(texts) => texts,
+        Err(error) => {
+            tracing::debug!(%error, record, "the record of a claim could not be read");
+            return Err(taken(format!(
+                "This domain is attached to another project, and whether `{record} TXT {code}` stands, which proves that \
+                 it is yours, could not be read in DNS; attach the domain again in a moment."
+            )));
+        }
+    };
     if !texts.iter().any(|text| text.trim() == code) {
         return Err(taken(format!(
             "This domain is attached to another project. If that one is yours, detach it there first. If the domain \
              is yours and the project is not, set the DNS record `{record} TXT {code}` and attach the domain again: \
-             it moves here, unless it leads to the other project's site."
+             it moves here, unless it leads to the other project's site. The record is of no use after that. \
+             Name servers may remember for some minutes that it was missing, in some zones for an hour."
         )));
     }
     match leads_here(app, domain).await? {
-        Some(false) => Ok(Claim { holder }),
+        Some(false) => Ok(Some(Claim { held })),
         Some(true) => Err(taken(format!(
             "The record that proves the claim stands, but {domain} leads to the site of the project that has it; let \
              its DNS lead elsewhere, or nowhere, and attach it again."
         ))),
         None => Err(taken(format!(
             "The record that proves the claim stands, but where {domain} leads could not be looked up; attach it \
-             again in a moment."
+             again in a moment, or once it has no address."
         ))),
     }
 }
@@ -82,7 +95,7 @@ impl Claim {
         most: u32,
     ) -> Result<Former, AttachError> {
         let now = change.now();
-        let former = claims::take_over(&mut *change, project, domain, &self.holder, most, now).await?;
+        let former = claims::take_over(&mut *change, project, domain, &self.held, most, now).await?;
         let addresses = claims::owners_addresses(&mut **change, &former).await?;
         change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
         change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
@@ -106,10 +119,11 @@ impl Former {
     }
 }
 
-/// The code by which `project` claims `domain`. Always the same, so that a record may stand for as long as it likes,
-/// and of no use to another project, though the record is public.
-fn code(master_key: &MasterKey, project: &ProjectId, domain: &Hostname) -> String {
-    let context = format!("{project} {domain}");
+/// The code by which `project` claims `domain` from whoever has it. The same for as long as that one has it, so that
+/// the record may be set in one's own time; of no use to another project, though the record is public; and spent once
+/// the domain has moved, so that a record which is forgotten in DNS takes nothing back.
+fn code(master_key: &MasterKey, project: &ProjectId, held: &Held, domain: &Hostname) -> String {
+    let context = format!("{project} {domain} {} {}", held.project, held.since.unix_millis());
     hex::encode(&master_key.derive(Purpose::DomainClaims, context.as_bytes())[..CODE_BYTES])
 }
 
@@ -120,7 +134,7 @@ async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiErr
     for (_, finding) in look.findings() {
         match finding {
             Finding::Leads | Finding::Partly(_) | Finding::StaleIpv6(_) => return Ok(Some(true)),
-            Finding::ServFail | Finding::NoTarget | Finding::Unasked(_) => return Ok(None),
+            Finding::ServFail { .. } | Finding::NoTarget | Finding::Unasked(_) => return Ok(None),
             Finding::Nothing | Finding::Dangling(_) => {}
             Finding::Elsewhere(_) => has_address = true,
             Finding::Proxied(_) => (has_address, is_proxied) = (true, true),
@@ -131,11 +145,15 @@ async fn leads_here(app: &App, domain: &Hostname) -> Result<Option<bool>, ApiErr
         return Ok(is_known.then_some(false));
     }
     // What looks like another's server may be a proxy that asks us.
-    Ok(match try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), domain).await? {
-        Way::Open => Some(true),
-        // One that is known to be a proxy may ask us over HTTPS only, for which there would have to be a certificate.
-        Way::Closed(_) => Some(is_proxied && domains::tls_ready(&app.db, domain, app.clock.now()).await?),
-        Way::Untried(_) => None,
+    let now = app.clock.now();
+    let reach = reach(&app.db, &app.hostnames, &app.config, now, domain).await?;
+    // One that asks us over HTTPS only could not do so without a certificate.
+    let has_certificate = async || domains::tls_ready(&app.db, domain, now).await;
+    Ok(match reach {
+        Reach::Here => Some(true),
+        Reach::Https => Some(has_certificate().await?),
+        Reach::Elsewhere => Some(is_proxied && has_certificate().await?),
+        Reach::Unknown => None,
     })
 }
 
@@ -152,7 +170,9 @@ mod tests {
     #[test]
     fn a_code_is_one_projects_for_one_domain() {
         let (key, now) = (MasterKey::generate(), Timestamp::from_unix_millis(1_800_000_000_000));
-        let (one, other) = (ProjectId::new(now), ProjectId::new(now));
+        let (one, other, holder) = (ProjectId::new(now), ProjectId::new(now), ProjectId::new(now));
+        let held = Held { project: holder, since: now };
+        let code = |key: &MasterKey, project: &ProjectId, domain: &Hostname| code(key, project, &held, domain);
         let (domain, another): (Hostname, Hostname) = ("a.example".parse().unwrap(), "b.example".parse().unwrap());
         let expected = code(&key, &one, &domain);
         assert_eq!(expected.len(), 2 * CODE_BYTES);
@@ -160,5 +180,10 @@ mod tests {
         assert_ne!(code(&key, &other, &domain), expected);
         assert_ne!(code(&key, &one, &another), expected);
         assert_ne!(code(&MasterKey::generate(), &one, &domain), expected);
+        let by_another = Held { project: other.clone(), ..held.clone() };
+        let anew = Held { since: now + std::time::Duration::from_millis(1), ..held.clone() };
+        for held in [by_another, anew] {
+            assert_ne!(super::code(&key, &one, &held, &domain), expected);
+        }
     }
 }

@@ -2,14 +2,17 @@
 
 use std::net::IpAddr;
 
-use api::domains::{Diagnosis, DnsFinding, DnsRecord, DnsVerdict, HttpWay, ResolverView};
+use api::domains::{Delegation, Diagnosis, DnsFinding, DnsRecord, DnsVerdict, Fix, HttpWay, ResolverView};
 use axum::extract::State;
 use db::{
     certificates::orders,
     permits::Member,
-    projects::domains::{self, CustomDomain},
+    projects::{
+        claims,
+        domains::{self, CustomDomain},
+    },
 };
-use domain::Hostname;
+use domain::{Hostname, ProjectId};
 
 use super::{Named, refuse_own, view};
 use crate::{
@@ -17,7 +20,7 @@ use crate::{
     auth::ProjectAccess,
     error::ApiError,
     extract::{Json, Path},
-    hostnames::{Finding, LookError, Seen, Verdict, advice},
+    hostnames::{Finding, Look, LookError, Seen, Verdict, advice},
     probe::way::{Way, try_way},
     rates::Bucket,
 };
@@ -48,14 +51,22 @@ pub async fn diagnose(
     refuse_own(&app, &hostname)?;
     app.rate_limits.count(Bucket::DomainLook, project.owner.as_str()).await.check()?;
     let _turn = app.bounds.domain_look(&project.owner).await?;
-    let look = app.hostnames.look(&hostname).await;
-    let (verdict, mut message) = match look.verdict() {
+    let (look, of_fallback, delegation) = tokio::join!(
+        look(&app, &hostname),
+        app.certificates.caa_identities_of_fallback(),
+        delegation(&app, &project.id, &hostname)
+    );
+    let look = look?;
+    let (mut verdict, mut message) = match look.verdict() {
         Verdict::Leads => (DnsVerdict::Leads, format!("{hostname} leads here, and nothing in DNS is in the way.")),
         Verdict::Waiting(message) => (DnsVerdict::Waiting, message),
         Verdict::Blocked(message) => (DnsVerdict::Blocked, message),
     };
     let way = match verdict {
-        DnsVerdict::Leads => Some(try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), &hostname).await?),
+        // A proxy may let questions through to us.
+        DnsVerdict::Leads | DnsVerdict::Blocked if verdict == DnsVerdict::Leads || look.is_proxied() => {
+            Some(try_way(&app.db, &app.hostnames, &app.config, app.clock.now(), &hostname).await?)
+        }
         _ => None,
     };
     let http = way.map(|way| match way {
@@ -63,8 +74,24 @@ pub async fn diagnose(
         Way::Closed(message) => HttpWay { open: Some(false), message },
         Way::Untried(message) => HttpWay { open: None, message },
     });
-    if let Some(HttpWay { open: Some(false), message: closed }) = &http {
-        message.clone_from(closed);
+    let mut fixes = look.fixes();
+    match &http {
+        Some(HttpWay { open: Some(false), message: closed }) if verdict == DnsVerdict::Leads => {
+            message.clone_from(closed);
+        }
+        Some(HttpWay { open: Some(true), .. }) if verdict == DnsVerdict::Blocked && look.caa_obstacle().is_none() => {
+            (verdict, fixes) = (DnsVerdict::Leads, Vec::new());
+            message = format!("{hostname} leads to a proxy that lets our own file through, and nothing is in the way.");
+        }
+        _ => {}
+    }
+    // The one that is asked first may be allowed, and the second not.
+    if let Some(fix) = of_fallback.and_then(|identities| look.caa_fix_for(&identities))
+        && fixes.iter().all(|it| it.record != fix.record)
+    {
+        let why = "The second certificate authority, which is asked when the first fails, may not issue without it."
+            .to_owned();
+        fixes.push(Fix { why, ..fix });
     }
     let platform = app.hostnames.platform();
     let status = attached(&app, &project, &hostname).await?.map(|domain| view(&app, domain).status);
@@ -72,7 +99,7 @@ pub async fn diagnose(
         let finding = seen.finding(platform);
         ResolverView {
             resolver: seen.resolver.clone(),
-            message: advice::sentence(&hostname, platform, &finding),
+            message: advice::sentence(&hostname, seen.owner(&hostname), platform, &finding),
             finding: shown(&finding),
             cname: seen.aliases.clone(),
             a: addresses(&seen.ipv4),
@@ -80,17 +107,39 @@ pub async fn diagnose(
             caa: caa(seen),
         }
     });
+    let taken = claims::holder(&app.db, &hostname).await?.is_some_and(|held| held.project != project.id);
     Ok(Json(Diagnosis {
         attached: status.is_some(),
+        taken,
         verdict,
         message,
         records: advice::wanted(&hostname, platform),
+        delegation,
         resolvers: resolvers.collect(),
         http,
         status,
-        fixes: look.fixes(),
+        fixes,
         domain: hostname,
     }))
+}
+
+/// Looks at the DNS of the hostname as the authority does that its next order goes to.
+async fn look(app: &App, hostname: &Hostname) -> Result<Look, sqlx::Error> {
+    let failures = orders::failures(&app.db, hostname).await?;
+    let account = app.certificates.account_url(&app.db, failures).await?;
+    let look = match app.certificates.caa_identities(failures).await {
+        Some(identities) => app.hostnames.look_with(hostname, &identities).await,
+        None => app.hostnames.look(hostname).await,
+    };
+    Ok(look.with_account(account))
+}
+
+/// The record by which the hostname can be proved before it leads here, and whether it stands.
+async fn delegation(app: &App, project: &ProjectId, hostname: &Hostname) -> Option<Delegation> {
+    let value = app.certificates.delegation(project, hostname)?;
+    let stands = app.hostnames.is_delegated(hostname, &value).await;
+    let record = DnsRecord { kind: "CNAME".to_owned(), name: format!("_acme-challenge.{hostname}"), value };
+    Some(Delegation { record, stands })
 }
 
 /// The domain with its state, when the project has it.
@@ -115,7 +164,7 @@ fn shown(finding: &Finding) -> DnsFinding {
         Finding::Partly(_) => DnsFinding::Partly,
         Finding::StaleIpv6(_) => DnsFinding::StaleIpv6,
         Finding::Proxied(_) => DnsFinding::Proxied,
-        Finding::ServFail => DnsFinding::Servfail,
+        Finding::ServFail { .. } => DnsFinding::Servfail,
         Finding::NoTarget => DnsFinding::NoTarget,
         Finding::Unasked(_) => DnsFinding::Unasked,
     }

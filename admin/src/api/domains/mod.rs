@@ -13,7 +13,7 @@ use config::acme::Issuer;
 use db::{
     audit::Entry,
     certificates::orders::{self, OrderStatus},
-    permits::Member,
+    permits::{Member, ProjectPermit},
     projects::domains::{self, AttachError, Attached, CustomDomain},
 };
 use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched};
@@ -23,6 +23,7 @@ use sqlx::PgConnection;
 use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
+    change::Change,
     error::{ApiError, Code},
     extract::{Json, Path},
     hostnames::advice,
@@ -73,20 +74,18 @@ pub async fn attach(
     let now = change.now();
     let most = app.limits_of(&project.owner).domains;
     let mut former = None;
-    match domains::attach(&mut change, &project, &domain, most, now).await {
+    match attach_free(&mut change, &project, &domain, most).await {
         Err(AttachError::Taken) => {
             // No transaction waits for DNS.
             drop(change);
             let claim = claim::prove(&app, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
-            former = Some(claim.enforce(&mut change, &project, &domain, most).await?);
+            match claim {
+                Some(claim) => former = Some(claim.enforce(&mut change, &project, &domain, most).await?),
+                None => attach_free(&mut change, &project, &domain, most).await?,
+            }
         }
-        Err(error) => return Err(error.into()),
-        Ok(Attached::Before) => {}
-        Ok(Attached::Now) => {
-            change.audit(Entry::of_project(Action::DomainAttach, &project).with("domain", domain.as_str()));
-            change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
-        }
+        attached => attached?,
     }
     let tls_ready = domains::tls_ready(&mut *change, &domain, now).await?;
     watch(&app, &mut change, &domain).await?;
@@ -98,6 +97,21 @@ pub async fn attach(
     }
     // 201 both times: a client that repeats a request that was cut off gets the answer of the first.
     Ok((StatusCode::CREATED, propagation, Json(view(&app, CustomDomain { domain, tls_ready, status }))))
+}
+
+/// Attaches a domain that nobody else has.
+async fn attach_free(
+    change: &mut Change<'_>,
+    project: &ProjectPermit<Member>,
+    domain: &Hostname,
+    most: u32,
+) -> Result<(), AttachError> {
+    let now = change.now();
+    if domains::attach(&mut *change, project, domain, most, now).await? == Attached::Now {
+        change.audit(Entry::of_project(Action::DomainAttach, project).with("domain", domain.as_str()));
+        change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
+    }
+    Ok(())
 }
 
 /// Detaches a custom domain from a project: nothing is served there any more.
@@ -186,23 +200,36 @@ fn status(domain: &CustomDomain, record: &str) -> DomainStatus {
     let hostname = &domain.domain;
     let Some(OrderStatus { state, message, since, next_attempt_at }) = domain.status.clone() else {
         let (state, message) = if domain.tls_ready {
-            (DomainState::Live, format!("{hostname} has a certificate, and nothing is left to do."))
+            // Nobody looks whether it leads here.
+            let message = match record {
+                "" => format!("{hostname} has a certificate."),
+                record => format!("{hostname} has a certificate; its record is `{record}`."),
+            };
+            (DomainState::Live, message)
         } else {
-            let message = format!(
-                "{hostname} has no certificate: the operator of this platform imports one for it (`certs import`); \
-                 its record is `{record}`."
+            let missing = format!(
+                "{hostname} has no certificate: the operator of this platform imports one for it (`certs import`)"
             );
+            let message = match record {
+                "" => format!("{missing}."),
+                record => format!("{missing}; its record is `{record}`."),
+            };
             (DomainState::Blocked, message)
         };
-        return DomainStatus { state, message, since: None, next_attempt_at: None };
+        return DomainStatus { state, message, has_obstacle: !domain.tls_ready, since: None, next_attempt_at: None };
     };
+    let has_obstacle = message.is_some();
     let message = message.unwrap_or_else(|| match state {
+        DomainState::WaitingForDns if record.is_empty() => format!("{hostname} is being looked at."),
         DomainState::WaitingForDns => {
             format!("DNS is looked at until {hostname} leads here; its record is `{record}`.")
         }
         DomainState::Checking => format!("{hostname} leads here; the way to it is being tried."),
         DomainState::Ordering => format!("A certificate for {hostname} is being ordered."),
         DomainState::Live => format!("{hostname} has a certificate, and nothing is left to do."),
+        DomainState::Renewing if !domain.tls_ready => {
+            format!("The certificate of {hostname} has ended, and the next is being ordered.")
+        }
         DomainState::Renewing => {
             format!("{hostname} has a certificate, the next is being ordered, and nothing is left to do.")
         }
@@ -212,7 +239,7 @@ fn status(domain: &CustomDomain, record: &str) -> DomainStatus {
             )
         }
     });
-    DomainStatus { state, message, since: Some(since), next_attempt_at }
+    DomainStatus { state, message, has_obstacle, since: Some(since), next_attempt_at }
 }
 
 impl From<AttachError> for ApiError {

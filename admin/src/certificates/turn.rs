@@ -1,0 +1,102 @@
+//! When an account may order: what it is held back for, and what an order costs it.
+
+use std::time::Duration;
+
+use certs::acme::Authority;
+use db::certificates::{
+    accounts::{self, AcmeAccount},
+    budgets::{self, Bucket, Taken},
+    orders::OrderClaim,
+};
+use domain::{Timestamp, certificates::DomainState};
+
+use super::{
+    allowance,
+    outcome::{Stop, used_up},
+};
+use crate::app::App;
+
+/// Longest wait of all orders of an account after its authority failed; the one that failed waits as long as it was
+/// told.
+pub(super) const LONGEST_HOLD: Duration = Duration::from_mins(15);
+
+/// Ends an attempt early that would find the account's orders used up: a name that was found ready before is not looked at again for
+/// each order of another one. Takes nothing yet.
+pub(super) async fn expect_turn(app: &App, claim: &OrderClaim) -> Result<(), Stop> {
+    let now = app.clock.now();
+    let was_ready = matches!(claim.state, DomainState::Ordering | DomainState::Renewing);
+    let authority = app.certificates.choose(claim.failures).filter(|_| was_ready);
+    let Some(directory) = authority.map(Authority::directory_url) else { return Ok(()) };
+    let Some(stored) = accounts::live(&app.db, directory).await? else { return Ok(()) };
+    expect_no_hold(&stored, now)?;
+    if is_wanted(claim, now) {
+        return Ok(());
+    }
+    let orders = allowance::of_any_order(app.certificates.config(), directory);
+    let mut tx = app.db.begin().await?;
+    match budgets::take(&mut tx, &stored.id, &orders, now).await? {
+        Taken::All => Ok(()),
+        Taken::NotBefore { at, bucket } => Err(used_up(at, &bucket)),
+    }
+}
+
+pub(super) fn expect_no_hold(stored: &AcmeAccount, now: Timestamp) -> Result<(), Stop> {
+    // A later time was noted by a clock that was wrong.
+    match stored.held_until.filter(|until| *until > now && until.since(now) <= LONGEST_HOLD * 2) {
+        Some(until) => Err(used_up(until, "account")),
+        None => Ok(()),
+    }
+}
+
+/// Whether the authority wants the certificate of a row replaced by now. No authority counts an order that says that it does.
+pub(super) fn is_wanted(claim: &OrderClaim, now: Timestamp) -> bool {
+    claim.window_starts_at.is_some_and(|start| start <= now)
+}
+
+/// Takes what an order costs the account, or says when it may.
+pub(super) async fn take_allowance(
+    app: &App,
+    stored: &AcmeAccount,
+    buckets: &[Bucket],
+    now: Timestamp,
+) -> Result<(), Stop> {
+    let mut tx = app.db.begin().await?;
+    match budgets::take(&mut tx, &stored.id, buckets, now).await? {
+        Taken::All => Ok(tx.commit().await?),
+        Taken::NotBefore { at, bucket } => Err(used_up(at, &bucket)),
+    }
+}
+
+/// Gives back what was taken for a certificate that does not come. What counts orders is not given back.
+pub(super) async fn refund(app: &App, claim: &OrderClaim, stored: &AcmeAccount) -> Result<(), sqlx::Error> {
+    let buckets = allowance::of_certificate(app.certificates.config(), &stored.directory_url, &claim.name);
+    give_back(app, stored, &buckets).await
+}
+
+/// Gives back what was taken from `buckets`.
+pub(super) async fn give_back(app: &App, stored: &AcmeAccount, buckets: &[Bucket]) -> Result<(), sqlx::Error> {
+    for bucket in buckets.iter().filter(|bucket| bucket.is_taken) {
+        budgets::refund(&app.db, &stored.id, bucket, app.clock.now()).await?;
+    }
+    Ok(())
+}
+
+/// Has what was refused as one too many wait as long as the authority asked for, whoever asks again. The whole account
+/// waits only once names of several registered domains were refused.
+pub(super) async fn hold(
+    app: &App,
+    claim: &OrderClaim,
+    stored: &AcmeAccount,
+    after: Duration,
+) -> Result<(), sqlx::Error> {
+    let now = app.clock.now();
+    for (bucket, time) in allowance::of_refusal(&claim.name, after) {
+        budgets::hold(&app.db, &stored.id, &bucket, now + time).await?;
+    }
+    let domains = budgets::count_held(&app.db, &stored.id, allowance::HELD_DOMAINS, now).await?;
+    if domains >= allowance::DOMAINS_BEFORE_ACCOUNT {
+        let (bucket, time) = allowance::of_account(after);
+        budgets::hold(&app.db, &stored.id, bucket, now + time).await?;
+    }
+    Ok(())
+}
