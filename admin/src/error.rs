@@ -190,6 +190,10 @@ impl From<sqlx::Error> for ApiError {
     }
 }
 
+/// Marks an answer that the same request may get another one after: what it asks for may be done meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Passing;
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         if let Some(source) = &self.source {
@@ -197,6 +201,10 @@ impl IntoResponse for ApiError {
         }
         let error = ErrorBody { code: self.code.as_str().to_owned(), message: self.message.into_owned() };
         let mut response = (self.code.status(), Json(ErrorEnvelope { error })).into_response();
+        // It says which record to set, and to ask again then.
+        if self.code == Code::DomainTaken {
+            response.extensions_mut().insert(Passing);
+        }
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.code == Code::Unauthorized {

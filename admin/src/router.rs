@@ -74,6 +74,11 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::audit::of_org))
         .routes(routes!(api::stats::live))
         .routes(routes!(api::stats::history))
+        .routes(routes!(api::stats::audience::show))
+        .routes(routes!(api::stats::bots::show))
+        .routes(routes!(api::stats::errors::show))
+        .routes(routes!(api::stats::export::show))
+        .routes(routes!(api::stats::public::show, api::stats::public::set))
         .routes(routes!(api::repo::set))
         .routes(routes!(api::vcs::list))
         .routes(routes!(api::shares::list))
@@ -96,7 +101,10 @@ fn organizations() -> OpenApiRouter<App> {
 
 /// Routes without a credential that ask the database, so limited by address.
 fn limited_public() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(api::invites::show)).routes(routes!(api::orgs::icon::show))
+    OpenApiRouter::new()
+        .routes(routes!(api::invites::show))
+        .routes(routes!(api::orgs::icon::show))
+        .routes(routes!(api::stats::public::by_link))
 }
 
 /// Routes of what organizations share of the code host, behind the same layers as [`control_plane`].
@@ -257,6 +265,7 @@ mod tests {
             "get /orgs/{name}/audit",
             "get /projects/{name}/stats",
             "get /projects/{name}/stats/history",
+            "get /projects/{name}/stats/audience",
             "post /projects/{name}/repo",
             "get /vcs",
             "get /orgs/{name}/installations",

@@ -3,6 +3,7 @@
 //! Every admin runs every job; leases in Postgres keep them apart, so that a job runs once in its interval whatever the
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
+mod agents;
 mod certificates;
 mod deployments;
 mod forget;
@@ -62,13 +63,17 @@ pub(crate) fn start(app: &App) {
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
     attend(app, usage_months::Make);
+    attend(app, traffic::Fold);
+    attend(app, traffic::Divide);
     attend(app, traffic::Roll);
     attend(app, traffic::Expire);
     attend(app, traffic::Remove);
+    attend(app, agents::Read);
     attend(app, pushes::Deploy);
     attend(app, pushes::FindMissed);
     certificates::start(app);
     attend(app, certificates::Tend);
+    attend(app, certificates::TakeDown);
     attend(app, renewals::AskWindows);
     attend(app, renewals::Begin);
     attend(app, forget::Webhooks);

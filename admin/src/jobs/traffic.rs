@@ -1,11 +1,14 @@
-//! Makes days of hours of traffic, and deletes what is old or of deleted projects.
+//! Adds batches of traffic to hours, makes days of hours, and deletes what is old or of deleted projects.
 
 use std::time::Duration;
 
-use db::stats::upkeep;
+use db::stats::{
+    salts,
+    upkeep::{self, Divided},
+};
 use domain::{
     Timestamp,
-    month::midnight,
+    month::{Month, midnight},
     traffic::{HOUR, HOURS_KEPT},
 };
 use time::Date;
@@ -17,20 +20,42 @@ use crate::app::App;
 const DAY: Duration = Duration::from_hours(24);
 /// Days that are kept.
 const DAYS_KEPT: i64 = 400;
+/// Days after today, and months after this one, that have a partition: admin may be away for a while.
+const DAYS_AHEAD: usize = 2;
+const MONTHS_AHEAD: usize = 1;
 /// Time after which an edge that sends nothing is forgotten. It sends no batch again by then.
 const EDGES_KEPT: Duration = Duration::from_hours(7 * 24);
+/// Time after midnight by which the clock of every edge has passed it.
+const SALTS_KEPT: Duration = Duration::from_mins(10);
 /// Time after a project's deletion by which no edge is writing traffic of it any more.
 const SETTLED_AFTER: Duration = Duration::from_mins(10);
+/// Parts of batches that are added to their hours in one transaction.
+const PARTS: i64 = 10_000;
 /// Hours in one batch of days.
 const HOURS: i64 = 200;
 /// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
+/// Hours of a deleted project in one batch, each of which may have some ten thousand entries.
+const REMOVED_HOURS: i64 = 2;
+
+/// Adds what the edges appended to the hours.
+pub(super) struct Fold;
+
+impl Job for Fold {
+    const NAME: &'static str = "fold traffic into hours";
+    const EVERY: Duration = Duration::from_mins(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let folded = upkeep::fold(&app.db, PARTS).await?;
+        Ok(Batch { done: folded, full: folded >= PARTS.unsigned_abs() })
+    }
+}
 
 /// Makes days of the hours of days that have ended. What is recorded later makes its day anew.
 pub(super) struct Roll;
 
 impl Job for Roll {
-    const NAME: &'static str = "make days of traffic";
+    const NAME: &'static str = "roll traffic into days";
     const EVERY: Duration = Duration::from_mins(10);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
@@ -40,23 +65,53 @@ impl Job for Roll {
     }
 }
 
-/// Deletes hours and days that are older than they are kept.
+/// Makes the partitions of the days and months that begin soon.
+pub(super) struct Divide;
+
+impl Job for Divide {
+    const NAME: &'static str = "divide traffic";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let today = app.clock.now().as_datetime().date();
+        let (mut day, mut month, mut made) = (today, Month::containing(today), 0);
+        for _ in 0..=DAYS_AHEAD {
+            made += u64::from(upkeep::add_partition(&app.db, Divided::Hours, day).await?);
+            made += u64::from(upkeep::add_partition(&app.db, Divided::HourEntries, day).await?);
+            day = day.next_day().unwrap_or(day);
+        }
+        for _ in 0..=MONTHS_AHEAD {
+            made += u64::from(upkeep::add_partition(&app.db, Divided::Days, month.first_day()).await?);
+            month = month.next();
+        }
+        Ok(Batch { done: made, full: false })
+    }
+}
+
+/// Deletes hours and days that are older than they are kept, and the salts of days that are over.
 pub(super) struct Expire;
 
 impl Job for Expire {
-    const NAME: &'static str = "delete old traffic";
+    const NAME: &'static str = "expire traffic";
     const EVERY: Duration = Duration::from_mins(10);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let now = app.clock.now();
         let today = now.as_datetime().date();
+        let first_hour = midnight(today) - HOURS_KEPT;
         let first_day = today.checked_sub(time::Duration::days(DAYS_KEPT)).unwrap_or(today);
-        let counts = [
-            upkeep::delete_hours(&app.db, midnight(today) - HOURS_KEPT, ROWS).await?,
-            upkeep::delete_days(&app.db, first_day, ROWS).await?,
+        let salts = salts::delete_before(&app.db, (now - SALTS_KEPT).as_datetime().date()).await?;
+        let mut counts = [
+            upkeep::delete_undivided(&app.db, first_hour, first_day, ROWS).await?,
+            upkeep::delete_visitors(&app.db, first_hour.as_datetime().date(), ROWS).await?,
             upkeep::delete_edges(&app.db, now - EDGES_KEPT, ROWS).await?,
+            0,
         ];
-        Ok(Batch { done: counts.iter().sum(), full: counts.iter().any(|&count| count > 0) })
+        for table in Divided::ALL {
+            let until = if table == Divided::Days { midnight(first_day) } else { first_hour };
+            counts[3] += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
+        }
+        Ok(Batch { done: salts + counts.iter().sum::<u64>(), full: counts.iter().any(|&count| count > 0) })
     }
 }
 
@@ -64,7 +119,7 @@ impl Job for Expire {
 pub(super) struct Remove;
 
 impl Job for Remove {
-    const NAME: &'static str = "delete traffic of deleted projects";
+    const NAME: &'static str = "remove traffic of deleted projects";
     const EVERY: Duration = Duration::from_mins(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
@@ -72,12 +127,13 @@ impl Job for Remove {
         let today = now.as_datetime().date();
         // Beyond what is kept, for what a job has not deleted yet; and ahead, for an edge whose clock is.
         let days: Vec<Date> =
-            (-1..=DAYS_KEPT + 1).filter_map(|back| today.checked_sub(time::Duration::days(back))).collect();
+            (-1..=DAYS_KEPT + 31).filter_map(|back| today.checked_sub(time::Duration::days(back))).collect();
         let first = midnight(today) - HOURS_KEPT - 2 * DAY;
         let hours: Vec<Timestamp> = std::iter::successors(Some(first), |hour| Some(*hour + HOUR))
             .take_while(|hour| *hour < now + DAY)
             .collect();
-        let deleted = upkeep::delete_removed(&app.db, &hours, &days, now - SETTLED_AFTER, ROWS).await?;
+        let settled = now - SETTLED_AFTER;
+        let deleted = upkeep::delete_removed(&app.db, &hours, &days, settled, ROWS, REMOVED_HOURS).await?;
         Ok(Batch { done: deleted, full: deleted > 0 })
     }
 }

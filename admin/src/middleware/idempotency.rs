@@ -26,7 +26,7 @@ use tracing::Instrument as _;
 use crate::{
     app::App,
     auth::{self, Authentication},
-    error::{ApiError, Code, PossibleError},
+    error::{ApiError, Code, Passing, PossibleError},
     extract::read_body,
 };
 
@@ -219,7 +219,7 @@ struct Seal {
 impl Seal {
     /// Returns the response, with its sealed copy when it is to be stored.
     async fn close(&self, response: Response) -> Result<(Response, Option<Vec<u8>>), ApiError> {
-        if !is_final(response.status()) {
+        if !is_final(response.status()) || response.extensions().get::<Passing>().is_some() {
             return Ok((response, None));
         }
         let (parts, body) = response.into_parts();

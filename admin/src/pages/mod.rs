@@ -15,6 +15,7 @@ mod home;
 mod invites;
 mod sign_in;
 mod sign_out;
+mod stats;
 
 use axum::{
     Router,
@@ -43,6 +44,7 @@ pub fn router(app: &App) -> Router<App> {
         .route(paths::END_SESSION, post(sign_out::one_session))
         .route(paths::GATE, get(gate::admit))
         .route(&format!("{}/{{token}}", paths::INVITES), get(invites::show).post(invites::accept))
+        .route(&format!("{}/{{token}}", paths::STATS), get(stats::show))
         .fallback(async || html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address."))
         .method_not_allowed_fallback(async || {
             html::message(

@@ -9,6 +9,7 @@ use crate::middleware::idempotency;
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Allow", "string", "The methods that the path has."),
     ("Cache-Control", "string", "The time for which the answer may be kept, and the caches that may keep it."),
+    ("Content-Disposition", "string", "The name of the file that a browser saves the answer as."),
     ("Content-Security-Policy", "string", "The rights of the answer when a browser shows it by itself."),
     ("Cross-Origin-Resource-Policy", "string", "Which sites may embed the answer."),
     ("ETag", "string", "The version of the content, for `If-None-Match`."),

@@ -1,0 +1,144 @@
+//! `/projects/:name/stats/errors`: paths that are not there, and failures.
+
+use std::collections::HashMap;
+
+use api::stats::{DaysQuery, ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, ErrorsStats};
+use axum::extract::State;
+use db::{
+    permits::Member,
+    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, Wanted},
+};
+use domain::{
+    Timestamp,
+    stats::{Days, Period, breaking_deployment},
+    traffic::ErrorKey,
+};
+use time::Date;
+
+use super::{Ranking, deployments, require_source, unreadable};
+use crate::{
+    app::App,
+    auth::ProjectAccess,
+    error::ApiError,
+    extract::{Json, Query},
+};
+
+/// Length of the list of errors.
+const ERRORS: usize = 50;
+/// Length of the list of pages that led to an error.
+const REFERRERS: usize = 5;
+/// Days before the first in which a path that is missing now may have been there.
+const DAYS_BEFORE: u16 = 14;
+const NOT_FOUND: u16 = 404;
+
+/// Shows the errors that visitors met, by day in UTC: paths that are not there, and failures.
+///
+/// A path that was answered until a deployment, and is missing since, names it. Days that have ended know their 100
+/// most frequent paths and errors.
+#[utoipa::path(
+    get, path = "/projects/{name}/stats/errors", tag = "Statistics",
+    params(("name" = String, Path, description = "The project's name"), DaysQuery),
+    responses((status = 200, description = "The errors", body = ErrorsStats)),
+    extensions(("x-errors" = json!({
+        "stats_unavailable": "nothing is counted here",
+        "cdn_error": "what was counted cannot be read",
+    }))),
+)]
+pub async fn show(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Query(query): Query<DaysQuery>,
+) -> Result<Json<ErrorsStats>, ApiError> {
+    require_source(&app)?;
+    let days = query.days.unwrap_or(Days::DEFAULT);
+    let to = app.clock.now();
+    let range = DayRange::ending(to, days);
+    let readable = Readable::from(&project);
+    let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
+    let mut errors = HashMap::<(u16, String), PathErrors>::new();
+    let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };
+    let read = report::days(&app.db, &readable, range, wanted, |entry| {
+        let key = ErrorKey::parse(entry.key);
+        let day = by_day.entry(entry.begin.as_datetime().date()).or_default();
+        for counts in [&mut totals, day] {
+            add(counts, key.as_ref().map(|key| key.status), entry.count.requests);
+        }
+        if let Some(key) = key.filter(|key| is_shown(key.status)) {
+            errors.entry((key.status, key.path.to_owned())).or_default().add(key.referrer, &entry);
+        }
+    });
+    read.await.map_err(unreadable)?;
+    let mut errors: Vec<_> = errors.into_iter().collect();
+    errors.sort_unstable_by(|(one, ones), (other, others)| {
+        others.requests.cmp(&ones.requests).then_with(|| one.cmp(other))
+    });
+    errors.truncate(ERRORS);
+
+    let before = range.and_before(DAYS_BEFORE);
+    let mut deployments = deployments(&app, &readable, before.begin()).await?;
+    let times: Vec<Timestamp> = deployments.iter().map(|mark| mark.at).collect();
+    let missing = |(status, _): &(u16, String)| *status == NOT_FOUND;
+    let paths: Vec<String> = errors.iter().filter(|(key, _)| missing(key)).map(|((_, path), _)| path.clone()).collect();
+    let mut answered = HashMap::<String, Vec<Period>>::new();
+    if !paths.is_empty() && !times.is_empty() {
+        for found in report::answered(&app.db, &readable, before, &paths).await.map_err(unreadable)? {
+            answered.entry(found.path).or_default().push(Period { begin: found.begin, end: found.end });
+        }
+    }
+    let errors = errors.into_iter().map(|(key, met)| {
+        let periods = answered.get(&key.1).filter(|_| missing(&key));
+        let place = periods.and_then(|answered| breaking_deployment(answered, &met.periods, &times));
+        let (status, path) = key;
+        let referrer = |(referrer, requests)| ErrorReferrer { referrer, requests };
+        ErrorStats {
+            status,
+            path,
+            requests: met.requests,
+            referrers: met.referrers.top(REFERRERS).map(referrer).collect(),
+            broken_by_deployment: place.map(|place| deployments[place].id.clone()),
+        }
+    });
+    let errors = errors.collect();
+    deployments.retain(|mark| mark.at >= range.begin());
+    let of_day = |day: Date| ErrorsDay { day: day.to_string(), counts: by_day.get(&day).copied().unwrap_or_default() };
+    Ok(Json(ErrorsStats {
+        project: project.name.clone(),
+        from: range.begin(),
+        to,
+        days: days.count(),
+        totals,
+        timeline: range.days().map(of_day).collect(),
+        errors,
+        deployments,
+    }))
+}
+
+/// The errors of one status at one path.
+#[derive(Debug, Default)]
+struct PathErrors {
+    requests: u64,
+    referrers: Ranking,
+    periods: Vec<Period>,
+}
+
+impl PathErrors {
+    fn add(&mut self, referrer: &str, entry: &ListEntry<'_>) {
+        self.requests += entry.count.requests;
+        self.referrers.add(referrer, entry.count.requests);
+        self.periods.push(Period { begin: entry.begin, end: entry.end });
+    }
+}
+
+fn is_shown(status: u16) -> bool {
+    status == NOT_FOUND || status >= 500
+}
+
+/// Adds errors with this status; without one, errors that found no room of their own.
+fn add(counts: &mut ErrorCounts, status: Option<u16>, requests: u64) {
+    match status {
+        Some(NOT_FOUND) => counts.not_found += requests,
+        Some(500..) => counts.server_errors += requests,
+        Some(_) => {}
+        None => counts.other += requests,
+    }
+}

@@ -1,0 +1,180 @@
+//! `/projects/:name/stats/export`: everything that is kept of days, as rows.
+
+use std::fmt::Write as _;
+
+use api::stats::{ExportFormat, ExportQuery, ExportRow};
+use axum::{body::Body, extract::State, http::header, response::IntoResponse};
+use bytes::Bytes;
+use db::{
+    permits::Member,
+    stats::report::{self, DayRange, DayTraffic, Grain, ListKind, Readable, Wanted},
+};
+use domain::stats::Days;
+use futures_util::stream;
+use sqlx::PgPool;
+use time::Date;
+
+use super::{require_source, unreadable};
+use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Query};
+
+/// The names of a row's parts.
+const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
+
+/// Exports a project's traffic by day, in UTC: a row for each day, kind and key.
+///
+/// Days without traffic have no rows. The rows come day by day while they are read. In `csv`, a cell that a spreadsheet
+/// would take for a formula begins with an apostrophe.
+#[utoipa::path(
+    get, path = "/projects/{name}/stats/export", tag = "Statistics",
+    params(("name" = String, Path, description = "The project's name"), ExportQuery),
+    responses((status = 200, description = "The rows", headers(("Content-Disposition")), content(
+        (String = "text/csv"), (ExportRow = "application/x-ndjson"),
+    ))),
+    extensions(("x-errors" = json!({
+        "stats_unavailable": "nothing is counted here",
+        "cdn_error": "what was counted cannot be read",
+    }))),
+)]
+pub async fn show(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Query(query): Query<ExportQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    require_source(&app)?;
+    let format = query.format.unwrap_or_default();
+    let range = DayRange::ending(app.clock.now(), query.days.unwrap_or(Days::DEFAULT));
+    let mut export =
+        Export { db: app.db.clone(), project: Readable::from(&project), format, days: range.days().collect() };
+    export.days.reverse();
+    // Before the answer begins: what cannot be read can still be said.
+    let mut first = export.next_day().await.map_err(unreadable)?.unwrap_or_default();
+    if format == ExportFormat::Csv {
+        first.insert_str(0, HEADINGS);
+    }
+    let rows = stream::try_unfold((Some(first), export), |(first, mut export)| async move {
+        let rows = match first {
+            Some(first) => Some(first),
+            None => export.next_day().await.inspect_err(|error| tracing::error!("an export broke off: {error:#}"))?,
+        };
+        Ok::<_, sqlx::Error>(rows.map(|rows| (Bytes::from(rows), (None, export))))
+    });
+    let (kind, extension) = match format {
+        ExportFormat::Csv => ("text/csv; charset=utf-8", "csv"),
+        ExportFormat::Ndjson => ("application/x-ndjson", "ndjson"),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{}-stats.{extension}\"", project.name)),
+    ];
+    Ok((headers, Body::from_stream(rows)))
+}
+
+/// The days that are still to be read.
+struct Export {
+    db: PgPool,
+    project: Readable,
+    format: ExportFormat,
+    /// In reverse.
+    days: Vec<Date>,
+}
+
+impl Export {
+    /// Returns the rows of the next day; none after the last.
+    async fn next_day(&mut self) -> Result<Option<String>, sqlx::Error> {
+        let Some(day) = self.days.pop() else { return Ok(None) };
+        let (name, mut text) = (day.to_string(), String::new());
+        let mut entries = String::new();
+        let wanted = Wanted { lists: &ListKind::ALL, grain: Grain::Day, visitors: true };
+        let found = report::days(&self.db, &self.project, DayRange::of(day), wanted, |entry| {
+            let row = Row { day: &name, kind: entry.kind.as_str(), key: entry.key };
+            row.write(self.format, entry.count.requests, entry.count.bytes, &mut entries);
+        });
+        for traffic in found.await? {
+            write_sums(&traffic, &name, self.format, &mut text);
+        }
+        text.push_str(&entries);
+        Ok(Some(text))
+    }
+}
+
+fn write_sums(traffic: &DayTraffic, day: &str, format: ExportFormat, into: &mut String) {
+    let sums = &traffic.sums;
+    let [success, redirection, client_error, server_error, other] = sums.statuses;
+    for (kind, key, count, bytes) in [
+        ("total", "", sums.requests, sums.bytes),
+        ("status", "2xx", success, 0),
+        ("status", "3xx", redirection, 0),
+        ("status", "4xx", client_error, 0),
+        ("status", "5xx", server_error, 0),
+        ("status", "other", other, 0),
+        ("cache", "HIT", sums.cache_hits, 0),
+        ("cache", "MISS", sums.cache_misses, 0),
+        ("people", "", sums.pageviews, sums.people_bytes),
+        ("visitors", "", traffic.visitors, 0),
+    ] {
+        Row { day, kind, key }.write(format, count, bytes, into);
+    }
+}
+
+/// The words of a row.
+struct Row<'r> {
+    day: &'r str,
+    kind: &'r str,
+    key: &'r str,
+}
+
+impl Row<'_> {
+    fn write(&self, format: ExportFormat, count: u64, bytes: u64, into: &mut String) {
+        let Self { day, kind, key } = *self;
+        match format {
+            ExportFormat::Csv => {
+                // To write into a string cannot fail.
+                let _ = write!(into, "{day},{kind},{},{count},{bytes}\r\n", cell(key));
+            }
+            ExportFormat::Ndjson => {
+                let row = ExportRow { day: day.to_owned(), kind: kind.to_owned(), key: key.to_owned(), count, bytes };
+                into.push_str(&serde_json::to_string(&row).unwrap_or_default());
+                into.push('\n');
+            }
+        }
+    }
+}
+
+/// A cell with what visitors sent, which no spreadsheet is to calculate.
+fn cell(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_one_cell_and_no_formula() {
+        for (text, expected) in [
+            ("/plain", "/plain"),
+            ("/a,b", "\"/a,b\""),
+            ("/say \"x\"", "\"/say \"\"x\"\"\""),
+            ("=cmd()", "'=cmd()"),
+            ("@a,b", "\"'@a,b\""),
+            ("404\t/x\t", "404\t/x\t"),
+            ("", ""),
+        ] {
+            assert_eq!(cell(text), expected);
+        }
+    }
+
+    #[test]
+    fn rows_are_lines() {
+        let row = Row { day: "2026-11-22", kind: "path", key: "/a\"\n" };
+        let (mut csv, mut ndjson) = (String::new(), String::new());
+        row.write(ExportFormat::Csv, 3, 40, &mut csv);
+        row.write(ExportFormat::Ndjson, 3, 40, &mut ndjson);
+        assert_eq!(csv, "2026-11-22,path,\"/a\"\"\n\",3,40\r\n");
+        assert_eq!(ndjson.matches('\n').count(), 1);
+        let read: ExportRow = serde_json::from_str(&ndjson).unwrap();
+        assert_eq!((&*read.key, read.count, read.bytes), ("/a\"\n", 3, 40));
+    }
+}

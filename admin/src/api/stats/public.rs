@@ -1,0 +1,147 @@
+//! `/projects/:name/stats/public` and `/stats/:token`: statistics for whoever has a link.
+
+use std::collections::HashMap;
+
+use api::stats::{PublicDay, PublicLink, PublicStats, SetPublicLink};
+use axum::{extract::State, http::header, response::IntoResponse};
+use db::{
+    audit::Entry,
+    permits::{Admin, Member},
+    stats::{
+        public,
+        report::{self, DayRange, Grain, ListKind, Wanted},
+    },
+};
+use domain::{audit::Action, opaque::OpaqueSecret, stats::Days, traffic::Sums};
+use time::Date;
+
+use super::{
+    audience::{TopViews, Views},
+    bots::ClassCounts,
+    require_source, unreadable,
+};
+use crate::{
+    app::App,
+    auth::{CliUser, ProjectAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path},
+};
+
+/// Tells whether a project has a public link to its statistics, and which.
+#[utoipa::path(
+    get, path = "/projects/{name}/stats/public", tag = "Statistics",
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "The link", body = PublicLink)),
+)]
+pub async fn show(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+) -> Result<Json<PublicLink>, ApiError> {
+    let token = public::token(&app.db, &project).await?;
+    Ok(Json(view(&app, token.as_deref())))
+}
+
+/// Turns a project's public link to its statistics on or off.
+///
+/// Whoever has the link may read: the page needs no account. Turned off, it stops working immediately, and another one
+/// comes when it is turned on again.
+#[utoipa::path(
+    put, path = "/projects/{name}/stats/public", tag = "Statistics", request_body = SetPublicLink,
+    params(("name" = String, Path, description = "The project's name")),
+    responses((status = 200, description = "The link", body = PublicLink)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization that owns the project may",
+        "stats_unavailable": "nothing is counted here",
+    }))),
+)]
+pub async fn set(
+    State(app): State<App>,
+    caller: CliUser,
+    ProjectAccess(project): ProjectAccess<Admin>,
+    Json(body): Json<SetPublicLink>,
+) -> Result<Json<PublicLink>, ApiError> {
+    require_source(&app)?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let token = if body.enabled {
+        let new = OpaqueSecret::generate();
+        let enabled = public::enable(&mut change, &project, new.expose(), caller.user.id.as_str(), now).await?;
+        let (token, is_new) = enabled.ok_or_else(|| ApiError::not_found("project"))?;
+        if is_new {
+            change.audit(Entry::of_project(Action::StatsPublish, &project));
+        }
+        Some(token)
+    } else {
+        if public::disable(&mut change, &project).await? {
+            change.audit(Entry::of_project(Action::StatsUnpublish, &project));
+        }
+        None
+    };
+    change.commit().await?;
+    Ok(Json(view(&app, token.as_deref())))
+}
+
+/// Shows the statistics that a public link leads to.
+#[utoipa::path(
+    get, path = "/stats/{token}", tag = "Statistics", security(()),
+    params(("token" = String, Path, description = "The last part of the link")),
+    responses((status = 200, description = "The statistics", body = PublicStats, headers(("Cache-Control")))),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such link: it was turned off, or its project is gone",
+        "stats_unavailable": "nothing is counted here",
+        "cdn_error": "what was counted cannot be read",
+    }))),
+)]
+pub async fn by_link(State(app): State<App>, Path(token): Path<String>) -> Result<impl IntoResponse, ApiError> {
+    let stats = read(&app, &token).await?.ok_or_else(|| {
+        ApiError::new(Code::NotFound, "There is no such link: it was turned off, or its project is gone.")
+    })?;
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(stats)))
+}
+
+/// Reads the statistics that a public link leads to; none when there is no such link.
+pub async fn read(app: &App, token: &str) -> Result<Option<PublicStats>, ApiError> {
+    if OpaqueSecret::parse(token).is_none() {
+        return Ok(None);
+    }
+    let to = app.clock.now();
+    let Some((project, readable)) = public::find(&app.db, token, to).await? else { return Ok(None) };
+    require_source(app)?;
+    let days = Days::DEFAULT;
+    let range = DayRange::ending(to, days);
+    let [pages, referrers, countries] = Views::LISTS;
+    let lists = [pages, referrers, countries, ListKind::Agent];
+    let (mut views, mut classes) = (Views::default(), ClassCounts::default());
+    let wanted = Wanted { lists: &lists, grain: Grain::Day, visitors: true };
+    let found = report::days(&app.db, &readable, range, wanted, |entry| match entry.kind {
+        ListKind::Agent => classes.add(entry.key, entry.count),
+        _ => views.add(&entry),
+    });
+    let known: HashMap<Date, _> = found.await.map_err(unreadable)?.into_iter().map(|day| (day.day, day)).collect();
+    let mut sums = Sums::default();
+    let timeline = range.days().map(|day| {
+        let (of_day, visitors) = known.get(&day).map_or_else(Default::default, |known| (known.sums, known.visitors));
+        sums.add(&of_day);
+        PublicDay { day: day.to_string(), requests: of_day.requests, pageviews: of_day.pageviews, visitors }
+    });
+    let timeline = timeline.collect();
+    let TopViews { pages, referrers, countries } = views.top();
+    Ok(Some(PublicStats {
+        project,
+        from: range.begin(),
+        to,
+        days: days.count(),
+        requests: sums.requests,
+        bytes: sums.bytes,
+        pageviews: sums.pageviews,
+        timeline,
+        top_pages: pages,
+        top_referrers: referrers,
+        top_countries: countries,
+        bots: classes.view(),
+    }))
+}
+
+fn view(app: &App, token: Option<&str>) -> PublicLink {
+    PublicLink { enabled: token.is_some(), url: token.map(|token| app.console.public_stats(token)) }
+}

@@ -1,0 +1,205 @@
+//! Reads what operators publish of their agents: the networks that they ask from, and the keys that they sign with.
+//!
+//! A list that cannot be read, or that is broken, leaves the last one in its place, and is asked for again after a
+//! growing pause.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use config::StatsSource;
+use db::stats::agents::{self, AgentKey, AgentNetworks};
+use domain::{
+    Timestamp,
+    traffic::agents::{
+        find,
+        networks::{parse_list, snapshot},
+    },
+};
+use futures_util::{StreamExt as _, stream};
+use rand::RngExt as _;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Lists that are read at a time.
+const AT_A_TIME: usize = 4;
+/// Longest time for one list.
+const WITHIN: Duration = Duration::from_secs(20);
+/// Bytes of one list.
+const LIST_BYTES: usize = 2 * 1024 * 1024;
+/// Networks of one list.
+const LIST_NETWORKS: usize = 20_000;
+/// Keys of one directory.
+const DIRECTORY_KEYS: usize = 50;
+/// Redirects that are followed to a list.
+const REDIRECTS: usize = 3;
+/// Pause after a list was read. A part of up to half of it is added by chance.
+const READ_AGAIN: Duration = Duration::from_hours(4);
+/// Pause after the first failure; every other in a row doubles it, up to the one above.
+const RETRY: Duration = Duration::from_mins(5);
+/// Time after which the size of the last list says nothing of the next.
+const SIZE_HOLDS: Duration = Duration::from_hours(7 * 24);
+
+/// Reads lists and directories whose time has come.
+pub(super) struct Read;
+
+/// What a URL leads to.
+enum Source {
+    /// A list of networks, by its name.
+    Networks(String),
+    /// A directory of keys, of the agent with this name.
+    Keys(String),
+}
+
+/// A JSON Web Key set.
+#[derive(Deserialize)]
+struct Directory {
+    keys: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    kty: String,
+    crv: Option<String>,
+    x: Option<String>,
+    exp: Option<i64>,
+}
+
+impl Job for Read {
+    const NAME: &'static str = "read what agents publish";
+    const EVERY: Duration = Duration::from_mins(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let stats = &app.config.stats;
+        if stats.source == StatsSource::None {
+            return Ok(Batch { done: 0, full: false });
+        }
+        let networks = stats.agent_networks.iter().map(|(name, url)| (url.clone(), Source::Networks(name.clone())));
+        let keys = stats.agent_directories.iter().map(|(name, url)| (url.clone(), Source::Keys(name.clone())));
+        let sources: Vec<(Url, Source)> = networks.chain(keys).collect();
+        let urls: BTreeSet<String> = sources.iter().map(|(url, _)| url.to_string()).collect();
+        let urls: Vec<String> = urls.into_iter().collect();
+        let due: HashMap<String, i32> = agents::due(&app.db, &urls, app.clock.now()).await?.into_iter().collect();
+        if due.is_empty() {
+            return Ok(Batch { done: 0, full: false });
+        }
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::limited(REDIRECTS))
+            .timeout(WITHIN)
+            .build()?;
+        let failures_of = |(url, source): (Url, Source)| due.get(url.as_str()).map(|failures| (url, source, *failures));
+        let due: Vec<(Url, Source, i32)> = sources.into_iter().filter_map(failures_of).collect();
+        let read = stream::iter(due).map(async |(url, source, failures)| {
+            let read = read(app, &client, &url, &source).await;
+            if let (Err(error), 0) = (&read, failures) {
+                let error = format!("{error:#}");
+                tracing::warn!(%url, error, "what an agent's operator publishes cannot be read; the last of it stays");
+            }
+            let (pause, failures) = match &read {
+                Ok(()) => (READ_AGAIN, 0),
+                Err(_) => (RETRY.saturating_mul(1 << failures.clamp(0, 10)).min(READ_AGAIN), failures + 1),
+            };
+            let jittered = pause.mul_f64(rand::rng().random_range(1.0..1.5));
+            agents::note(&app.db, url.as_str(), app.clock.now() + jittered, failures).await?;
+            anyhow::Ok(u64::from(read.is_ok()))
+        });
+        let counts: Vec<_> = read.buffer_unordered(AT_A_TIME).collect().await;
+        let done = counts.into_iter().sum::<anyhow::Result<u64>>()?;
+        Ok(Batch { done, full: false })
+    }
+}
+
+/// Reads one source, and keeps what it says.
+async fn read(app: &App, client: &reqwest::Client, url: &Url, source: &Source) -> anyhow::Result<()> {
+    let text = fetch(client, url).await?;
+    let now = app.clock.now();
+    match source {
+        Source::Networks(name) => {
+            let before = before(app, name, now).await?;
+            let networks = parse_list(&text, LIST_NETWORKS, before)?;
+            let networks = networks.iter().map(ToString::to_string).collect();
+            agents::keep_networks(&app.db, &AgentNetworks { source: name.clone(), networks, read_at: now }).await?;
+        }
+        Source::Keys(agent) => {
+            anyhow::ensure!(find(agent).is_some(), "no agent is called {agent:?}");
+            agents::keep_keys(&app.db, agent, &keys(agent, &text)?).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The number of networks that the last list of a source had: the built-in one, unless another was read.
+async fn before(app: &App, source: &str, now: Timestamp) -> Result<Option<usize>, sqlx::Error> {
+    Ok(match agents::networks_of(&app.db, source).await? {
+        Some(last) if now.since(last.read_at) < SIZE_HOLDS => Some(last.networks.len()),
+        Some(_) => None,
+        None => snapshot().get(source).map(Vec::len),
+    })
+}
+
+async fn fetch(client: &reqwest::Client, url: &Url) -> anyhow::Result<String> {
+    let mut response = client.get(url.clone()).send().await?.error_for_status()?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        anyhow::ensure!(body.len() + chunk.len() <= LIST_BYTES, "it is longer than {LIST_BYTES} bytes");
+        body.extend_from_slice(&chunk);
+    }
+    String::from_utf8(body).context("it is no text")
+}
+
+/// The Ed25519 keys of a directory, by their thumbprints (RFC 7638, RFC 8037).
+fn keys(agent: &str, directory: &str) -> anyhow::Result<Vec<AgentKey>> {
+    let directory: Directory = serde_json::from_str(directory).context("it is no set of keys")?;
+    anyhow::ensure!(directory.keys.len() <= DIRECTORY_KEYS, "it has {} keys", directory.keys.len());
+    let ed25519 = directory.keys.into_iter().filter(|key| key.kty == "OKP" && key.crv.as_deref() == Some("Ed25519"));
+    let keys: Vec<AgentKey> = ed25519
+        .filter_map(|key| {
+            let public_key = BASE64_URL_SAFE_NO_PAD.decode(key.x?).ok().filter(|key| key.len() == 32)?;
+            let x = BASE64_URL_SAFE_NO_PAD.encode(&public_key);
+            let thumbprint = Sha256::digest(format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#));
+            // Seconds, or milliseconds as some write it.
+            let millis = |end: i64| if end > 100_000_000_000 { end } else { end.saturating_mul(1_000) };
+            Some(AgentKey {
+                key_id: BASE64_URL_SAFE_NO_PAD.encode(thumbprint),
+                agent: agent.to_owned(),
+                public_key,
+                expires_at: key.exp.map(|end| Timestamp::from_unix_millis(millis(end))),
+            })
+        })
+        .collect();
+    anyhow::ensure!(!keys.is_empty(), "it has no Ed25519 key");
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_thumbprints_of_the_standard() {
+        // RFC 8037, appendix A.3.
+        let directory = r#"{"keys": [
+            {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
+            {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "exp": 2000000000}
+        ]}"#;
+        let keys = keys("ChatGPT Agent", directory).unwrap();
+        assert_eq!(keys.len(), 1);
+        assert_eq!(keys[0].key_id, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
+        assert_eq!(keys[0].expires_at, Some(Timestamp::from_unix_millis(2_000_000_000_000)));
+    }
+
+    #[test]
+    fn a_directory_without_keys_is_refused() {
+        for broken in ["", "{}", r#"{"keys": []}"#, r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "short"}]}"#] {
+            assert!(keys("ChatGPT Agent", broken).is_err(), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `/stats/:token`: a project's statistics, for whoever has its public link.
+
+use api::stats::{LiveBots, PublicDay, PublicStats};
+use askama::Template;
+use axum::{Extension, extract::State, http::StatusCode, response::Response};
+use domain::ProjectName;
+use time::Date;
+
+use super::PageError;
+use crate::{
+    addresses::paths,
+    api::stats::public,
+    app::App,
+    extract::Path,
+    html,
+    middleware::client::ClientAddress,
+    rates::{self, Bucket},
+};
+
+/// Height of the chart, in its own units.
+const HEIGHT: u64 = 60;
+/// Width of a day in the chart.
+const DAY: u64 = 10;
+/// Width of a day's bar.
+const BAR: u64 = 8;
+
+/// The page of a public link.
+#[derive(Template)]
+#[template(path = "stats.html")]
+struct StatsPage<'a> {
+    project: &'a ProjectName,
+    days: u16,
+    until: Date,
+    pageviews: u64,
+    requests: u64,
+    /// What was sent, with its unit.
+    sent: String,
+    width: u64,
+    height: u64,
+    /// The page views of the day that had most.
+    most: u64,
+    bars: Vec<Bar>,
+    lists: Vec<List<'a>>,
+    /// The address of the same as JSON.
+    json: &'a str,
+}
+
+/// A day in the chart.
+struct Bar {
+    x: u64,
+    y: u64,
+    width: u64,
+    height: u64,
+    label: String,
+}
+
+/// The most frequent of a kind.
+struct List<'a> {
+    title: &'a str,
+    heading: &'a str,
+    counted: &'a str,
+    rows: Vec<Row<'a>>,
+}
+
+struct Row<'a> {
+    name: &'a str,
+    number: u64,
+}
+
+/// Shows the statistics that a public link leads to.
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    Path(token): Path<String>,
+) -> Result<Response, PageError> {
+    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
+    let Some(stats) = public::read(&app, &token).await? else {
+        let sentence = "It was turned off, or its project is gone. Ask whoever gave you the link.";
+        return Ok(html::message(StatusCode::NOT_FOUND, "There is no such link", sentence));
+    };
+    let json = format!("/api{}/{token}", paths::STATS);
+    Ok(html::page(StatusCode::OK, &StatsPage::new(&stats, &json)))
+}
+
+impl<'a> StatsPage<'a> {
+    fn new(stats: &'a PublicStats, json: &'a str) -> Self {
+        let most = stats.timeline.iter().map(|day| day.pageviews).max().unwrap_or_default();
+        let row = |name: &'a str, number| Row { name, number };
+        let LiveBots { people, declared, automation, .. } = &stats.bots;
+        let views = "Views";
+        let lists = vec![
+            List {
+                title: "Pages",
+                heading: "Path",
+                counted: views,
+                rows: stats.top_pages.iter().map(|page| row(&page.path, page.views)).collect(),
+            },
+            List {
+                title: "Where people came from",
+                heading: "Site",
+                counted: views,
+                rows: stats.top_referrers.iter().map(|site| row(&site.referrer, site.views)).collect(),
+            },
+            List {
+                title: "Countries",
+                heading: "Country",
+                counted: views,
+                rows: stats.top_countries.iter().map(|country| row(&country.country, country.views)).collect(),
+            },
+            List {
+                title: "Who asked",
+                heading: "Kind",
+                counted: "Requests",
+                rows: vec![
+                    row("People", people.requests),
+                    row("Programs that say what they are", declared.requests),
+                    row("Programs that pretend to be a browser", automation.requests),
+                ],
+            },
+        ];
+        Self {
+            project: &stats.project,
+            days: stats.days,
+            until: stats.to.as_datetime().date(),
+            pageviews: stats.pageviews,
+            requests: stats.requests,
+            sent: size(stats.bytes),
+            width: stats.timeline.len() as u64 * DAY,
+            height: HEIGHT,
+            most,
+            bars: (0..).zip(&stats.timeline).map(|(place, day)| bar(place, day, most)).collect(),
+            lists,
+            json,
+        }
+    }
+}
+
+/// As high as its part of the highest; what is more than nothing shows.
+fn bar(place: u64, day: &PublicDay, most: u64) -> Bar {
+    let PublicDay { day, pageviews, visitors, .. } = day;
+    let height = (u128::from(*pageviews) * u128::from(HEIGHT)).div_ceil(u128::from(most.max(1)));
+    let height = u64::try_from(height).unwrap_or(HEIGHT).min(HEIGHT);
+    let label = format!("{day}: {pageviews} page views, {visitors} visitors");
+    Bar { x: place * DAY, y: HEIGHT - height, width: BAR, height, label }
+}
+
+/// A number of bytes in powers of 1,000.
+fn size(bytes: u64) -> String {
+    let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")].into_iter().find(|(unit, _)| bytes >= *unit);
+    match unit {
+        // Tenths in whole numbers, rounded down.
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit / (unit / 10)),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::stats::{PageViews, RequestCount};
+    use domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_page_shows_the_numbers_and_escapes_what_visitors_sent() {
+        let day = |number: u64| PublicDay {
+            day: format!("2026-11-0{number}"),
+            requests: 10 * number,
+            pageviews: number,
+            visitors: 1,
+        };
+        let nobody = RequestCount::default();
+        let bots = LiveBots { people: nobody, declared: nobody, automation: nobody, classes: Vec::new() };
+        let stats = PublicStats {
+            project: "engine".parse().unwrap(),
+            from: Timestamp::from_unix_millis(0),
+            to: Timestamp::from_unix_millis(0),
+            days: 2,
+            requests: 30,
+            bytes: 1_550_000,
+            pageviews: 3,
+            timeline: vec![day(1), day(2)],
+            top_pages: vec![PageViews { path: "/<b>".to_owned(), views: 3 }],
+            top_referrers: Vec::new(),
+            top_countries: Vec::new(),
+            bots,
+        };
+        let html = StatsPage::new(&stats, "/api/stats/x").render().unwrap();
+        for part in [
+            "<title>Statistics of engine</title>",
+            "<strong>3</strong> page views",
+            "1.5 MB sent",
+            "viewBox=\"0 0 20 60\"",
+            "<rect x=\"0\" y=\"30\" width=\"8\" height=\"30\"",
+            "<title>2026-11-02: 2 page views, 1 visitors</title>",
+            "<td class=\"host\">/&#60;b&#62;</td><td class=\"number\">3</td>",
+            "href=\"/api/stats/x\"",
+        ] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+        assert_eq!(html.matches("None yet.").count(), 2);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!([0, 999, 1_000, 1_999, 2_500_000_000].map(size), ["0 B", "999 B", "1.0 kB", "1.9 kB", "2.5 GB"]);
+    }
+}
