@@ -11,11 +11,11 @@
 //! front
 //! platform
 //! gateway
-//! spool
 //! sites
 //! gate
 //! memory
 //! traffic
+//! spool
 //! http
 //! clients
 //! metrics

@@ -25,7 +25,7 @@ use edge::{
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
     sites::Sites,
-    traffic::{Collector, Traffic},
+    traffic::{Agents, Collector, Traffic},
 };
 use fairness::budget::Budget;
 use live::Redis;
@@ -148,7 +148,8 @@ fn listeners(
         Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
     let traffic = match config.stats.source {
         StatsSource::Edge => {
-            Some(Traffic::new(threads, config.stats.geoip_file.as_deref()).context("stats.geoip_file")?)
+            let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), Agents::new(clock.clone()));
+            Some(Traffic::new(threads, geoip_file, agents, clock.clone()).context("stats.geoip_file")?)
         }
         StatsSource::None => None,
     };
@@ -174,7 +175,9 @@ fn listeners(
     });
     listeners.add_background(metering.run(last_connection_gone.clone()));
     if let Some(traffic) = traffic {
-        let collector = Collector::new(traffic, collected_db, edge.clone(), collected_clock);
+        let spool = meter::spool_folder(config);
+        listeners.add_background(traffic.keep_current(collected_db.clone(), last_connection_gone.clone()));
+        let collector = Collector::new(traffic, collected_db, edge.clone(), collected_clock, spool);
         listeners.add_background(collector.run(last_connection_gone.clone()));
     }
     if let Some(exporter) = exporter {

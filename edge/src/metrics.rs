@@ -90,15 +90,20 @@ pub fn describe() {
         "Answers not read to their end for want of a place: of a completion whose client has gone, which is settled by \
          estimate (kind `answer`), or of one that is not needed (`connection`)."
     );
-    describe_gauge!("svc_traffic_waiting", "Hours of projects whose traffic waits for Postgres.");
+    describe_gauge!("svc_traffic_waiting", "Batches of traffic that wait for Postgres.");
     describe_counter!(
         "svc_traffic_dropped_total",
-        "Answers of sites that statistics lack: there was no `room` to count them, or Postgres `refused` them."
+        "Answers of sites that statistics lack: there was no `room` to count them, neither the `journal` nor memory kept them, \
+         Postgres was away until their `age` was too great, or it `refused` them."
     );
+    describe_counter!("svc_traffic_journal_errors_total", "Batches of traffic that the journal did not take.");
+    describe_gauge!("svc_traffic_journals_foreign", "Dead edges in the spool whose traffic is of another database.");
+    describe_counter!("svc_traffic_adopted_total", "Batches of traffic sent in the name of edges that died.");
     describe_counter!(
         "svc_traffic_others_total",
         "Answers of sites whose path or hostname is `(other)` in statistics, for want of room on this edge."
     );
+    describe_gauge!("svc_traffic_visitors_counted", "Whether visitors are counted: the salt of the day is there.");
     describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
@@ -123,16 +128,30 @@ pub(crate) fn site(status: StatusCode) {
     SITES.get(class).unwrap_or(&SITES[0]).increment(1);
 }
 
-/// Traffic was collected: so many hours of projects wait, and so many answers found no room, for themselves or their keys.
-pub(crate) fn traffic_collected(waiting: usize, dropped: u64, others: u64) {
-    level("svc_traffic_waiting", waiting);
-    counter!("svc_traffic_dropped_total", "why" => "room").increment(dropped);
+/// Traffic was collected: so many answers found no room, for themselves or their keys.
+pub(crate) fn traffic_collected(dropped: u64, others: u64) {
+    traffic_lost("room", dropped);
     counter!("svc_traffic_others_total").increment(others);
 }
 
-/// Postgres refused so many answers' traffic.
-pub(crate) fn traffic_refused(answers: u64) {
-    counter!("svc_traffic_dropped_total", "why" => "refused").increment(answers);
+/// Visitors are counted now, or not for want of the day's salt.
+pub(crate) fn visitors_are_counted(is_so: bool) {
+    level("svc_traffic_visitors_counted", usize::from(is_so));
+}
+
+/// So many batches of traffic wait for Postgres.
+pub(crate) fn traffic_waits(batches: usize) {
+    level("svc_traffic_waiting", batches);
+}
+
+/// The traffic of so many answers is lost.
+pub(crate) fn traffic_lost(why: &'static str, answers: u64) {
+    counter!("svc_traffic_dropped_total", "why" => why).increment(answers);
+}
+
+/// So many batches of a dead edge are done with.
+pub(crate) fn traffic_adopted(batches: usize) {
+    counter!("svc_traffic_adopted_total").increment(batches as u64);
 }
 
 /// Counts a look for a small body in memory.

@@ -7,7 +7,7 @@ use std::{
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
 const ROOMS: [&str; 13] = [
-    "limits", "metrics", "clients", "http", "traffic", "memory", "gate", "sites", "spool", "gateway", "platform",
+    "limits", "metrics", "clients", "http", "spool", "traffic", "memory", "gate", "sites", "gateway", "platform",
     "front", "listen",
 ];
 

@@ -38,7 +38,7 @@ use crate::{
     metrics,
     platform::Platform,
     sites::Sites,
-    traffic::{Requested, Traffic},
+    traffic::{Claim, Requested, Traffic},
 };
 
 /// `Strict-Transport-Security` under our own domains: a year, as is customary.
@@ -271,17 +271,28 @@ impl Front {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
-        let path = self.traffic.and_then(|_| request.uri().path_and_query().cloned());
         let host = place.host.clone();
-        let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port };
+        let counted = self.traffic.map(|traffic| {
+            let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+            let (address, tls) = (visitor.address, visitor.tls);
+            let claim = Claim { method, uri, host: &host, headers, address, tls };
+            (traffic, uri.path_and_query().cloned(), traffic.client(&claim, connection.agent(), &site.project))
+        });
+        let agent = counted.as_ref().and_then(|(_, _, client)| client.agent());
+        let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port, agent };
         let response = match *request.method() {
             Method::GET | Method::HEAD => self.sites.respond(request, &visit, &site).await,
             _ => Box::pin(self.visit_with_body(&site, &visit, request)).await,
         };
-        let Some(traffic) = self.traffic else { return response.map(Body::Site) };
+        let Some((traffic, path, client)) = counted else { return response.map(Body::Site) };
         let country = connection.country(traffic, visitor.address);
-        let requested = Requested { site, host: place.counted_host.clone(), country, path };
-        traffic.follow(requested, response).map(|body| body.map_or_else(Body::Site, Body::Counted))
+        let requested = Requested { site, host: place.counted_host.clone(), country, path, client };
+        let is_own = |site: &Site, host: &str| {
+            host == &*place.host
+                || host == &*place.counted_host
+                || matches!(self.routes.remembered(host), Recollection::Present(other) if other.project == site.project)
+        };
+        traffic.follow(requested, response, is_own).map(|body| body.map_or_else(Body::Site, Body::Counted))
     }
 
     async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<SiteBody>

@@ -23,6 +23,23 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub struct SiteBody {
     content: Content,
     cache_use: CacheUse,
+    served: Served,
+    is_disallowed: bool,
+}
+
+/// What is served, for those who count visits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Served {
+    /// A page of the site.
+    Page {
+        /// Whether a browser that shows it loads parts of the same site.
+        loads_parts: bool,
+    },
+    /// What pages load: a style, a script, an image, a font.
+    Part,
+    /// Anything else, also a page that stands in for one that is not there.
+    #[default]
+    Other,
 }
 
 /// The part of the body cache in an answer.
@@ -79,7 +96,7 @@ impl SiteBody {
     }
 
     const fn of(content: Content) -> Self {
-        Self { content, cache_use: CacheUse::None }
+        Self { content, cache_use: CacheUse::None, served: Served::Other, is_disallowed: false }
     }
 
     /// The same body, with what the memory of bodies did for it.
@@ -87,6 +104,26 @@ impl SiteBody {
     pub(crate) fn found(mut self, cache_use: CacheUse) -> Self {
         self.cache_use = cache_use;
         self
+    }
+
+    /// Says what is served, also where the body itself is left out.
+    pub(crate) fn serve(&mut self, served: Served) {
+        self.served = served;
+    }
+
+    /// What is served.
+    pub(crate) fn served(&self) -> Served {
+        self.served
+    }
+
+    /// Says that the site's `robots.txt` disallows it to who asked.
+    pub(crate) fn disallow(&mut self) {
+        self.is_disallowed = true;
+    }
+
+    /// Whether the site's `robots.txt` disallows it to who asked.
+    pub(crate) fn is_disallowed(&self) -> bool {
+        self.is_disallowed
     }
 
     /// The part of the body cache in it.

@@ -16,7 +16,7 @@ mod visitor;
 use http::HeaderValue;
 
 pub use self::{
-    body::{BodyError, CacheUse, SiteBody},
+    body::{BodyError, CacheUse, Served, SiteBody},
     visit::{GateAnswer, Visit},
 };
 pub(crate) use self::{

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use domain::traffic::agents::Agent;
+
 /// In the extensions of an answer that the gate gave, without a look at what the site holds.
 #[derive(Debug, Clone, Copy)]
 pub struct GateAnswer;
@@ -17,4 +19,6 @@ pub struct Visit {
     pub host: Arc<str>,
     /// The port of our public HTTPS addresses, when it is not 443.
     pub public_port: Option<u16>,
+    /// The program that asks, when it says its name.
+    pub agent: Option<&'static Agent>,
 }

@@ -3,6 +3,7 @@
 //! `crate::rooms` holds a test that finds bounds which stand elsewhere. Start with the room that you are in: its bounds
 //! are here under the same name.
 
+mod agents;
 mod clients;
 mod front;
 mod gate;
@@ -16,9 +17,10 @@ mod platform;
 mod shares;
 mod sites;
 mod traffic;
+mod traffic_journal;
 
 pub(crate) use self::{
-    clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*, platform::*,
-    sites::*, traffic::*,
+    agents::*, clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*,
+    platform::*, sites::*, traffic::*, traffic_journal::*,
 };
 pub use self::{http::BLOCKING_THREADS, shares::Shares};

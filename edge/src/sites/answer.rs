@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bytes::Bytes;
+use domain::traffic::agents::Agent;
 use http::{
     HeaderMap, HeaderValue, Method, Response, StatusCode,
     header::{
@@ -35,6 +36,8 @@ pub(crate) struct Asked<'r> {
     pub(crate) host: &'r str,
     /// Decoded, with its leading slash.
     pub(crate) path: &'r str,
+    /// The program that asks, when it says its name.
+    pub(crate) agent: Option<&'static Agent>,
 }
 
 /// As what a file is sent.
@@ -51,6 +54,20 @@ pub(crate) enum Role {
 impl PackCache {
     /// Answers with a file of `pack`.
     pub(crate) async fn send(
+        &self,
+        pack: &Arc<Pack>,
+        file: &File,
+        asked: Asked<'_>,
+        role: Role,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let mut response = self.conditional(pack, file, asked, role).await?;
+        if role != Role::NotFound {
+            response.body_mut().serve(file.served);
+        }
+        Ok(response)
+    }
+
+    async fn conditional(
         &self,
         pack: &Arc<Pack>,
         file: &File,

@@ -110,7 +110,8 @@ impl Sites {
             answer.extensions_mut().insert(GateAnswer);
             return answer;
         }
-        let asked = Asked { method: &head.method, headers: &head.headers, host: &visit.host, path: "" };
+        let (host, agent) = (&*visit.host, visit.agent);
+        let asked = Asked { method: &head.method, headers: &head.headers, host, path: "", agent };
         self.serve(&head.method, &head.uri, asked, site).await
     }
 }

@@ -7,9 +7,9 @@ use std::{
     time::SystemTime,
 };
 
-use domain::DeploymentId;
+use domain::{DeploymentId, traffic::agents::Agent};
 use http::{
-    HeaderMap, HeaderValue,
+    HeaderMap, HeaderValue, Uri,
     header::{
         ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED, SERVER,
         VARY, X_CONTENT_TYPE_OPTIONS,
@@ -18,11 +18,11 @@ use http::{
 use packs::{
     Encoding, FileEntry, Manifest, Span,
     manifest::{Pattern, RedirectRule, Segment},
-    rules,
+    rules::{self, robots::Robots},
 };
 
 use super::{cache::Bodies, conditional, header_rules::HeaderChange, rules::Rules};
-use crate::http::{self as own, pages::NOSNIFF};
+use crate::http::{self as own, Served, pages::NOSNIFF};
 
 /// For a file that may be kept for ever: its name changes when its content does.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -49,6 +49,7 @@ pub(crate) struct Pack {
     pub(crate) modified: SystemTime,
     /// Whether unknown paths are the business of index.html's script: there is one, and no 404.html anywhere.
     pub(crate) single_page: bool,
+    robots: Robots,
     /// Where the bodies are, in memory and in the store.
     pub(crate) bodies: Arc<Bodies>,
     modified_value: HeaderValue,
@@ -73,6 +74,8 @@ pub(crate) struct File {
     pub(crate) sha256: Box<str>,
     /// Whether its name carries a hash of its content.
     pub(crate) fingerprinted: bool,
+    /// What it is to those who count visits.
+    pub(crate) served: Served,
     /// Its place in the pack's kinds.
     kind: usize,
     identity: Span,
@@ -113,6 +116,7 @@ impl Pack {
                 manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
             modified,
+            robots: manifest.robots.within_bounds(),
             single_page: !has_404 && files.contains_key("index.html"),
             modified_value: HeaderValue::try_from(httpdate::fmt_http_date(modified)).unwrap_or(NOSNIFF),
             files,
@@ -125,6 +129,13 @@ impl Pack {
     /// The file of exactly this path (no leading slash).
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.get(path)
+    }
+
+    /// Whether the site's `robots.txt` asks `agent` not to take `uri`.
+    pub(crate) fn disallows(&self, agent: &Agent, uri: &Uri) -> bool {
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        // What stands in its `User-Agent`, too: the name is the one that people know.
+        self.robots.disallows(&[agent.name, agent.pattern.trim_matches(['^', '|', '/'])], path)
     }
 
     /// Bytes it takes in memory, about.
@@ -165,7 +176,7 @@ fn weight_of(manifest: &Manifest) -> usize {
     });
     // A redirect keeps its own copy of the pattern.
     let redirects = manifest.redirects.iter().map(|rule| 2 * pattern(&rule.pattern) + rule.to.len());
-    files.chain(headers).chain(redirects).sum()
+    files.chain(headers).chain(redirects).sum::<usize>() + manifest.robots.weight()
 }
 
 impl Kind {
@@ -215,6 +226,7 @@ impl File {
     /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
     fn new(entry: FileEntry, kinds: &mut Vec<Kind>, known: &mut HashMap<(String, bool), usize>) -> Self {
         let fingerprinted = entry.fingerprinted;
+        let served = served(&entry);
         let kind = *known.entry((entry.content_type, fingerprinted)).or_insert_with_key(|(text, _)| {
             let content_type = HeaderValue::try_from(text);
             let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -225,11 +237,23 @@ impl File {
             content_type: kinds[kind].content_type.clone(),
             sha256: entry.sha256.into_boxed_str(),
             fingerprinted,
+            served,
             kind,
             identity: entry.identity,
             variants: entry.variants.into_boxed_slice(),
             forms: OnceLock::new(),
         }
+    }
+}
+
+/// What a file is to those who count visits, by its media type.
+fn served(entry: &FileEntry) -> Served {
+    let essence = entry.content_type.split(';').next().unwrap_or_default().trim();
+    match essence {
+        "text/html" | "application/xhtml+xml" => Served::Page { loads_parts: entry.loads_parts },
+        "text/css" | "text/javascript" => Served::Part,
+        _ if essence.starts_with("image/") || essence.starts_with("font/") => Served::Part,
+        _ => Served::Other,
     }
 }
 

@@ -75,7 +75,7 @@ impl Sites {
         };
         let Some(deployment) = &site.deployment else { return pages::nothing_deployed() };
         let asked = Asked { path: &path, ..asked };
-        match self.file_or_redirect(deployment, uri, asked, site).await {
+        match self.answer_of(deployment, uri, asked, site).await {
             Ok(response) => response,
             // The deployment was deleted between its look-up and now.
             Err(PackError::Missing) => pages::not_found(),
@@ -86,7 +86,7 @@ impl Sites {
         }
     }
 
-    async fn file_or_redirect(
+    async fn answer_of(
         &self,
         deployment: &DeploymentId,
         uri: &Uri,
@@ -94,8 +94,23 @@ impl Sites {
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
         let pack = self.packs.pack(deployment).await?;
+        let mut response = self.file_or_redirect(&pack, deployment, uri, asked, site).await?;
+        if asked.agent.is_some_and(|agent| pack.disallows(agent, uri)) {
+            response.body_mut().disallow();
+        }
+        Ok(response)
+    }
+
+    async fn file_or_redirect(
+        &self,
+        pack: &Arc<Pack>,
+        deployment: &DeploymentId,
+        uri: &Uri,
+        asked: Asked<'_>,
+        site: &Site,
+    ) -> Result<Response<SiteBody>, PackError> {
         if !pack.redirects.is_empty() {
-            match follow_rules(&pack, uri, asked) {
+            match follow_rules(pack, uri, asked) {
                 Followed::Nothing => {}
                 Followed::Redirect(response) => return Ok(response),
                 // Not the next rule: the site says that this path is not for it.
@@ -104,21 +119,21 @@ impl Sites {
                     if is_wild && let Some(lent) = self.lent(deployment, asked, site).await? {
                         return Ok(lent);
                     }
-                    return match target(&pack, &to) {
-                        Some(file) => self.packs.send(&pack, file, asked, Role::Found).await,
-                        None => self.missing(&pack, asked).await,
+                    return match target(pack, &to) {
+                        Some(file) => self.packs.send(pack, file, asked, Role::Found).await,
+                        None => self.missing(pack, asked).await,
                     };
                 }
             }
         }
-        match resolve(&pack, asked.path) {
-            Found::File(file) => self.packs.send(&pack, file, asked, Role::Found).await,
+        match resolve(pack, asked.path) {
+            Found::File(file) => self.packs.send(pack, file, asked, Role::Found).await,
             Found::Cleaner(path) => {
                 Ok(redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri).unwrap_or_else(pages::bad_request))
             }
             Found::Nothing => match self.lent(deployment, asked, site).await? {
                 Some(lent) => Ok(lent),
-                None => self.missing(&pack, asked).await,
+                None => self.missing(pack, asked).await,
             },
         }
     }

@@ -48,6 +48,12 @@ impl<R: Record> Spool<R> {
         }
     }
 
+    /// Folds the records of a segment that this process has written and not released. Blocks.
+    pub fn read_unreleased<T: Default>(&self, id: SegmentId, fold: impl Fn(&mut T, R)) -> io::Result<T> {
+        let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
+        Ok(self.read_own(&path, fold)?.unwrap_or_default())
+    }
+
     /// Returns the kept segments, of whichever process, whose records went into another history than the spool's. Blocks.
     pub fn lost_segments(&self) -> io::Result<Vec<PathBuf>> {
         let Some(present) = self.state().history.clone() else { return Ok(Vec::new()) };

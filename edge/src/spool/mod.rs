@@ -52,11 +52,14 @@ pub struct Options {
     pub former_scope: String,
     /// The size in bytes after which a segment is full and the next one begins.
     pub segment_bytes: u64,
+    /// The size in bytes after which a segment is full as soon as all of its records are released. Less than
+    /// [`Self::segment_bytes`] spares whoever takes over a dead owner's last segment what was released before.
+    pub released_bytes: u64,
     /// The size in bytes of all segments together beyond which [`Spool::append`] fails.
     pub max_bytes: u64,
     /// Time for which a segment is kept after its last record was released.
     pub kept_for: Duration,
-    /// The size in bytes of the kept segments in the folder, beyond which the oldest ones are deleted.
+    /// The size in bytes of the kept segments in the folder, beyond which the oldest ones are deleted. None is kept when 0.
     pub kept_bytes: u64,
 }
 
@@ -194,13 +197,18 @@ impl<R: Record> Spool<R> {
         if state.bytes.saturating_add(line.len() as u64) > self.options.max_bytes {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool has reached its largest size"));
         }
-        if state.current.as_ref().is_none_or(|segment| segment.bytes >= self.options.segment_bytes) {
+        if state.current.as_ref().is_none_or(|segment| self.is_full(segment)) {
             self.begin_segment(state)?;
         }
         let Some(segment) = &mut state.current else { return Err(io::ErrorKind::NotFound.into()) };
         segment.write(&line)?;
         state.bytes += line.len() as u64;
         Ok(segment.id)
+    }
+
+    fn is_full(&self, segment: &Segment) -> bool {
+        let Options { segment_bytes, released_bytes, .. } = self.options;
+        segment.bytes >= segment_bytes || (segment.unreleased == 0 && segment.bytes >= released_bytes)
     }
 
     /// Begins the first segment, if that is not done: from then on the death of this process is noticed by others. Where it
@@ -288,6 +296,10 @@ impl<R: Record> Spool<R> {
 
     fn retire(&self, state: &mut State, segment: Segment) {
         state.bytes -= segment.bytes;
+        if self.options.kept_bytes == 0 {
+            segment.delete();
+            return;
+        }
         let target = kept::path::<R>(&self.options, segment.id, state.history.as_deref());
         segment.retire(&target);
     }

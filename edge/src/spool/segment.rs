@@ -81,8 +81,13 @@ impl Segment {
             fs::rename(&self.path, target)
         };
         if !self.has_records || keep().is_err() {
-            let _ = fs::remove_file(&self.path);
+            self.delete();
         }
+    }
+
+    /// Deletes a segment whose records are all released.
+    pub(super) fn delete(self) {
+        let _ = fs::remove_file(&self.path);
     }
 }
 

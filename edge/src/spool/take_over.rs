@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufRead as _, BufReader},
+    io::{self, BufRead as _, BufReader, Seek as _},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -29,6 +29,13 @@ impl<T> Abandoned<T> {
             let _ = fs::remove_file(&segment.path);
         }
     }
+
+    /// Deletes the first segment that is left. To be called once everything in it has been taken.
+    pub fn delete_first(&mut self) {
+        if !self.segments.is_empty() {
+            let _ = fs::remove_file(self.segments.remove(0).path);
+        }
+    }
 }
 
 /// A segment of another owner whose lock this process holds.
@@ -43,13 +50,47 @@ impl<R: Record> Spool<R> {
     /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them
     /// lives. Those of another scope are left alone.
     pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
+        self.take_over_by(|segments| self.read(segments.iter().map(|of| &of.file), &fold))
+    }
+
+    /// Takes over the segments of one dead owner, as [`take_over`](Self::take_over) does, to be read one at a time: all of them
+    /// may be more than fits into memory. Whether they are complete is not looked at. Blocks.
+    pub fn take_over_unread(&self) -> io::Result<Option<Abandoned<()>>> {
+        self.take_over_by(|segments| {
+            for LockedSegment { file, .. } in segments {
+                let mut head = Vec::new();
+                BufReader::new(file).read_until(b'\n', &mut head)?;
+                if serde_json::from_slice::<Header<String>>(&head).is_ok_and(|header| !self.is_of_scope(&header)) {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(((), false)))
+        })
+    }
+
+    /// Folds the records of the first segment that is left of a dead owner's, or returns `None` when none is. Blocks.
+    pub fn read_first<A, T: Default>(
+        &self,
+        abandoned: &Abandoned<A>,
+        fold: impl Fn(&mut T, R),
+    ) -> io::Result<Option<T>> {
+        let Some(LockedSegment { file, .. }) = abandoned.segments.first() else { return Ok(None) };
+        let mut start = file;
+        start.rewind()?;
+        Ok(self.read([file], fold)?.map(|(contents, _)| contents))
+    }
+
+    fn take_over_by<T>(
+        &self,
+        read: impl Fn(&[LockedSegment]) -> io::Result<Option<(T, bool)>>,
+    ) -> io::Result<Option<Abandoned<T>>> {
         if !self.has_scope() {
             return Ok(None);
         }
         let mut foreign = 0;
         for (owner, paths) in self.segments_of_others()? {
             let Some(segments) = lock_all(paths)? else { continue };
-            match self.read(segments.iter().map(|of| &of.file), &fold)? {
+            match read(&segments)? {
                 Some((contents, is_complete)) => return Ok(Some(Abandoned { contents, owner, is_complete, segments })),
                 None => foreign += 1,
             }
@@ -87,13 +128,13 @@ impl<R: Record> Spool<R> {
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<(T, bool)>> {
         let (mut contents, mut is_complete) = (T::default(), true);
-        let (scope, boot) = (self.scope.get(), boot_id());
+        let boot = boot_id();
         for segment in segments {
             let mut reader = BufReader::new(segment);
             let (mut line, mut written_in) = (Vec::new(), None);
             while reader.read_until(b'\n', &mut line)? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
-                    if scope != Some(&header.scope) && self.options.former_scope != header.scope {
+                    if !self.is_of_scope(&header) {
                         return Ok(None);
                     }
                 } else if let Ok(of) = serde_json::from_slice::<Boot<String>>(&line) {
@@ -106,6 +147,10 @@ impl<R: Record> Spool<R> {
             is_complete &= written_in.is_some() && written_in == boot;
         }
         Ok(Some((contents, is_complete)))
+    }
+
+    fn is_of_scope(&self, Header { scope }: &Header<String>) -> bool {
+        self.scope.get() == Some(scope) || self.options.former_scope == *scope
     }
 }
 

@@ -29,6 +29,7 @@ fn options(folder: &Path, owner: &str) -> Options {
         owner: owner.to_owned(),
         former_scope: "at home".to_owned(),
         segment_bytes: 1_000,
+        released_bytes: 1_000,
         max_bytes: 10_000,
         kept_for: KEPT_FOR,
         kept_bytes: 10_000,
@@ -240,6 +241,54 @@ fn own_segments_are_read_while_they_are_written() {
     spool.release([full]);
     let read = |path: &PathBuf| spool.read_own(path, |words: &mut Vec<String>, Word(word)| words.push(word)).unwrap();
     assert_eq!(paths.iter().map(read).collect::<Vec<_>>(), [None, Some(vec!["y".to_owned()])], "one was put aside");
+}
+
+#[test]
+fn segments_of_the_dead_are_read_one_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dead, foreign, other) =
+        (spool(folder.path(), "a"), spool_of("there", folder.path(), "b"), spool(folder.path(), "c"));
+    foreign.append(&"z").unwrap();
+    let long = "x".repeat(990);
+    for word in [&long, "y"] {
+        dead.append(&word).unwrap();
+    }
+    assert!(other.take_over_unread().unwrap().is_none(), "both live");
+    drop((dead, foreign));
+    let first = |abandoned: &Abandoned<()>| {
+        other.read_first(abandoned, |words: &mut Vec<String>, Word(word)| words.push(word)).unwrap()
+    };
+    let mut abandoned = other.take_over_unread().unwrap().unwrap();
+    assert_eq!(abandoned.owner, "a");
+    for _ in 0..2 {
+        assert_eq!(first(&abandoned), Some(vec![long.clone()]), "as often as it takes");
+    }
+    abandoned.delete_first();
+    assert_eq!(first(&abandoned), Some(vec!["y".to_owned()]));
+    // Whoever stops in between leaves the rest to the next one.
+    drop(abandoned);
+    let mut abandoned = other.take_over_unread().unwrap().unwrap();
+    assert_eq!(first(&abandoned), Some(vec!["y".to_owned()]));
+    abandoned.delete_first();
+    assert_eq!(first(&abandoned), None);
+    assert!(other.take_over_unread().unwrap().is_none(), "that of the other scope is left alone");
+    assert_eq!(files(folder.path()), 1);
+}
+
+#[test]
+fn a_segment_without_unreleased_records_ends_early_and_is_deleted_where_none_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = Spool::<Word>::new(Options { released_bytes: 300, kept_bytes: 0, ..options(folder.path(), "a") });
+    spool.set_scope("here".to_owned());
+    let word = "x".repeat(200);
+    let segments: Vec<_> = (0..3).map(|_| spool.append(&word.as_str()).unwrap()).collect();
+    assert_eq!(segments[0], segments[2], "it is not full");
+    assert_eq!(spool.read_unreleased(segments[0], |words: &mut usize, Word(_)| *words += 1).unwrap(), 3);
+    spool.release(segments);
+    spool.append(&"y").unwrap();
+    assert_eq!(spool.own_segments().len(), 1);
+    assert_eq!(files(folder.path()), 1, "the first one is gone");
+    assert!(!folder.path().join("settled").exists());
 }
 
 #[test]

@@ -1,89 +1,113 @@
-//! The way of traffic to Postgres: collected every other second, written in batches that are added once each.
+//! The way of traffic to Postgres: collected every other second, journaled, sent in batches that are added once each.
+//!
+//! A batch has its edge's id and a number. Postgres keeps the last number of an edge and leaves out what is not above it. So a
+//! batch is sent until Postgres has confirmed it, and again by whoever takes over the journal of a dead edge ([`adoption`]), in
+//! the dead edge's name.
+//!
+//! [`adoption`]: super::adoption
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use db::stats::traffic;
 use domain::{
     Clock,
-    traffic::{HOUR, HourTraffic, hour_of},
+    traffic::{HOUR, hour_of},
 };
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
 use tokio::{
     sync::Notify,
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Traffic, backlog::Backlog};
+use super::{
+    Counts, Traffic,
+    batch::{Batch, Collection},
+    journal,
+    outbox::{Bounds, Item, Outbox, Run},
+};
 use crate::{limits, metrics};
 
 /// The background task that brings traffic to Postgres; runs once.
 pub struct Collector {
     traffic: &'static Traffic,
-    db: PgPool,
+    pub(super) db: PgPool,
     edge: String,
     clock: Clock,
-    backlog: Mutex<Backlog>,
+    pub(super) outbox: Arc<Outbox>,
     has_more: Notify,
 }
 
-/// A batch that Postgres has not confirmed. It keeps its number until it has: it may have arrived all the same.
-struct Batch {
-    number: i64,
-    traffic: Vec<HourTraffic>,
-}
-
 impl Collector {
-    /// Brings what `traffic` counts to `db`, in the name of `edge`.
-    pub fn new(traffic: &'static Traffic, db: PgPool, edge: String, clock: Clock) -> Self {
-        Self { traffic, db, edge, clock, backlog: Mutex::default(), has_more: Notify::new() }
+    /// Brings what `traffic` counts to `db`, in the name of `edge`. The journal is in `folder`, which edges may share.
+    pub fn new(traffic: &'static Traffic, db: PgPool, edge: String, clock: Clock, folder: PathBuf) -> Self {
+        let bounds = Bounds { journaled: limits::QUEUED_BYTES, unjournaled: limits::UNJOURNALED_BYTES };
+        let outbox = Arc::new(Outbox::new(journal::open(folder, &edge), bounds));
+        Self { traffic, db, edge, clock, outbox, has_more: Notify::new() }
     }
 
-    /// Runs until `stop` is cancelled, then writes what was counted until then. Cut off by whoever runs it if that takes too
-    /// long.
+    /// Runs until `stop` is cancelled, then writes what was counted until then. Whoever runs it may cut it off if that takes too
+    /// long: another edge finds the rest in the journal.
     pub async fn run(self, stop: CancellationToken) {
         let collected = CancellationToken::new();
         let collect = async {
             self.collect(&stop).await;
             collected.cancel();
         };
-        tokio::join!(collect, self.write(&collected));
+        let beside = async { tokio::join!(self.adopt(), self.follow_countries()) };
+        tokio::join!(collect, self.send(&collected), stop.run_until_cancelled(beside));
+        let outbox = self.outbox;
+        let _ = spawn_blocking(move || outbox.journal.close()).await;
+    }
+
+    /// Has the countries of addresses read again when their file changes.
+    async fn follow_countries(&self) {
+        let traffic = self.traffic;
+        loop {
+            sleep(limits::COUNTRIES_EVERY).await;
+            let _ = spawn_blocking(|| traffic.countries.refresh()).await;
+        }
     }
 
     /// Collects what was counted, within the hour in which it was.
     async fn collect(&self, stop: &CancellationToken) {
-        while !stop.is_cancelled() {
+        let mut is_last = false;
+        while !is_last {
             let now = self.clock.now();
             let hour = hour_of(now);
             // At the end of an hour, so that no answer counts for the next one.
             let pause = limits::COLLECT_EVERY.min((hour + HOUR).since(now) + Duration::from_millis(1));
-            let _ = stop.run_until_cancelled(sleep(pause)).await;
-            let (mut dropped, mut others) = (0, 0);
-            for counts in self.traffic.take() {
-                let losses = self.backlog().add(counts, hour);
-                dropped += losses.dropped;
-                others += losses.others;
-            }
-            metrics::traffic_collected(self.backlog().len(), dropped, others);
+            is_last = stop.run_until_cancelled(sleep(pause)).await.is_none();
+            let counts: Vec<Counts> =
+                if is_last { self.traffic.take_last().collect() } else { self.traffic.take().collect() };
+            let outbox = self.outbox.clone();
+            let put = spawn_blocking(move || {
+                let Collection { traffic, dropped, others } = Collection::of(counts, hour);
+                metrics::traffic_collected(dropped, others);
+                metrics::traffic_lost("journal", outbox.put(traffic));
+            });
+            // It ends unless it panics; what it had is lost then, and no more.
+            let _ = put.await;
+            metrics::traffic_waits(self.outbox.len());
             self.has_more.notify_one();
         }
     }
 
-    /// Writes what was collected, in the order of the batches' numbers, until all is `collected` and written.
-    async fn write(&self, collected: &CancellationToken) {
-        let (mut number, mut unconfirmed) = (0, None);
+    /// Sends what was collected, in the order of the batches' numbers, until all is `collected` and sent.
+    async fn send(&self, collected: &CancellationToken) {
         loop {
             let is_last = collected.is_cancelled();
-            while let Some(batch) = unconfirmed.take().or_else(|| self.next_batch(&mut number)) {
-                if self.record(&batch).await {
-                    continue;
+            while let Some(next) = self.outbox.next() {
+                match next {
+                    Item::Run(run) => self.read_back(run).await,
+                    Item::Batch(waiting) => {
+                        self.deliver(&self.edge, &waiting.batch).await;
+                        let (outbox, segment) = (self.outbox.clone(), waiting.segment());
+                        let _ = spawn_blocking(move || outbox.settle(segment)).await;
+                    }
                 }
-                unconfirmed = Some(batch);
-                sleep(limits::TRAFFIC_RETRY).await;
             }
             if is_last {
                 return;
@@ -92,23 +116,45 @@ impl Collector {
         }
     }
 
-    fn next_batch(&self, number: &mut i64) -> Option<Batch> {
-        let traffic = self.backlog().next_batch();
-        (!traffic.is_empty()).then(|| {
-            *number += 1;
-            Batch { number: *number, traffic }
-        })
+    async fn read_back(&self, run: Run) {
+        for _ in 0..limits::TRAFFIC_READ_TRIES {
+            let outbox = self.outbox.clone();
+            match spawn_blocking(move || outbox.read_back(run)).await {
+                Ok(Ok(unreadable)) => {
+                    metrics::traffic_lost("journal", unreadable);
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "the journal of traffic cannot be read (edge.spool)"),
+                Err(_) => break,
+            }
+            sleep(limits::TRAFFIC_RETRY).await;
+        }
+        let outbox = self.outbox.clone();
+        let lost = spawn_blocking(move || outbox.give_up(run)).await;
+        metrics::traffic_lost("journal", lost.unwrap_or_default());
     }
 
-    /// Writes a batch. Returns whether it is done with.
-    async fn record(&self, Batch { number, traffic }: &Batch) -> bool {
-        let recorded = traffic::record(&self.db, &self.edge, *number, traffic);
+    /// Sends a batch of `edge` until it is done with.
+    pub(super) async fn deliver(&self, edge: &str, batch: &Batch) {
+        while !self.record(edge, batch).await {
+            sleep(limits::TRAFFIC_RETRY).await;
+        }
+    }
+
+    /// Sends a batch once. Returns whether it is done with.
+    async fn record(&self, edge: &str, batch: &Batch) -> bool {
+        if batch.is_too_old(self.clock.now()) {
+            tracing::error!(answers = batch.answers(), "traffic is too old for Postgres; it is lost");
+            metrics::traffic_lost("age", batch.answers());
+            return true;
+        }
+        let recorded = traffic::record(&self.db, edge, batch.number, &batch.traffic);
         match timeout(limits::TRAFFIC_WAIT, recorded).await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) if traffic::is_refusal(&error) => {
-                let answers = traffic.iter().map(|part| part.sums.requests).sum();
+                let answers = batch.answers();
                 tracing::error!(%error, answers, "Postgres refuses traffic; it is lost");
-                metrics::traffic_refused(answers);
+                metrics::traffic_lost("refused", answers);
                 true
             }
             Ok(Err(error)) => {
@@ -121,9 +167,5 @@ impl Collector {
                 false
             }
         }
-    }
-
-    fn backlog(&self) -> MutexGuard<'_, Backlog> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

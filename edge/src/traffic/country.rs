@@ -5,6 +5,8 @@ use std::{net::IpAddr, path::Path};
 use domain::traffic::UNKNOWN_COUNTRY;
 use serde::Deserialize;
 
+use super::country_file::CountryFile;
+
 /// A country as two letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Country([u8; 2]);
@@ -15,7 +17,7 @@ pub(crate) struct Country([u8; 2]);
 pub struct CountriesError(#[from] maxminddb::MaxMindDbError);
 
 /// Countries by address.
-pub(super) struct Countries(Option<maxminddb::Reader<Vec<u8>>>);
+pub(super) struct Countries(Option<CountryFile>);
 
 /// A record, as `MaxMind` and DB-IP write it, or flat as others do.
 #[derive(Deserialize)]
@@ -50,15 +52,23 @@ impl Country {
 impl Countries {
     /// Those of `file`; none without one.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CountriesError> {
-        Ok(Self(file.map(maxminddb::Reader::open_readfile).transpose()?))
+        Ok(Self(file.map(CountryFile::open).transpose()?))
     }
 
     /// The country of `address`.
     pub(super) fn of(&self, address: IpAddr) -> Country {
         let country = || {
-            let record: Record<'_> = self.0.as_ref()?.lookup(address.to_canonical()).ok()?.decode().ok()??;
+            let reader = self.0.as_ref()?.reader();
+            let record: Record<'_> = reader.lookup(address.to_canonical()).ok()?.decode().ok()??;
             Country::parse(record.country.and_then(|country| country.iso_code).or(record.country_code)?)
         };
         country().unwrap_or(Country::UNKNOWN)
+    }
+
+    /// Reads the file again if it is another one. Blocks.
+    pub(super) fn refresh(&self) {
+        if let Some(file) = &self.0 {
+            file.refresh();
+        }
     }
 }

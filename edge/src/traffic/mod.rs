@@ -1,39 +1,52 @@
 //! Traffic: every answer of a site is counted once, in memory, and what was counted goes to Postgres.
 //!
-//! [`receipt`] follows an answer until its body has ended, [`tally`] holds the sums of a project, [`backlog`] what waits for
-//! Postgres, [`collector`] brings it there. A client's address leads to a country ([`country`]) and no further. A request for
-//! plain HTTP that is led to HTTPS is no visit of a site yet: it is counted when it comes back. Start with [`Traffic::follow`].
+//! [`agents`] judges who asks by the request, [`people`] by what a visitor does. [`receipt`] follows an answer until its body has
+//! ended, [`tally`] holds the sums of a project, [`outbox`] the [batches](batch) that wait for Postgres, in memory and in the
+//! [`journal`], [`collector`] brings them there. A client's address leads to a country ([`country`]) and, hashed, to a number of
+//! visitors, and no further. A request for plain HTTP that is led to HTTPS is no visit of a site yet: it is counted when it comes
+//! back. Start with [`Traffic::follow`].
 
-mod backlog;
+mod adoption;
+pub mod agents;
+mod batch;
 mod collector;
 mod country;
+mod country_file;
+mod journal;
+mod outbox;
+mod people;
 mod receipt;
 mod tally;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    borrow::Cow,
     cell::Cell,
     collections::HashMap,
     path::Path,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use domain::{ProjectId, traffic::Count};
+use domain::{Clock, ProjectId, traffic::Count};
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
 
-pub use self::{collector::Collector, country::CountriesError};
-use self::{
-    country::Countries,
-    tally::{Room, Tally},
-};
+pub use self::{agents::Agents, collector::Collector, country::CountriesError};
 pub(crate) use self::{
+    agents::{Claim, Memo},
     country::Country,
     receipt::{Answer, Counted, Requested},
 };
-use crate::limits;
+use self::{
+    country::Countries,
+    people::{At, ClientKind, Deed, Outcome, People, Salts, Waiting, client::Purpose, client::Who, sent::Sent},
+    tally::{Asked, Room, Tally},
+};
+use crate::{limits, metrics};
 
 thread_local! {
     /// The number of this thread among those that count.
@@ -42,10 +55,15 @@ thread_local! {
 
 /// The traffic of this edge since the last collection.
 pub struct Traffic {
-    /// One for each thread, so that none waits for another.
+    /// Several, so that threads hardly ever wait for each other.
     shards: Box<[Shard]>,
     threads: AtomicUsize,
     countries: Countries,
+    agents: Agents,
+    people: People,
+    salts: Salts,
+    sent: Mutex<Sent>,
+    clock: Clock,
 }
 
 /// Traffic that one thread has counted. On cache lines of its own.
@@ -65,33 +83,105 @@ impl Counts {
         Self { projects: HashMap::new(), room: Room::of(limits::COUNTED_BYTES / shards), dropped: 0 }
     }
 
-    fn add(&mut self, answer: &Answer, count: Count) {
-        if let Some(tally) = self.projects.get_mut(&answer.site.project) {
-            tally.add(answer, count, &mut self.room);
-        } else if self.room.take_for_project() {
-            let mut tally = Tally::default();
-            tally.add(answer, count, &mut self.room);
-            self.projects.insert(answer.site.project.clone(), tally);
-        } else {
+    fn add(&mut self, answer: &Answer, count: Count, asked: Option<&Asked<'_>>, outcome: &Outcome) {
+        let Some((tally, room)) = self.tally(&answer.site.project) else {
             self.dropped += count.requests;
+            return;
+        };
+        tally.add(answer, count, room);
+        if let Some(asked) = asked {
+            tally.add_client(asked, count, room);
+            if let Some(settled) = &outcome.settled {
+                tally.add_settled(asked.kind, settled, room);
+            }
         }
+        if let Some(register) = outcome.register {
+            tally.add_visitor(register, room);
+        }
+    }
+
+    fn add_settled(&mut self, kind: ClientKind, settled: &Waiting) {
+        // Without room, its project's answers were dropped, too.
+        if let Some((tally, room)) = self.tally(&settled.site.project) {
+            tally.add_settled(kind, settled, room);
+        }
+    }
+
+    /// The tally of a project, and the room that is left; none when there is no room for one more.
+    fn tally(&mut self, project: &ProjectId) -> Option<(&mut Tally, &mut Room)> {
+        if !self.projects.contains_key(project) {
+            if !self.room.take_for_project() {
+                return None;
+            }
+            self.projects.insert(project.clone(), Tally::default());
+        }
+        Some((self.projects.get_mut(project)?, &mut self.room))
     }
 }
 
 impl Traffic {
-    /// Nothing counted yet, by `threads`, with the countries of `geoip_file`. It is there for as long as the program: answers
-    /// that were to share it by reference counts would all write to one, from every core.
-    pub fn new(threads: usize, geoip_file: Option<&Path>) -> Result<&'static Self, CountriesError> {
+    /// Nothing counted yet, by `threads`, with the countries of `geoip_file` and these `agents`. It is there for as long as the
+    /// program: answers that were to share it by reference counts would all write to one, from every core.
+    pub fn new(
+        threads: usize,
+        geoip_file: Option<&Path>,
+        agents: Agents,
+        clock: Clock,
+    ) -> Result<&'static Self, CountriesError> {
         let shards = threads.clamp(1, limits::TRAFFIC_SHARDS);
         Ok(Box::leak(Box::new(Self {
             shards: (0..shards).map(|_| Shard(Mutex::new(Counts::new(shards)))).collect(),
             threads: AtomicUsize::new(0),
             countries: Countries::open(geoip_file)?,
+            agents,
+            people: People::new(),
+            salts: Salts::new(),
+            sent: Mutex::default(),
+            clock,
         })))
     }
 
+    /// Keeps what is known of agents, and the salt of visitors, as they are in `db`, until `stop`.
+    pub async fn keep_current(&'static self, db: PgPool, stop: CancellationToken) {
+        tokio::join!(self.agents.follow(db.clone(), stop.clone()), self.salts.follow(db, &self.clock, stop));
+    }
+
     /// Adds to what `answer` is counted as.
-    fn add(&self, answer: &Answer, count: Count) {
+    fn add(&self, answer: &mut Answer, count: Count) {
+        let (mut key, mut outcome) = (None, Outcome { kind: None, register: None, settled: None });
+        let kind = match answer.who {
+            Who::Known(kind) => {
+                if kind.is_person() {
+                    key = answer.page().map(|(key, _)| key);
+                }
+                Some(kind)
+            }
+            Who::Browser(visitor) => {
+                let page = answer.page();
+                let deed = match &page {
+                    Some((key, loads_parts)) => Deed::Page { key, loads_parts: *loads_parts },
+                    None if answer.purpose == Purpose::Part => Deed::Part,
+                    None => Deed::Other,
+                };
+                let at = At { site: &answer.site, now: &|| self.clock.now() };
+                outcome = self.people.judge(visitor, &deed, count, &at);
+                key = page.map(|(key, _)| key);
+                if let Some(kind) = outcome.kind {
+                    answer.who = Who::Known(kind);
+                }
+                outcome.kind
+            }
+        };
+        let asked = kind.map(|kind| Asked {
+            kind,
+            page: key.as_deref().or_else(|| answer.is_page().then_some("")),
+            is_disallowed: answer.is_disallowed,
+        });
+        lock(self.shard()).add(answer, count, asked.as_ref(), &outcome);
+    }
+
+    /// The part that this thread counts in.
+    fn shard(&self) -> &Mutex<Counts> {
         let thread = THREAD.with(|thread| {
             thread.get().unwrap_or_else(|| {
                 let number = self.threads.fetch_add(1, Ordering::Relaxed);
@@ -99,15 +189,52 @@ impl Traffic {
                 number
             })
         });
-        let shard = &self.shards[thread % self.shards.len()];
-        shard.0.lock().unwrap_or_else(PoisonError::into_inner).add(answer, count);
+        &self.shards[thread % self.shards.len()].0
     }
 
-    /// Takes out what was counted.
+    /// Takes out what was counted. Who is still waited for is not among it, except at the end of a day.
     fn take(&self) -> impl Iterator<Item = Counts> {
+        let is_new_day = lock(&self.sent).begin(self.clock.now().as_datetime().date());
+        self.settle(is_new_day);
+        metrics::visitors_are_counted(self.salts.is_shared());
         self.shards.iter().map(|shard| {
-            let mut counts = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *counts, Counts::new(self.shards.len()))
+            let mut counts = std::mem::replace(&mut *lock(&shard.0), Counts::new(self.shards.len()));
+            let mut sent = lock(&self.sent);
+            for (project, tally) in &mut counts.projects {
+                sent.retain_new(project, tally.visitors_mut());
+            }
+            counts
         })
     }
+
+    /// Takes out what was counted, at the end of the program: nobody is waited for any longer.
+    fn take_last(&self) -> impl Iterator<Item = Counts> {
+        self.settle(true);
+        self.take()
+    }
+
+    /// Counts those who waited for long enough, or all with `is_end`.
+    fn settle(&self, is_end: bool) {
+        let settled = self.people.settle(self.clock.now(), is_end);
+        // Few at a time: who serves visitors waits for this lock.
+        for some in settled.chunks(limits::SETTLED_AT_ONCE) {
+            let mut counts = lock(self.shard());
+            for (kind, settled) in some {
+                counts.add_settled(*kind, settled);
+            }
+        }
+    }
+}
+
+/// A path as it is counted: cut where it is too long.
+fn cut(path: &str) -> Cow<'_, str> {
+    if path.len() <= limits::COUNTED_PATH_BYTES {
+        return path.into();
+    }
+    let end = path.floor_char_boundary(limits::COUNTED_PATH_BYTES - '…'.len_utf8());
+    format!("{}…", &path[..end]).into()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,13 +10,19 @@ use std::{
 use bytes::Bytes;
 use domain::{
     Site,
-    traffic::{Count, EntryKind},
+    traffic::{Count, EntryKind, ErrorKey, ViewKey},
 };
 use http::{Response, StatusCode, uri::PathAndQuery};
 
-use super::{Country, Traffic};
+use super::{
+    Country, Traffic, cut,
+    people::{
+        client::{Client, Purpose, Who},
+        referrer::{Referrer, assistant},
+    },
+};
 use crate::{
-    http::{BodyError, CacheUse, GateAnswer, SiteBody},
+    http::{BodyError, CacheUse, GateAnswer, Served, SiteBody},
     limits::{self, BLOCK_BYTES},
 };
 
@@ -30,6 +36,8 @@ pub(crate) struct Requested {
     pub(crate) country: Country,
     /// Its path, and what follows.
     pub(crate) path: Option<PathAndQuery>,
+    /// Who sent it, and what for.
+    pub(crate) client: Client,
 }
 
 /// The counted part of an answer.
@@ -39,6 +47,16 @@ pub(crate) struct Answer {
     pub(super) status: StatusCode,
     pub(super) cache: CacheUse,
     pub(super) country: Country,
+    /// Who asked; a visitor that may be a person until that is known.
+    pub(super) who: Who,
+    /// What it is to a visitor that may be a person.
+    pub(super) purpose: Purpose,
+    /// What was answered.
+    pub(super) served: Served,
+    /// Whether the site's `robots.txt` disallows it to who asked.
+    pub(super) is_disallowed: bool,
+    /// Of pages and errors: the host that led here, or a path of the same site that led to an error. Empty without.
+    referrer: Box<str>,
     path: RequestPath,
     /// Whether the gate answered: it does so before anybody looks whether the path is there.
     is_gate: bool,
@@ -66,24 +84,50 @@ struct Receipt {
 }
 
 impl Answer {
-    fn of(requested: Requested, response: &Response<SiteBody>) -> Self {
-        let Requested { site, host, country, path } = requested;
+    fn of(requested: Requested, response: &Response<SiteBody>, is_own: impl Fn(&Site, &str) -> bool) -> Self {
+        let Requested { site, host, country, path, client } = requested;
+        let Client { who, mut purpose, referer } = client;
+        let status = response.status();
+        let is_answer = status == StatusCode::OK || status == StatusCode::NOT_MODIFIED;
+        let served = if is_answer { response.body().served() } else { Served::Other };
+        let is_own = |host: &str| is_own(&site, host);
+        let led_here = || referer.as_ref().and_then(Referrer::parse);
+        let is_page =
+            matches!((served, purpose), (Served::Page { .. }, Purpose::Page { .. })) && matches!(who, Who::Browser(_));
+        let referrer = if is_page {
+            let foreign = || Some(led_here()?.host).filter(|host| !is_own(host));
+            let query = path.as_ref().and_then(PathAndQuery::query);
+            match (&referer, query) {
+                (None, Some(query)) => assistant(query).unwrap_or_default().into(),
+                (None, None) => Box::default(),
+                (Some(_), _) => foreign().unwrap_or_default().into(),
+            }
+        } else if is_error(status) {
+            let origin = led_here().map(|from| if is_own(&from.host) { from.counted_path() } else { from.host });
+            origin.unwrap_or_default().into()
+        } else {
+            Box::default()
+        };
+        if purpose == Purpose::MaybePart {
+            let is_part = served == Served::Part && led_here().is_some_and(|from| is_own(&from.host));
+            purpose = if is_part { Purpose::Part } else { Purpose::Other };
+        }
         let path = if response.body().left() > BLOCK_BYTES as u64 {
             RequestPath::Own(path.as_ref().map_or("/", PathAndQuery::path).into())
         } else {
             RequestPath::Shared(path)
         };
-        let (status, cache) = (response.status(), response.body().cache_use());
+        let (cache, is_disallowed) = (response.body().cache_use(), response.body().is_disallowed());
         let is_gate = response.extensions().get::<GateAnswer>().is_some();
-        Self { site, host, status, cache, country, path, is_gate }
+        Self { site, host, status, cache, country, who, purpose, served, is_disallowed, referrer, path, is_gate }
     }
 
-    /// What its path counts as: one that the site has, one that it lacks, or none. Of what is answered whatever the path
-    /// is (the gate, errors), the paths are whatever visitors make up.
+    /// What its path counts as: one that the site has, one of an error, or none. Of what is answered whatever the path is (the
+    /// gate, most refusals), the paths are whatever visitors make up.
     pub(super) fn path_kind(&self) -> Option<EntryKind> {
         match self.status {
             _ if self.is_gate => None,
-            StatusCode::NOT_FOUND => Some(EntryKind::MissingPath),
+            status if is_error(status) => Some(EntryKind::Error),
             status if status.is_success() || status.is_redirection() => Some(EntryKind::Path),
             _ => None,
         }
@@ -91,16 +135,36 @@ impl Answer {
 
     /// Its path, without the query, cut where it is too long.
     pub(super) fn path(&self) -> Cow<'_, str> {
-        let path = match &self.path {
+        cut(match &self.path {
             RequestPath::Shared(path) => path.as_ref().map_or("/", PathAndQuery::path),
             RequestPath::Own(path) => path,
-        };
-        if path.len() <= limits::COUNTED_PATH_BYTES {
-            return path.into();
-        }
-        let cut = path.floor_char_boundary(limits::COUNTED_PATH_BYTES - '…'.len_utf8());
-        format!("{}…", &path[..cut]).into()
+        })
     }
+
+    /// Its key as an error.
+    pub(super) fn error_key(&self) -> String {
+        ErrorKey { status: self.status.as_u16(), path: &self.path(), referrer: &self.referrer }.encode()
+    }
+
+    /// Whether it is a page, of whatever a client asked for with GET.
+    pub(super) fn is_page(&self) -> bool {
+        matches!((self.served, self.purpose), (Served::Page { .. }, Purpose::Page { .. }))
+    }
+
+    /// Its key as a view, and whether a browser now loads parts of its page; none of what is no page.
+    pub(super) fn page(&self) -> Option<(String, bool)> {
+        let (Served::Page { loads_parts }, Purpose::Page { has_copy }) = (self.served, self.purpose) else {
+            return None;
+        };
+        let (path, country) = (self.path(), self.country);
+        let key = ViewKey { path: &path, referrer: &self.referrer, country: country.as_str(), hostname: &self.host };
+        Some((key.encode(), loads_parts && !has_copy))
+    }
+}
+
+/// Whether an answer with this status is counted as an error of its path.
+fn is_error(status: StatusCode) -> bool {
+    status == StatusCode::NOT_FOUND || status.is_server_error()
 }
 
 impl Receipt {
@@ -115,7 +179,7 @@ impl Receipt {
         let requests = u64::from(!std::mem::replace(&mut self.is_counted, true));
         let bytes = std::mem::take(&mut self.bytes);
         if requests + bytes > 0 {
-            self.traffic.add(&self.answer, Count { requests, bytes });
+            self.traffic.add(&mut self.answer, Count { requests, bytes });
         }
     }
 }
@@ -150,6 +214,7 @@ impl Counted {
     pub(crate) fn replaced(mut self, status: StatusCode, body: SiteBody) -> Self {
         self.receipt.answer.status = status;
         self.receipt.answer.cache = CacheUse::None;
+        self.receipt.answer.served = Served::Other;
         self.body = body;
         self
     }
@@ -161,15 +226,17 @@ impl Traffic {
         self.countries.of(address)
     }
 
-    /// Counts the answer to a request: now when it has no body, else together with its body.
+    /// Counts the answer to a request: now when it has no body, else together with its body. `is_own` says of a host whether it
+    /// is one of the same site.
     pub(crate) fn follow(
         &'static self,
         requested: Requested,
         response: Response<SiteBody>,
+        is_own: impl Fn(&Site, &str) -> bool,
     ) -> Response<Result<Counted, SiteBody>> {
-        let answer = Answer::of(requested, &response);
+        let mut answer = Answer::of(requested, &response, is_own);
         if response.body().left() == 0 {
-            self.add(&answer, Count { requests: 1, bytes: 0 });
+            self.add(&mut answer, Count { requests: 1, bytes: 0 });
             return response.map(Err);
         }
         let receipt = Receipt { traffic: self, answer, bytes: 0, is_counted: false };

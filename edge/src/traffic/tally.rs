@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use domain::traffic::{Count, Entry, EntryKind, HourTraffic, OTHER, Sums};
+use domain::traffic::{AgentKey, Count, Entry, EntryKind, HourTraffic, OTHER, Sums, sketch::Register};
 
-use super::{Answer, Country};
+use super::{
+    Answer, Country,
+    people::{ClientKind, Waiting},
+};
 use crate::{http::CacheUse, limits};
 
 /// Bytes that a key takes beside its text, about.
 const ENTRY_WEIGHT: usize = 96;
 /// Bytes that a project takes beside its keys, about.
-const ENTRY_WEIGHT_OF_PROJECT: usize = 768;
+const ENTRY_WEIGHT_OF_PROJECT: usize = 1_024;
 
 /// Bytes that may still be taken.
 pub(super) struct Room {
@@ -28,10 +31,33 @@ pub(super) struct Tally {
     sums: Sums,
     hostnames: Keys,
     paths: Keys,
-    missing_paths: Keys,
+    errors: Keys,
+    views: Keys,
     countries: Vec<(Country, Count)>,
+    clients: Vec<ClientCount>,
+    visitors: Vec<Register>,
     /// Bytes of its keys.
     weight: usize,
+}
+
+/// Answers to clients of one kind.
+struct ClientCount {
+    kind: ClientKind,
+    count: Count,
+    /// Pages among them.
+    pages: Count,
+    /// Those that the site's `robots.txt` disallows.
+    disallowed: Count,
+}
+
+/// An answer as what it is counted beside its sums.
+pub(super) struct Asked<'a> {
+    /// The kind of its client.
+    pub(super) kind: ClientKind,
+    /// The key of the view, when it is a page.
+    pub(super) page: Option<&'a str>,
+    /// Whether the site's `robots.txt` disallows it.
+    pub(super) is_disallowed: bool,
 }
 
 /// Counts by key.
@@ -43,11 +69,10 @@ struct Keys {
 }
 
 impl Room {
-    /// So many bytes.
-    pub(super) fn of(bytes: usize) -> Self {
-        let percent = |part| bytes / 100 * part;
-        let (keys, project_keys) = (limits::KEYS_PERCENT_OF_TRAFFIC, limits::PROJECT_KEYS_PERCENT);
-        Self { all: bytes, keys: percent(keys), project_keys: percent(project_keys) }
+    /// So many bytes of keys, and the sums of as many projects as are counted.
+    pub(super) fn of(keys: usize) -> Self {
+        let all = keys + limits::COUNTED_PROJECTS * ENTRY_WEIGHT_OF_PROJECT;
+        Self { all, keys, project_keys: keys / 100 * limits::PROJECT_KEYS_PERCENT }
     }
 
     /// Takes what a project needs before its first key.
@@ -59,10 +84,14 @@ impl Room {
         is_there
     }
 
-    /// Gives back what a project took, with keys of `weight`.
-    pub(super) fn give_back(&mut self, weight: usize) {
-        self.all += ENTRY_WEIGHT_OF_PROJECT + weight;
-        self.keys += weight;
+    /// Takes so many bytes of those for keys.
+    fn take(&mut self, bytes: usize) -> bool {
+        let is_there = self.keys >= bytes && self.all >= bytes;
+        if is_there {
+            self.keys -= bytes;
+            self.all -= bytes;
+        }
+        is_there
     }
 
     fn take_for_key(&mut self, key: &str, taken: &mut usize) -> bool {
@@ -89,13 +118,6 @@ impl Keys {
         }
     }
 
-    fn merge(&mut self, more: Self, most: usize, taken: &mut usize, room: &mut Room) {
-        for (key, count) in more.counts {
-            self.add(&key, count, most, taken, room);
-        }
-        self.other.add(more.other);
-    }
-
     fn into_entries(self, kind: EntryKind) -> impl Iterator<Item = Entry> {
         let other = (self.other != Count::default()).then(|| (OTHER.into(), self.other));
         self.counts.into_iter().chain(other).map(move |(key, count)| Entry { kind, key, count })
@@ -116,13 +138,77 @@ impl Tally {
         }
         let taken = &mut self.weight;
         self.hostnames.add(&answer.host, count, limits::COUNTED_HOSTNAMES, taken, room);
-        let (paths, missing_paths) = (limits::COUNTED_PATHS, limits::COUNTED_MISSING_PATHS);
         match answer.path_kind() {
-            Some(EntryKind::Path) => self.paths.add(&answer.path(), count, paths, taken, room),
-            Some(EntryKind::MissingPath) => self.missing_paths.add(&answer.path(), count, missing_paths, taken, room),
+            Some(EntryKind::Path) => self.paths.add(&answer.path(), count, limits::COUNTED_PATHS, taken, room),
+            Some(EntryKind::Error) => self.errors.add(&answer.error_key(), count, limits::COUNTED_ERRORS, taken, room),
             _ => {}
         }
         self.add_country(answer.country, count);
+    }
+
+    /// Counts who asked.
+    pub(super) fn add_client(&mut self, asked: &Asked<'_>, count: Count, room: &mut Room) {
+        let client = self.client(asked.kind);
+        client.count.add(count);
+        if asked.is_disallowed {
+            client.disallowed.add(count);
+        }
+        if asked.kind.is_person() {
+            self.sums.people_bytes += count.bytes;
+            if let Some(key) = asked.page {
+                self.add_view(key, count, room);
+            }
+        } else if asked.page.is_some() {
+            client.pages.add(count);
+        }
+    }
+
+    /// Counts what had waited until it was known who asked.
+    pub(super) fn add_settled(&mut self, kind: ClientKind, settled: &Waiting, room: &mut Room) {
+        let client = self.client(kind);
+        client.count.add(settled.count);
+        if kind.is_person() {
+            self.sums.people_bytes += settled.count.bytes;
+            for (key, count) in &settled.pages {
+                self.add_view(key, *count, room);
+            }
+            if let Some(register) = settled.register {
+                self.add_visitor(register, room);
+            }
+        } else {
+            for (_, count) in &settled.pages {
+                client.pages.add(*count);
+            }
+        }
+    }
+
+    /// Counts a visitor.
+    pub(super) fn add_visitor(&mut self, register: Register, room: &mut Room) {
+        if self.visitors.len() >= limits::COUNTED_REGISTERS {
+            self.visitors.sort_unstable();
+            // Of one index the highest rank, which is the last.
+            self.visitors.reverse();
+            self.visitors.dedup_by_key(|register| register.index());
+        }
+        if self.visitors.len() < limits::COUNTED_REGISTERS && room.take(size_of::<Register>()) {
+            self.visitors.push(register);
+        }
+    }
+
+    fn add_view(&mut self, key: &str, count: Count, room: &mut Room) {
+        self.sums.pageviews += count.requests;
+        self.views.add(key, count, limits::COUNTED_VIEWS, &mut self.weight, room);
+    }
+
+    /// The counts of a kind of clients: few, because the table of agents is short.
+    fn client(&mut self, kind: ClientKind) -> &mut ClientCount {
+        let known = self.clients.iter().position(|known| known.kind.is_same(kind));
+        let place = known.unwrap_or_else(|| {
+            let none = Count::default();
+            self.clients.push(ClientCount { kind, count: none, pages: none, disallowed: none });
+            self.clients.len() - 1
+        });
+        &mut self.clients[place]
     }
 
     /// Two letters are few enough to need no bound.
@@ -134,47 +220,54 @@ impl Tally {
         }
     }
 
-    /// Adds the traffic of another tally.
-    pub(super) fn merge(&mut self, more: Self, room: &mut Room) {
-        self.sums.add(&more.sums);
-        let taken = &mut self.weight;
-        self.hostnames.merge(more.hostnames, limits::COUNTED_HOSTNAMES, taken, room);
-        self.paths.merge(more.paths, limits::COUNTED_PATHS, taken, room);
-        self.missing_paths.merge(more.missing_paths, limits::COUNTED_MISSING_PATHS, taken, room);
-        for (country, count) in more.countries {
-            self.add_country(country, count);
-        }
-    }
-
-    /// The number of answers.
-    pub(super) fn requests(&self) -> u64 {
-        self.sums.requests
-    }
-
-    /// The bytes of its keys.
-    pub(super) fn weight(&self) -> usize {
-        self.weight
-    }
-
-    /// Answers whose path or hostname found no room.
-    pub(super) fn others(&self) -> u64 {
-        self.hostnames.other.requests + self.paths.other.requests + self.missing_paths.other.requests
+    /// The visitors.
+    pub(super) fn visitors_mut(&mut self) -> &mut Vec<Register> {
+        &mut self.visitors
     }
 
     /// Makes rows of it.
     pub(super) fn into_traffic(self, hour: domain::Timestamp, project: domain::ProjectId) -> HourTraffic {
-        let Self { sums, hostnames, paths, missing_paths, countries, weight: _ } = self;
+        let Self { sums, hostnames, paths, errors, views, countries, clients, visitors, weight: _ } = self;
         let countries = countries.into_iter().map(|(country, count)| Entry {
             kind: EntryKind::Country,
             key: country.as_str().into(),
             count,
         });
-        let entries = hostnames
+        let mut entries: Vec<Entry> = hostnames
             .into_entries(EntryKind::Hostname)
             .chain(paths.into_entries(EntryKind::Path))
-            .chain(missing_paths.into_entries(EntryKind::MissingPath))
+            .chain(errors.into_entries(EntryKind::Error))
+            .chain(views.into_entries(EntryKind::View))
             .chain(countries)
+            .chain(clients.iter().map(ClientCount::entry))
             .collect();
-        HourTraffic { hour, project, sums, entries }
+        for client in &clients {
+            client.add_by_name(EntryKind::AgentPage, client.pages, &mut entries);
+            client.add_by_name(EntryKind::AgentDisallowed, client.disallowed, &mut entries);
+        }
+        HourTraffic { hour, project, sums, entries, visitors }
+    }
+}
+
+impl ClientCount {
+    fn name(&self) -> &'static str {
+        self.kind.agent.map_or("", |agent| agent.name)
+    }
+
+    fn entry(&self) -> Entry {
+        let ClientKind { class, evidence, .. } = self.kind;
+        let key = AgentKey { class, agent: self.name(), evidence }.encode().into();
+        Entry { kind: EntryKind::Agent, key, count: self.count }
+    }
+
+    /// Adds a count to the entry of its agent, for whatever reason it is believed to be that agent.
+    fn add_by_name(&self, kind: EntryKind, count: Count, entries: &mut Vec<Entry>) {
+        if count == Count::default() {
+            return;
+        }
+        match entries.iter_mut().rev().find(|entry| entry.kind == kind && *entry.key == *self.name()) {
+            Some(known) => known.count.add(count),
+            None => entries.push(Entry { kind, key: self.name().into(), count }),
+        }
     }
 }

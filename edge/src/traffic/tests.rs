@@ -7,11 +7,15 @@ use std::{
 
 use domain::{
     Gate, ProjectId, Site, SiteKind, Timestamp,
-    traffic::{Count, EntryKind, HOUR, HourTraffic, OTHER, hour_of},
+    traffic::{Count, EntryKind, HourTraffic, OTHER, hour_of},
 };
 use http::{Response, StatusCode};
 
-use super::{backlog::Backlog, *};
+use super::{
+    batch::{Collection, divide},
+    people::client::Client,
+    *,
+};
 use crate::http::{CacheUse, GateAnswer, SiteBody};
 
 fn site(number: usize) -> Arc<Site> {
@@ -27,12 +31,28 @@ fn site(number: usize) -> Arc<Site> {
 }
 
 fn traffic() -> &'static Traffic {
-    Traffic::new(1, None).unwrap()
+    traffic_of(1)
+}
+
+fn traffic_of(threads: usize) -> &'static Traffic {
+    let clock = Clock::from_fn(now);
+    Traffic::new(threads, None, Agents::new(clock.clone()), clock).unwrap()
 }
 
 fn requested(traffic: &Traffic, site: &Arc<Site>, uri: &str) -> Requested {
     let country = traffic.country(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    Requested { site: site.clone(), host: "engine.example".into(), country, path: Some(uri.parse().unwrap()) }
+    let (host, path) = ("engine.example".into(), Some(uri.parse().unwrap()));
+    let client = Client { who: Who::Known(ClientKind::AUTOMATION), purpose: Purpose::Other, referer: None };
+    Requested { site: site.clone(), host, country, path, client }
+}
+
+/// Counts an answer on its way to a visitor.
+fn follow(
+    traffic: &'static Traffic,
+    requested: Requested,
+    answer: Response<SiteBody>,
+) -> Response<Result<Counted, SiteBody>> {
+    traffic.follow(requested, answer, |_, host| host == "engine.example")
 }
 
 fn answer(status: u16, body: SiteBody) -> Response<SiteBody> {
@@ -41,7 +61,7 @@ fn answer(status: u16, body: SiteBody) -> Response<SiteBody> {
 
 /// Counts an answer without a body.
 fn visit(traffic: &'static Traffic, site: &Arc<Site>, uri: &str, status: u16) {
-    assert!(traffic.follow(requested(traffic, site, uri), answer(status, SiteBody::empty())).body().is_err());
+    assert!(follow(traffic, requested(traffic, site, uri), answer(status, SiteBody::empty())).body().is_err());
 }
 
 fn now() -> Timestamp {
@@ -50,11 +70,7 @@ fn now() -> Timestamp {
 
 /// Everything that was counted, as it goes to Postgres, in batches.
 fn batches(traffic: &Traffic) -> Vec<Vec<HourTraffic>> {
-    let mut backlog = Backlog::default();
-    for counts in traffic.take() {
-        backlog.add(counts, now());
-    }
-    std::iter::from_fn(|| Some(backlog.next_batch()).filter(|batch| !batch.is_empty())).collect()
+    divide(Collection::of(traffic.take(), now()).traffic).collect()
 }
 
 /// The counts of a kind, by key, in all batches.
@@ -77,10 +93,11 @@ fn paths_that_a_site_has_are_counted_apart_from_those_it_lacks() {
     }
     let mut gate = answer(302, SiteBody::empty());
     gate.extensions_mut().insert(GateAnswer);
-    drop(traffic.follow(requested(traffic, &site, "/gated"), gate));
+    drop(follow(traffic, requested(traffic, &site, "/gated"), gate));
     let batches = batches(traffic);
     assert_eq!(of_kind(&batches, EntryKind::Path), [("/a".into(), requests(2)), ("/old".into(), requests(1))]);
-    assert_eq!(of_kind(&batches, EntryKind::MissingPath), [("/none".into(), requests(1))]);
+    let errors = [("404\t/none\t".into(), requests(1)), ("503\t/x\t".into(), requests(1))];
+    assert_eq!(of_kind(&batches, EntryKind::Error), errors);
     assert_eq!(of_kind(&batches, EntryKind::Hostname), [("engine.example".into(), requests(7))]);
     assert_eq!(of_kind(&batches, EntryKind::Country), [("XX".into(), requests(7))]);
     assert_eq!(batches[0][0].sums.statuses, [1, 3, 2, 1, 0]);
@@ -104,7 +121,8 @@ fn a_long_path_is_cut_between_characters() {
 async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
     let (traffic, site) = (traffic(), site(1));
     let body = |len: usize| SiteBody::from(bytes::Bytes::from(vec![7; len])).found(CacheUse::Hit);
-    let follow = |len| traffic.follow(requested(traffic, &site, "/"), answer(200, body(len))).into_body().ok().unwrap();
+    let follow =
+        |len| follow(traffic, requested(traffic, &site, "/"), answer(200, body(len))).into_body().ok().unwrap();
     let take = async |body: &mut Counted, most: usize| {
         std::future::poll_fn(|cx| body.poll_next(cx, most)).await.unwrap().unwrap().len()
     };
@@ -139,16 +157,16 @@ async fn a_body_counts_with_the_bytes_that_were_taken_of_it() {
 #[test]
 fn made_up_paths_become_one_and_pages_stay() {
     let (traffic, site) = (traffic(), site(1));
-    let made_up = 3 * limits::COUNTED_MISSING_PATHS as u64;
+    let made_up = 3 * limits::COUNTED_ERRORS as u64;
     for number in 0..made_up {
         visit(traffic, &site, &format!("/made-up/{number}"), 404);
     }
     visit(traffic, &site, "/page", 200);
     let batches = batches(traffic);
     assert_eq!(of_kind(&batches, EntryKind::Path), [("/page".into(), requests(1))]);
-    let missing = of_kind(&batches, EntryKind::MissingPath);
-    assert_eq!(missing.len(), limits::COUNTED_MISSING_PATHS + 1);
-    assert_eq!(missing[0], (OTHER.into(), requests(made_up - limits::COUNTED_MISSING_PATHS as u64)));
+    let missing = of_kind(&batches, EntryKind::Error);
+    assert_eq!(missing.len(), limits::COUNTED_ERRORS + 1);
+    assert_eq!(missing[0], (OTHER.into(), requests(made_up - limits::COUNTED_ERRORS as u64)));
     assert_eq!(batches.iter().flatten().map(|part| part.sums.requests).sum::<u64>(), made_up + 1);
     assert!(
         batches
@@ -178,36 +196,11 @@ fn keys_of_one_project_leave_room_for_others() {
 }
 
 #[test]
-fn what_waits_for_long_stays_within_its_bounds() {
-    let mut backlog = Backlog::default();
-    let (mut counted, mut dropped, mut others) = (0, 0, 0);
-    let traffic = traffic();
-    for hour in 0..40 {
-        for project in 0..2_000 {
-            let site = site(project);
-            for path in 0..5 {
-                visit(traffic, &site, &format!("/{hour}/{project}/{path}"), 200);
-                counted += 1;
-            }
-        }
-        for counts in traffic.take() {
-            let losses = backlog.add(counts, now() + HOUR * hour);
-            dropped += losses.dropped;
-            others += losses.others;
-        }
+fn one_thread_of_many_has_room_for_every_project() {
+    const PROJECTS: usize = 10_000;
+    let traffic = traffic_of(64);
+    for number in 0..PROJECTS {
+        visit(traffic, &site(number), "/", 200);
     }
-    assert!(others > 0, "there is an end to the room for keys");
-    let mut written = 0;
-    loop {
-        let batch = backlog.next_batch();
-        if batch.is_empty() {
-            break;
-        }
-        assert!(batch.len() <= limits::TRAFFIC_BATCH_HOURS);
-        written += batch.iter().map(|part| part.sums.requests).sum::<u64>();
-    }
-    assert_eq!(written + dropped, counted, "what is dropped is known");
-    // The room is there again.
-    visit(traffic, &site(1), "/", 200);
-    traffic.take().for_each(|counts| assert_eq!(backlog.add(counts, now()), super::backlog::Losses::default()));
+    assert_eq!(batches(traffic).iter().flatten().map(|part| part.sums.requests).sum::<u64>(), PROJECTS as u64);
 }

@@ -27,6 +27,7 @@ pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
         owner: edge.to_owned(),
         former_scope: database_place(postgres_url),
         segment_bytes: limits::JOURNAL_SEGMENT,
+        released_bytes: limits::JOURNAL_SEGMENT,
         max_bytes: limits::JOURNAL_BYTES,
         kept_for: limits::JOURNAL_KEPT,
         kept_bytes: limits::JOURNAL_KEPT_BYTES,

@@ -28,7 +28,7 @@ use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
 use packs::{
     Encoding, FileEntry, Manifest, Span,
-    rules::{headers, redirects},
+    rules::{headers, redirects, robots::Robots},
 };
 use secrets::MasterKey;
 use sha2::{Digest as _, Sha256};
@@ -123,6 +123,7 @@ impl Folder {
             fingerprinted: path.contains("-h4sh3d"),
             identity,
             variants: Vec::new(),
+            loads_parts: false,
         };
         self.files.insert(path.into(), entry);
         self
@@ -152,8 +153,8 @@ impl Folder {
         let (redirects, redirect_warnings) = redirects::compile(self.redirects.as_bytes());
         let (headers, header_warnings) = headers::compile(self.headers.as_bytes());
         assert_eq!([redirect_warnings, header_warnings].concat(), Vec::<String>::new());
-        let manifest =
-            Manifest { version: Manifest::VERSION, created_at: NOW / 1000, files: self.files, headers, redirects };
+        let (version, robots) = (Manifest::VERSION, Robots::default());
+        let manifest = Manifest { version, created_at: NOW / 1000, files: self.files, headers, redirects, robots };
         (manifest, self.data)
     }
 }
@@ -243,6 +244,7 @@ impl World {
                 tls: true,
                 host: "site.svc.test".into(),
                 public_port: Some(8443),
+                agent: None,
             },
             time,
         }

@@ -1,0 +1,87 @@
+//! The journals of dead edges: sent in their names, under their numbers, so that Postgres leaves out what it has had.
+
+use db::upkeep::database;
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use super::{batch::Batch, collector::Collector};
+use crate::{limits, metrics, spool::Abandoned};
+
+impl Collector {
+    /// Sends what dead edges left in the folder.
+    pub(super) async fn adopt(&self) {
+        let mut beat = interval(limits::TRAFFIC_ADOPT_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_failing = false;
+        loop {
+            beat.tick().await;
+            if let Err(error) = self.name_journal().await {
+                tracing::debug!(%error, "the database's name cannot be read");
+                continue;
+            }
+            let outbox = self.outbox.clone();
+            let taken_over = spawn_blocking(move || outbox.journal.take_over_unread()).await;
+            let was_failing = std::mem::replace(&mut is_failing, matches!(taken_over, Ok(Err(_))));
+            match taken_over {
+                Ok(Ok(Some(abandoned))) => {
+                    if self.send_abandoned(abandoned).await {
+                        // There may be another one.
+                        beat.reset_immediately();
+                    }
+                }
+                Ok(Err(error)) if !was_failing => {
+                    tracing::warn!(%error, "the traffic journals of other edges cannot be read (edge.spool)");
+                }
+                Ok(Ok(None) | Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Names the database whose traffic the journal keeps, if that is not done: what is of one database is not sent to another.
+    async fn name_journal(&self) -> Result<(), sqlx::Error> {
+        let journal = &self.outbox.journal;
+        if !journal.has_scope() {
+            let name = timeout(limits::TRAFFIC_WAIT, database::name(&self.db)).await;
+            journal.set_scope(name.unwrap_or(Err(sqlx::Error::PoolTimedOut))?);
+        }
+        Ok(())
+    }
+
+    /// Sends a dead edge's batches, a segment at a time. Whoever is stopped in between leaves the rest to the next one. Returns
+    /// whether nothing is left.
+    async fn send_abandoned(&self, mut abandoned: Abandoned<()>) -> bool {
+        tracing::warn!(edge = abandoned.owner, "sending the traffic of an edge that died");
+        loop {
+            let outbox = self.outbox.clone();
+            let read = spawn_blocking(move || {
+                let push = |batches: &mut Vec<Batch>, batch| batches.push(batch);
+                let batches = outbox.journal.read_first(&abandoned, push);
+                (abandoned, batches)
+            });
+            let Ok((left, batches)) = read.await else { return false };
+            abandoned = left;
+            match batches {
+                Ok(Some(batches)) => {
+                    for batch in &batches {
+                        self.deliver(&abandoned.owner, batch).await;
+                    }
+                    metrics::traffic_adopted(batches.len());
+                }
+                Ok(None) => return true,
+                Err(error) => {
+                    // Its lock goes with it: it is tried again.
+                    tracing::warn!(%error, "the journal of a dead edge cannot be read (edge.spool)");
+                    return false;
+                }
+            }
+            let deleted = spawn_blocking(move || {
+                abandoned.delete_first();
+                abandoned
+            });
+            let Ok(left) = deleted.await else { return false };
+            abandoned = left;
+        }
+    }
+}

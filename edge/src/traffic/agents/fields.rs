@@ -1,0 +1,143 @@
+//! The fields of a request that tell browsers from programs that only claim to be one.
+//!
+//! Browsers say more than their name: what a request is for (`Sec-Fetch-*`, over TLS only), their versions
+//! (`Sec-CH-UA`), and the languages of who sits before them. What is asked here is asked only of versions that are
+//! known to send it, and only of texts that are theirs to the last word: a real browser, however old, is never
+//! contradicted by its own fields. Start with [`Fields::contradict`].
+
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::text::Browser;
+
+/// The fields of a request that are looked at, found in one pass.
+#[derive(Default)]
+pub(super) struct Fields<'r> {
+    pub(super) user_agent: Option<&'r HeaderValue>,
+    pub(super) is_signed: bool,
+    accept: Option<&'r HeaderValue>,
+    accept_language: Option<&'r HeaderValue>,
+    brands: Option<&'r HeaderValue>,
+    site: Option<&'r HeaderValue>,
+    mode: Option<&'r HeaderValue>,
+    dest: Option<&'r HeaderValue>,
+    user: Option<&'r HeaderValue>,
+    has_range: bool,
+}
+
+impl<'r> Fields<'r> {
+    /// Finds the fields in `headers`.
+    pub(super) fn of(headers: &'r HeaderMap) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in headers {
+            let place = match name.as_str() {
+                "user-agent" => &mut fields.user_agent,
+                "accept" => &mut fields.accept,
+                "accept-language" => &mut fields.accept_language,
+                "sec-ch-ua" => &mut fields.brands,
+                "sec-fetch-site" => &mut fields.site,
+                "sec-fetch-mode" => &mut fields.mode,
+                "sec-fetch-dest" => &mut fields.dest,
+                "sec-fetch-user" => &mut fields.user,
+                "signature-agent" => {
+                    fields.is_signed = true;
+                    continue;
+                }
+                "range" => {
+                    fields.has_range = true;
+                    continue;
+                }
+                _ => continue,
+            };
+            *place = Some(value);
+        }
+        fields
+    }
+
+    /// Whether they contradict that `browser` has sent them, with `method`, over TLS or not.
+    pub(super) fn contradict(&self, browser: Browser, method: &Method, tls: bool) -> bool {
+        self.purpose_contradicts(browser, method)
+            || self.brands_contradict(browser)
+            || (tls && self.lack_purpose(browser))
+            || self.lack_language(browser, method)
+    }
+
+    /// What the request is for contradicts itself.
+    fn purpose_contradicts(&self, browser: Browser, method: &Method) -> bool {
+        let Some(mode) = self.mode.map(HeaderValue::as_bytes) else {
+            // All of them or none; one alone was written by hand.
+            return browser != Browser::Other && (self.site.is_some() || self.dest.is_some() || self.user.is_some());
+        };
+        let dest = self.dest.map(HeaderValue::as_bytes);
+        let is_part = matches!(
+            dest,
+            Some(
+                b"script"
+                    | b"style"
+                    | b"image"
+                    | b"font"
+                    | b"audio"
+                    | b"video"
+                    | b"track"
+                    | b"manifest"
+                    | b"worker"
+                    | b"sharedworker"
+                    | b"serviceworker"
+            )
+        );
+        match mode {
+            // A service worker that hands a navigation on leaves the destination empty.
+            b"navigate" => is_part || !matches!(*method, Method::GET | Method::POST),
+            b"no-cors" | b"cors" => dest == Some(b"document") || self.user.is_some(),
+            _ => false,
+        }
+    }
+
+    /// `Sec-CH-UA` names another browser or version than `User-Agent`.
+    fn brands_contradict(&self, browser: Browser) -> bool {
+        let Some(brands) = self.brands.map(HeaderValue::as_bytes) else { return false };
+        if memchr::memmem::find(brands, b"HeadlessChrome").is_some() {
+            return true;
+        }
+        match browser {
+            // The first versions that sent it said other things there, too.
+            Browser::Chromium(version @ 90..) => {
+                version_of(brands, b"\"Chromium\";v=\"").is_some_and(|said| said != version)
+            }
+            Browser::Chromium(_) | Browser::Other => false,
+            // Neither has ever sent it.
+            Browser::Firefox(_) | Browser::Safari(_) => true,
+        }
+    }
+
+    /// A browser that says what every request is for has not said it.
+    fn lack_purpose(&self, browser: Browser) -> bool {
+        // What goes on with a download is sent by the system in the browser's name.
+        if self.mode.is_some() || self.has_range {
+            return false;
+        }
+        match browser {
+            Browser::Chromium(80..) | Browser::Firefox(90..) => true,
+            // Icons are fetched by another part of it.
+            Browser::Safari(17..) => self.accepts_pages(),
+            _ => false,
+        }
+    }
+
+    /// A browser asks for a page in no language.
+    fn lack_language(&self, browser: Browser, method: &Method) -> bool {
+        let is_page = *method == Method::GET
+            && self.mode.map_or_else(|| self.accepts_pages(), |mode| mode.as_bytes() == b"navigate");
+        browser != Browser::Other && is_page && self.accept_language.is_none_or(HeaderValue::is_empty)
+    }
+
+    fn accepts_pages(&self) -> bool {
+        self.accept.is_some_and(|accept| accept.as_bytes().starts_with(b"text/html"))
+    }
+}
+
+/// The number that follows `brand`.
+fn version_of(brands: &[u8], brand: &[u8]) -> Option<u16> {
+    let at = memchr::memmem::find(brands, brand)? + brand.len();
+    let digits = brands[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    str::from_utf8(&brands[at..at + digits]).ok()?.parse().ok()
+}

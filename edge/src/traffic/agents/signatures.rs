@@ -1,0 +1,215 @@
+//! Web Bot Auth: requests that an agent signs with a key of its operator (RFC 9421, the profile `web-bot-auth`).
+//!
+//! `Signature-Input` names the covered parts of a request and the key; `Signature` signs them. Verified are Ed25519
+//! signatures that cover the host and `Signature-Agent`, by keys that admin has read of the agents' directories.
+//! Whatever cannot be verified is no signature, and the request is judged by the rest of its fields. Start with
+//! [`Keys::signer`].
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use db::stats::agents::AgentKey;
+use domain::{
+    Timestamp,
+    traffic::agents::{self, Agent},
+};
+use http::{HeaderMap, header};
+use rustls::{SignatureScheme, pki_types::SignatureVerificationAlgorithm};
+
+use super::Claim;
+use crate::limits;
+
+const INPUT: &str = "signature-input";
+const SIGNATURE: &str = "signature";
+/// The profile's name within the parameters.
+const TAG: &str = "web-bot-auth";
+static ED25519: LazyLock<Option<&'static dyn SignatureVerificationAlgorithm>> = LazyLock::new(|| {
+    let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+    let (_, found) = algorithms.mapping.iter().find(|(scheme, _)| *scheme == SignatureScheme::ED25519)?;
+    found.first().copied()
+});
+
+/// The keys of agents, by their thumbprints.
+#[derive(Default)]
+pub(super) struct Keys(HashMap<Box<str>, (&'static Agent, Box<[u8]>)>);
+
+/// The verifications of one second.
+#[derive(Default)]
+pub(super) struct Verifications(AtomicU64);
+
+impl Verifications {
+    /// Takes one of those that there are in the second of `now`.
+    pub(super) fn take(&self, now: Timestamp) -> bool {
+        let second = now.unix_millis() / 1_000;
+        // The second in the upper half, the number of verifications in the lower.
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
+            let count = if state >> 32 == second { state & u64::from(u32::MAX) } else { 0 };
+            (count < limits::SIGNATURES_PER_SECOND).then_some(second << 32 | (count + 1))
+        });
+        taken.is_ok()
+    }
+}
+
+/// The signed parts of a request, as `Signature-Input` names them.
+struct Input<'r> {
+    /// The names of the parts, with their parameters.
+    parts: Vec<&'r str>,
+    /// The list of parts and the parameters, as they are signed themselves.
+    parameters: &'r str,
+    key_id: &'r str,
+    created: i64,
+    expires: i64,
+}
+
+impl Keys {
+    /// The keys of agents that are in the table.
+    pub(super) fn of(keys: Vec<AgentKey>) -> Self {
+        let of_agent = |key: AgentKey| Some((key.key_id.into(), (agents::find(&key.agent)?, key.public_key.into())));
+        Self(keys.into_iter().filter_map(of_agent).collect())
+    }
+
+    /// Returns the agent whose key signed `request`, if a signature of it holds at `now`.
+    pub(super) fn signer(
+        &self,
+        request: &Claim<'_>,
+        now: Timestamp,
+        verifications: &Verifications,
+    ) -> Option<&'static Agent> {
+        let (label, input) = input(only(request.headers, INPUT)?)?;
+        let (agent, key) = self.0.get(input.key_id)?;
+        let seconds = now.unix_seconds();
+        let lasts = |bound: Duration| i64::try_from(bound.as_secs()).unwrap_or(i64::MAX);
+        let is_timely = input.created <= seconds.saturating_add(lasts(limits::SIGNATURE_AHEAD))
+            && input.expires > seconds
+            && input.expires.saturating_sub(input.created) <= lasts(limits::SIGNATURE_AGE);
+        let covers = |part: &str| input.parts.iter().any(|covered| name_of(covered) == Some(part));
+        if !is_timely || !covers("@authority") || !covers("signature-agent") {
+            return None;
+        }
+        let signature = member(only(request.headers, SIGNATURE)?, label)?;
+        let signature = BASE64_STANDARD.decode(signature.strip_prefix(':')?.strip_suffix(':')?).ok()?;
+        let base = base(request, &input)?;
+        if !verifications.take(now) {
+            return None;
+        }
+        (*ED25519)?.verify_signature(key, base.as_bytes(), &signature).ok()?;
+        Some(agent)
+    }
+}
+
+/// The value of a field that stands once.
+fn only<'r>(headers: &'r HeaderMap, name: &str) -> Option<&'r str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    (values.next().is_none() && value.len() <= limits::SIGNATURE_FIELD_BYTES).then_some(value)
+}
+
+/// The members of a dictionary (RFC 9651): a comma within quotes or parentheses divides nothing.
+fn members(dictionary: &str) -> impl Iterator<Item = (&str, &str)> {
+    let (mut quoted, mut depth) = (false, 0_u32);
+    let parts = dictionary.split(move |letter| {
+        match letter {
+            '"' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && !quoted && depth == 0
+    });
+    parts.filter_map(|part| part.trim_matches([' ', '\t']).split_once('='))
+}
+
+/// The value of the member `key`.
+fn member<'r>(dictionary: &'r str, key: &str) -> Option<&'r str> {
+    members(dictionary).find(|(known, _)| *known == key).map(|(_, value)| value)
+}
+
+/// The first input of the profile, and its label.
+fn input(dictionary: &str) -> Option<(&str, Input<'_>)> {
+    members(dictionary).find_map(|(label, parameters)| {
+        let (list, rest) = parameters.strip_prefix('(')?.split_once(')')?;
+        let (mut key_id, mut created, mut expires, mut is_ours) = (None, None, None, false);
+        for parameter in rest.split(';').skip(1) {
+            let (name, value) = parameter.trim_start_matches(' ').split_once('=')?;
+            let text = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            match name {
+                "keyid" => key_id = text,
+                "created" => created = value.parse().ok(),
+                "expires" => expires = value.parse().ok(),
+                "tag" => is_ours = text == Some(TAG),
+                "alg" if text != Some("ed25519") => return None,
+                _ => {}
+            }
+        }
+        let parts: Vec<&str> = list.split(' ').filter(|part| !part.is_empty()).take(limits::SIGNED_PARTS + 1).collect();
+        let input = Input { parts, parameters, key_id: key_id?, created: created?, expires: expires? };
+        (is_ours && input.parts.len() <= limits::SIGNED_PARTS).then_some((label, input))
+    })
+}
+
+/// The name of a covered part, without its parameters.
+fn name_of(part: &str) -> Option<&str> {
+    part.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
+}
+
+/// The text that is signed (RFC 9421, section 2.5).
+fn base(request: &Claim<'_>, input: &Input<'_>) -> Option<String> {
+    let mut base = String::with_capacity(limits::SIGNATURE_FIELD_BYTES);
+    for (place, part) in input.parts.iter().enumerate() {
+        // A part that stands twice makes the whole invalid.
+        if input.parts[..place].contains(part) {
+            return None;
+        }
+        let name = name_of(part)?;
+        let parameter = part.get(name.len() + 2..)?;
+        let value = match name {
+            "@authority" => authority(request),
+            "@method" => request.method.as_str().to_owned(),
+            "@path" => request.uri.path().to_owned(),
+            "@query" => format!("?{}", request.uri.query().unwrap_or_default()),
+            "@scheme" => if request.tls { "https" } else { "http" }.to_owned(),
+            _ if name.starts_with('@') => return None,
+            _ => field(request.headers, name, parameter)?,
+        };
+        // Of other parts parameters change the meaning.
+        if !parameter.is_empty() && name != "signature-agent" {
+            return None;
+        }
+        writeln!(base, "{part}: {value}").ok()?;
+    }
+    write!(base, "\"@signature-params\": {}", input.parameters).ok()?;
+    Some(base)
+}
+
+/// The host with its port, unless that is the usual one.
+fn authority(request: &Claim<'_>) -> String {
+    let named = request.uri.authority().map(http::uri::Authority::as_str);
+    let sent = || request.headers.get(header::HOST)?.to_str().ok();
+    let written = named.or_else(sent).unwrap_or(request.host).to_ascii_lowercase();
+    let usual = if request.tls { ":443" } else { ":80" };
+    written.strip_suffix(usual).map(str::to_owned).unwrap_or(written)
+}
+
+/// The value of a field, its lines made one; of a dictionary the member that `parameter` names.
+fn field(headers: &HeaderMap, name: &str, parameter: &str) -> Option<String> {
+    let lines: Option<Vec<&str>> = headers
+        .get_all(name)
+        .iter()
+        .map(|line| line.to_str().ok().map(|line| line.trim_matches([' ', '\t'])))
+        .collect();
+    let lines = lines.filter(|lines| !lines.is_empty())?;
+    let whole = lines.join(", ");
+    if parameter.is_empty() {
+        return Some(whole);
+    }
+    let key = parameter.strip_prefix(";key=\"")?.strip_suffix('"')?;
+    member(&whole, key).map(str::to_owned)
+}

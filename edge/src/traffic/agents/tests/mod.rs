@@ -1,0 +1,39 @@
+//! Who asks is told from real user agents, and from requests as real programs send them.
+
+mod fields;
+mod fixtures;
+mod networks;
+mod signatures;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use domain::Clock;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+
+use super::*;
+
+/// Judges a request with these fields for a page, over TLS.
+fn judged(fields: &[(&str, &str)]) -> Judgement {
+    judged_of(&Method::GET, true, fields)
+}
+
+fn judged_of(method: &Method, tls: bool, fields: &[(&str, &str)]) -> Judgement {
+    Agents::new(Clock::system()).judge(
+        &Claim {
+            method,
+            uri: &Uri::from_static("/"),
+            host: "engine.example",
+            headers: &headers(fields),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            tls,
+        },
+        &Memo::default(),
+    )
+}
+
+fn headers(fields: &[(&str, &str)]) -> HeaderMap {
+    let field = |(name, value): &(&str, &str)| -> (HeaderName, HeaderValue) {
+        (name.parse().unwrap(), HeaderValue::from_str(value).unwrap())
+    };
+    fields.iter().map(field).collect()
+}

@@ -1,0 +1,67 @@
+//! A database of countries in a file that is read again when it changes: operators fetch a newer one now and then.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use arc_swap::ArcSwap;
+use maxminddb::{MaxMindDbError, Reader};
+
+/// The database, and the file that it was read from.
+pub(super) struct CountryFile {
+    path: PathBuf,
+    reader: ArcSwap<Reader<Vec<u8>>>,
+    /// The file that was last looked at, whether it could be read or not.
+    seen: Mutex<Option<Version>>,
+}
+
+/// What changes when a file is replaced or written.
+#[derive(Clone, PartialEq, Eq)]
+struct Version {
+    inode: u64,
+    len: u64,
+    modified: SystemTime,
+}
+
+impl Version {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self { inode: metadata.ino(), len: metadata.len(), modified: metadata.modified()? })
+    }
+}
+
+impl CountryFile {
+    /// Reads the file. Blocks.
+    pub(super) fn open(path: &Path) -> Result<Self, MaxMindDbError> {
+        let seen = Version::of(path).ok();
+        let reader = ArcSwap::from_pointee(Reader::open_readfile(path)?);
+        Ok(Self { path: path.to_owned(), reader, seen: Mutex::new(seen) })
+    }
+
+    /// The database.
+    pub(super) fn reader(&self) -> arc_swap::Guard<Arc<Reader<Vec<u8>>>> {
+        self.reader.load()
+    }
+
+    /// Reads the file again if it is another one. While it is away or no database, the last one stays. Blocks.
+    pub(super) fn refresh(&self) {
+        let Ok(version) = Version::of(&self.path) else { return };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.as_ref() == Some(&version) {
+            return;
+        }
+        match Reader::open_readfile(&self.path) {
+            Ok(reader) => {
+                self.reader.store(Arc::new(reader));
+                tracing::info!(file = %self.path.display(), "countries are of another file now (stats.geoip_file)");
+            }
+            // Perhaps it is still being written: it changes again then.
+            Err(error) => tracing::warn!(%error, "the countries cannot be read again (stats.geoip_file)"),
+        }
+        *seen = Some(version);
+    }
+}

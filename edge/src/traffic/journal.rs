@@ -1,0 +1,89 @@
+//! The journal: batches on disk, so that they outlive the process and need no memory while Postgres is away.
+
+use std::path::PathBuf;
+
+use domain::{
+    ProjectId, Timestamp,
+    traffic::{Count, Entry, EntryKind, HourTraffic, Sums, sketch::Register},
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::batch::Batch;
+use crate::{
+    limits,
+    spool::{self, Spool},
+};
+
+/// The spool of an edge's batches.
+pub(super) type Journal = Spool<Batch>;
+
+/// The journal of the edge `edge`, in `folder`.
+pub(super) fn open(folder: PathBuf, edge: &str) -> Journal {
+    Spool::new(spool::Options {
+        folder,
+        owner: edge.to_owned(),
+        former_scope: String::new(),
+        segment_bytes: limits::TRAFFIC_SEGMENT,
+        released_bytes: limits::TRAFFIC_SEGMENT_RELEASED,
+        max_bytes: limits::TRAFFIC_JOURNAL_BYTES,
+        kept_for: std::time::Duration::ZERO,
+        kept_bytes: 0,
+    })
+}
+
+impl spool::Record for Batch {
+    type Ref<'a> = &'a Self;
+
+    const SUFFIX: &'static str = ".traffic";
+    const KIND: &'static str = "traffic";
+    const ERRORS: &'static str = "svc_traffic_journal_errors_total";
+    const FOREIGN: &'static str = "svc_traffic_journals_foreign";
+}
+
+/// A batch as it is written.
+#[derive(Serialize, Deserialize)]
+struct Line<P, K> {
+    batch: i64,
+    /// In milliseconds since 1970.
+    hour: i64,
+    parts: Vec<Part<P, K>>,
+}
+
+/// The project; its sums; its entries as kind, key, requests and bytes; the stored form of its visitors.
+type Part<P, K> = (P, [u64; 11], Vec<(EntryKind, K, u64, u64)>, Vec<i32>);
+
+impl Serialize for Batch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hour = self.hour().map_or(0, |hour| i64::try_from(hour.unix_millis()).unwrap_or(i64::MAX));
+        Line { batch: self.number, hour, parts: self.traffic.iter().map(part).collect() }.serialize(serializer)
+    }
+}
+
+fn part(HourTraffic { hour: _, project, sums, entries, visitors }: &HourTraffic) -> Part<&ProjectId, &str> {
+    let Sums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes } = *sums;
+    let [s2, s3, s4, s5, other] = statuses;
+    let sums = [requests, bytes, cache_hits, cache_misses, s2, s3, s4, s5, other, pageviews, people_bytes];
+    let entries =
+        entries.iter().map(|Entry { kind, key, count }| (*kind, &**key, count.requests, count.bytes)).collect();
+    (project, sums, entries, visitors.iter().map(|register| register.to_stored()).collect())
+}
+
+impl<'de> Deserialize<'de> for Batch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Line { batch, hour, parts } = Line::<ProjectId, Box<str>>::deserialize(deserializer)?;
+        let hour = Timestamp::from_unix_millis(hour);
+        let traffic = parts.into_iter().map(|(project, sums, entries, visitors)| {
+            let [requests, bytes, cache_hits, cache_misses, s2, s3, s4, s5, other, pageviews, people_bytes] = sums;
+            let statuses = [s2, s3, s4, s5, other];
+            let entry = |(kind, key, requests, bytes)| Entry { kind, key, count: Count { requests, bytes } };
+            HourTraffic {
+                hour,
+                project,
+                sums: Sums { requests, bytes, cache_hits, cache_misses, statuses, pageviews, people_bytes },
+                entries: entries.into_iter().map(entry).collect(),
+                visitors: visitors.into_iter().filter_map(Register::from_stored).collect(),
+            }
+        });
+        Ok(Self { number: batch, traffic: traffic.collect() })
+    }
+}

@@ -1,0 +1,192 @@
+//! Batches that wait for Postgres: all of them in the journal, as many as there is room for in memory too.
+//!
+//! Their order is that of their numbers, because Postgres takes a batch for one that it has had when a later one came before.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use domain::traffic::HourTraffic;
+
+use super::{
+    batch::{Batch, divide},
+    journal::Journal,
+};
+use crate::spool::SegmentId;
+
+/// The batches of this edge that wait.
+pub(super) struct Outbox {
+    pub(super) journal: Journal,
+    bounds: Bounds,
+    /// The number of the last batch. Held while batches enter, so that the journal has them in order as well.
+    number: Mutex<i64>,
+    queue: Mutex<Queue>,
+}
+
+/// Bytes of waiting batches in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Beyond which those that the journal has are on disk alone.
+    pub(super) journaled: usize,
+    /// Beyond which those that the journal does not take are dropped.
+    pub(super) unjournaled: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    /// Bytes in memory.
+    bytes: usize,
+    /// Batches that have entered and are not done with.
+    waiting: usize,
+}
+
+/// The next to be sent.
+pub(super) enum Item {
+    Batch(Waiting),
+    Run(Run),
+}
+
+/// A batch in memory.
+pub(super) struct Waiting {
+    pub(super) batch: Batch,
+    /// The segment of the journal that has it too.
+    segment: Option<SegmentId>,
+}
+
+/// Batches that follow each other in one segment of the journal and are not in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    segment: SegmentId,
+    first: i64,
+    last: i64,
+    batches: usize,
+    answers: u64,
+}
+
+impl Outbox {
+    /// An empty one.
+    pub(super) fn new(journal: Journal, bounds: Bounds) -> Self {
+        Self { journal, bounds, number: Mutex::default(), queue: Mutex::default() }
+    }
+
+    /// Takes what was collected: to the journal, and to memory as far as there is room. Returns the number of answers that found
+    /// room in neither. Blocks.
+    pub(super) fn put(&self, traffic: Vec<HourTraffic>) -> u64 {
+        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_behind = self.len() > 0;
+        let mut lost = 0;
+        for traffic in divide(traffic) {
+            *number += 1;
+            let batch = Batch { number: *number, traffic };
+            // At the start its scope may not be known yet.
+            let segment = if self.journal.has_scope() { self.journal.append(&&batch) } else { None };
+            lost += self.queue().push(Waiting { batch, segment }, self.bounds);
+        }
+        // What waits for longer is to survive the machine too.
+        if is_behind {
+            self.journal.sync();
+        }
+        lost
+    }
+
+    /// The next to be sent. It is given back to [`settle`](Self::settle) or [`give_up`](Self::give_up).
+    pub(super) fn next(&self) -> Option<Item> {
+        let mut queue = self.queue();
+        let next = queue.items.pop_front()?;
+        if let Item::Batch(waiting) = &next {
+            queue.bytes = queue.bytes.saturating_sub(waiting.batch.weight());
+        }
+        Some(next)
+    }
+
+    /// Brings batches back to memory, as the next ones. Returns the number of answers of those that the journal had and that
+    /// cannot be read any more. Blocks.
+    pub(super) fn read_back(&self, run: Run) -> io::Result<u64> {
+        let numbers = run.first..=run.last;
+        let mut batches: Vec<Batch> =
+            self.journal.read_unreleased(run.segment, |batches: &mut Vec<Batch>, batch| {
+                if numbers.contains(&batch.number) {
+                    batches.push(batch);
+                }
+            })?;
+        batches.sort_unstable_by_key(|batch| batch.number);
+        let (found, answers) = (batches.len(), batches.iter().map(Batch::answers).sum());
+        let mut queue = self.queue();
+        for batch in batches.into_iter().rev() {
+            queue.bytes += batch.weight();
+            queue.items.push_front(Item::Batch(Waiting { batch, segment: Some(run.segment) }));
+        }
+        let unreadable = run.batches.saturating_sub(found);
+        queue.waiting = queue.waiting.saturating_sub(unreadable);
+        drop(queue);
+        self.journal.release(std::iter::repeat_n(run.segment, unreadable));
+        Ok(run.answers.saturating_sub(answers))
+    }
+
+    /// Gives batches up that cannot be read back. Returns the number of their answers. Blocks.
+    pub(super) fn give_up(&self, run: Run) -> u64 {
+        let mut queue = self.queue();
+        queue.waiting = queue.waiting.saturating_sub(run.batches);
+        drop(queue);
+        self.journal.release(std::iter::repeat_n(run.segment, run.batches));
+        run.answers
+    }
+
+    /// A batch is done with. Blocks.
+    pub(super) fn settle(&self, segment: Option<SegmentId>) {
+        let mut queue = self.queue();
+        queue.waiting = queue.waiting.saturating_sub(1);
+        drop(queue);
+        self.journal.release(segment);
+    }
+
+    /// The number of batches that wait, the one that is being sent included.
+    pub(super) fn len(&self) -> usize {
+        self.queue().waiting
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Lets a batch wait, with all before it. Returns the number of its answers when there is no room for it.
+    fn push(&mut self, Waiting { batch, segment }: Waiting, bounds: Bounds) -> u64 {
+        let bytes = self.bytes + batch.weight();
+        match segment {
+            Some(segment) if bytes > bounds.journaled => self.push_run(segment, &batch),
+            None if bytes > bounds.unjournaled => return batch.answers(),
+            _ => {
+                self.bytes = bytes;
+                self.items.push_back(Item::Batch(Waiting { batch, segment }));
+            }
+        }
+        self.waiting += 1;
+        0
+    }
+
+    fn push_run(&mut self, segment: SegmentId, batch: &Batch) {
+        let Batch { number, .. } = *batch;
+        let answers = batch.answers();
+        match self.items.back_mut() {
+            Some(Item::Run(run)) if run.segment == segment => {
+                (run.last, run.batches, run.answers) = (number, run.batches + 1, run.answers + answers);
+            }
+            _ => self.items.push_back(Item::Run(Run { segment, first: number, last: number, batches: 1, answers })),
+        }
+    }
+}
+
+impl Waiting {
+    /// The segment that holds it, to be [settled](Outbox::settle).
+    pub(super) fn segment(&self) -> Option<SegmentId> {
+        self.segment
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! What waits keeps its order and stays within its bounds, in memory and on disk.
+
+use std::path::Path;
+
+use domain::{
+    ProjectId, Timestamp,
+    traffic::{Count, Entry, EntryKind, HourTraffic, Sums, hour_of, sketch::Register},
+};
+
+use super::*;
+use crate::{
+    limits,
+    spool::{Options, Spool},
+    traffic::batch::merge,
+};
+
+const KINDS: [EntryKind; 8] = [
+    EntryKind::Hostname,
+    EntryKind::Path,
+    EntryKind::Country,
+    EntryKind::Error,
+    EntryKind::View,
+    EntryKind::Agent,
+    EntryKind::AgentPage,
+    EntryKind::AgentDisallowed,
+];
+
+fn journal(folder: &Path, owner: &str, max_bytes: u64) -> Journal {
+    let journal = Spool::new(Options {
+        folder: folder.to_owned(),
+        owner: owner.to_owned(),
+        former_scope: String::new(),
+        segment_bytes: 5_000,
+        released_bytes: 1_000,
+        max_bytes,
+        kept_for: std::time::Duration::ZERO,
+        kept_bytes: 0,
+    });
+    journal.set_scope("here".to_owned());
+    journal
+}
+
+/// An outbox with room for about four of the batches of [`traffic`].
+fn outbox(folder: &Path, max_bytes: u64) -> Outbox {
+    let bytes = 4 * Batch { number: 1, traffic: traffic(1, 1) }.weight();
+    Outbox::new(journal(folder, "a", max_bytes), Bounds { journaled: bytes, unjournaled: bytes })
+}
+
+fn project(number: usize) -> ProjectId {
+    ProjectId::from_body(&format!("{number:0>20}")).unwrap()
+}
+
+/// So many requests of one project, with a key of each kind.
+fn traffic(number: usize, requests: u64) -> Vec<HourTraffic> {
+    let count = Count { requests, bytes: 10 * requests };
+    vec![HourTraffic {
+        hour: hour_of(Timestamp::from_unix_millis(1_800_000_000_000)),
+        project: project(number),
+        sums: Sums {
+            requests,
+            bytes: 10 * requests,
+            cache_hits: 1,
+            cache_misses: 2,
+            statuses: [3, 4, 5, 6, 7],
+            pageviews: 8,
+            people_bytes: 9,
+        },
+        entries: KINDS.map(|kind| Entry { kind, key: format!("/ä\t\"{number}\"\n").into(), count }).into(),
+        visitors: [0, u64::MAX, 0x1234_5678_9abc_def0].map(Register::of).into(),
+    }]
+}
+
+/// Sends everything that waits: the batches, and the answers that were lost on the way.
+fn send_all(outbox: &Outbox) -> (Vec<Batch>, u64) {
+    let (mut sent, mut lost) = (Vec::new(), 0);
+    while let Some(next) = outbox.next() {
+        match next {
+            Item::Run(run) => lost += outbox.read_back(run).unwrap(),
+            Item::Batch(waiting) => {
+                outbox.settle(waiting.segment());
+                sent.push(waiting.batch);
+            }
+        }
+    }
+    (sent, lost)
+}
+
+fn answers(batches: &[Batch]) -> u64 {
+    batches.iter().map(Batch::answers).sum()
+}
+
+fn files(folder: &Path) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+#[test]
+fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let outbox = outbox(folder.path(), 1_000_000);
+    let mut all: Vec<Batch> = Vec::new();
+    let put = |number: usize, all: &mut Vec<Batch>| {
+        assert_eq!(outbox.put(traffic(number, 1)), 0);
+        all.push(Batch { number: i64::try_from(number).unwrap(), traffic: traffic(number, 1) });
+    };
+    (1..=50).for_each(|number| put(number, &mut all));
+    assert_eq!(outbox.len(), 50);
+    assert!(files(folder.path()) > 3, "in several segments");
+    let in_memory = |outbox: &Outbox| {
+        let is_in_memory = |item: &&Item| matches!(item, Item::Batch(_));
+        outbox.queue().items.iter().filter(is_in_memory).count()
+    };
+    assert_eq!(in_memory(&outbox), 4);
+
+    // Some are sent, others come meanwhile.
+    let mut sent = Vec::new();
+    while sent.len() < 10 {
+        match outbox.next().unwrap() {
+            Item::Run(run) => assert_eq!(outbox.read_back(run).unwrap(), 0),
+            Item::Batch(waiting) => {
+                outbox.settle(waiting.segment());
+                sent.push(waiting.batch);
+            }
+        }
+    }
+    (51..=60).for_each(|number| put(number, &mut all));
+    let (rest, lost) = send_all(&outbox);
+    sent.extend(rest);
+    assert_eq!(lost, 0);
+    assert_eq!(sent, all);
+    assert_eq!((outbox.len(), outbox.queue().bytes), (0, 0));
+    outbox.journal.close();
+    assert_eq!(files(folder.path()), 0, "nothing is left to take over");
+}
+
+#[test]
+fn what_a_dead_edge_left_is_what_it_did_not_settle() {
+    let folder = tempfile::tempdir().unwrap();
+    let dead = outbox(folder.path(), 1_000_000);
+    (1..=30).for_each(|number| assert_eq!(dead.put(traffic(number, 1)), 0));
+    // The first segment is done with, the second one begun.
+    let mut settled = 0;
+    while settled < 16 {
+        match dead.next().unwrap() {
+            Item::Run(run) => assert_eq!(dead.read_back(run).unwrap(), 0),
+            Item::Batch(waiting) => {
+                dead.settle(waiting.segment());
+                settled += 1;
+            }
+        }
+    }
+    drop(dead);
+    let heir = journal(folder.path(), "b", 1_000_000);
+    let mut abandoned = heir.take_over_unread().unwrap().unwrap();
+    let mut found: Vec<Batch> = Vec::new();
+    while let Some(batches) =
+        heir.read_first(&abandoned, |batches: &mut Vec<Batch>, batch| batches.push(batch)).unwrap()
+    {
+        found.extend(batches);
+        abandoned.delete_first();
+    }
+    assert_eq!(abandoned.owner, "a");
+    let numbers: Vec<i64> = found.iter().map(|batch| batch.number).collect();
+    assert!(numbers[0] > 1 && numbers[0] <= 17, "{numbers:?}");
+    assert!(numbers.is_sorted() && numbers.ends_with(&[28, 29, 30]), "{numbers:?}");
+    assert_eq!(found.last().unwrap().traffic, traffic(30, 1));
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn a_full_journal_drops_the_latest_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let outbox = outbox(folder.path(), 12_000);
+    let lost: u64 = (1..=50).map(|number| outbox.put(traffic(number, 3))).sum();
+    let kept = outbox.len() as u64;
+    assert!(kept > 4, "more than memory has room for: {kept}");
+    assert_eq!(lost, 3 * (50 - kept));
+    let (sent, unreadable) = send_all(&outbox);
+    assert_eq!((answers(&sent), unreadable), (3 * kept, 0));
+    assert!(sent.iter().map(|batch| batch.number).is_sorted());
+    // The room is there again.
+    assert_eq!(outbox.put(traffic(1, 1)), 0);
+    let (sent, _) = send_all(&outbox);
+    assert_eq!(sent, [Batch { number: 51, traffic: traffic(1, 1) }]);
+}
+
+#[test]
+fn where_the_disk_fails_memory_goes_on() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let outbox = outbox(&file.path().join("folder"), 1_000_000);
+    let lost: u64 = (1..=10).map(|number| outbox.put(traffic(number, 1))).sum();
+    assert_eq!((outbox.len(), lost), (4, 6));
+    let (sent, _) = send_all(&outbox);
+    assert_eq!(sent.iter().map(|batch| batch.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(outbox.put(traffic(1, 1)), 0);
+}
+
+#[test]
+fn what_cannot_be_read_back_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let outbox = outbox(folder.path(), 1_000_000);
+    (1..=40).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
+    let spoiled = outbox.journal.own_segments().into_iter().nth(2).unwrap();
+    std::fs::write(spoiled, "").unwrap();
+    let (sent, lost) = send_all(&outbox);
+    assert!(lost > 0);
+    assert_eq!(answers(&sent) + lost, 80);
+    assert_eq!(outbox.len(), 0);
+    // A segment that is gone for good.
+    (1..=40).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
+    let (mut sent, mut lost) = (0, 0);
+    while let Some(next) = outbox.next() {
+        match next {
+            Item::Run(run) => lost += outbox.give_up(run),
+            Item::Batch(waiting) => {
+                sent += waiting.batch.answers();
+                outbox.settle(waiting.segment());
+            }
+        }
+    }
+    assert_eq!((sent, lost, outbox.len()), (8, 72, 0));
+    outbox.journal.close();
+    assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn a_batch_is_sent_within_the_time_for_which_postgres_knows_its_edge() {
+    let batch = Batch { number: 1, traffic: traffic(1, 1) };
+    let hour = batch.hour().unwrap();
+    assert!(!batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN));
+    assert!(batch.is_too_old(hour + limits::TRAFFIC_SENT_WITHIN + std::time::Duration::from_secs(1)));
+    // The job of admin that forgets edges leaves a day between.
+    let forgotten_after = std::time::Duration::from_hours(7 * 24);
+    assert!(limits::TRAFFIC_SENT_WITHIN + std::time::Duration::from_hours(24) <= forgotten_after);
+}
+
+#[test]
+fn what_threads_have_counted_becomes_one() {
+    let mut more = traffic(1, 2);
+    more[0].entries.truncate(3);
+    more[0].visitors = [0, 1 << 60].map(Register::of).into();
+    let merged = merge([traffic(2, 7), traffic(1, 5), more].concat());
+    assert_eq!(merged.iter().map(|part| part.sums.requests).collect::<Vec<_>>(), [7, 7]);
+    let [one, two] = &merged[..] else { panic!("{merged:?}") };
+    assert_eq!((&one.project, two), (&project(1), &traffic(2, 7)[0]));
+    assert_eq!(one.sums.statuses, [6, 8, 10, 12, 14]);
+    let counts: Vec<(EntryKind, u64)> = one.entries.iter().map(|entry| (entry.kind, entry.count.requests)).collect();
+    assert_eq!(counts.len(), KINDS.len());
+    assert_eq!(counts.iter().map(|(_, requests)| requests).sum::<u64>(), 3 * 7 + 5 * 5);
+    assert_eq!(one.visitors.len(), 4, "one of them twice");
+}
+
+#[test]
+fn a_batch_takes_so_much_and_no_more() {
+    let mut large = traffic(1, 5);
+    let entry = large[0].entries[0].clone();
+    large[0].entries = vec![entry; 2 * limits::TRAFFIC_BATCH_KEYS + 1];
+    large[0].visitors = vec![Register::of(1); limits::TRAFFIC_BATCH_KEYS];
+    let all: Vec<HourTraffic> = (2..=600).map(|number| traffic(number, 1).remove(0)).chain(large).collect();
+    let registers = limits::TRAFFIC_BATCH_KEYS + 3 * 599;
+    let keys: usize = all.iter().map(|part| part.entries.len()).sum();
+    let batches: Vec<Vec<HourTraffic>> = divide(all).collect();
+    for batch in &batches {
+        assert!(batch.len() <= limits::TRAFFIC_BATCH_HOURS);
+        let size: usize = batch.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
+        assert!((1..=limits::TRAFFIC_BATCH_KEYS).contains(&size));
+    }
+    let of = |figure: &dyn Fn(&HourTraffic) -> usize| batches.iter().flatten().map(figure).sum::<usize>();
+    assert_eq!(of(&|part| part.entries.len()), keys);
+    assert_eq!(of(&|part| part.visitors.len()), registers);
+    assert_eq!(batches.iter().flatten().map(|part| part.sums.requests).sum::<u64>(), 599 + 5);
+}

@@ -1,0 +1,152 @@
+//! What stands in a request about who sent it and what for, read before it is answered, because the answer takes the request.
+
+use domain::{
+    ProjectId,
+    traffic::{
+        agents::Agent,
+        visitors::{Evidence, VisitorClass},
+    },
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+
+use super::{ClientKind, Visitor};
+use crate::{
+    http::accepts_html,
+    traffic::{
+        Traffic,
+        agents::{Claim, Judgement, Memo},
+    },
+};
+
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+
+/// Who sent a request, and what for.
+pub(crate) struct Client {
+    pub(in super::super) who: Who,
+    pub(in super::super) purpose: Purpose,
+    /// The page that led to it, as the client says.
+    pub(in super::super) referer: Option<HeaderValue>,
+}
+
+/// The sender of a request.
+#[derive(Clone, Copy)]
+pub(in super::super) enum Who {
+    /// A client of this kind.
+    Known(ClientKind),
+    /// A visitor that may be a person.
+    Browser(Visitor),
+}
+
+/// What a request asks for, as far as its fields say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Purpose {
+    /// A page to show, or anything that a program takes.
+    Page {
+        /// Whether the client has an earlier copy, and so may have those of the page's parts.
+        has_copy: bool,
+    },
+    /// A part of a page of the same site.
+    Part,
+    /// A part of a page, if what is answered can be one and the page that led to it is of the same site.
+    MaybePart,
+    /// Neither.
+    Other,
+}
+
+impl Purpose {
+    /// Of a browser's request.
+    fn of(method: &Method, headers: &HeaderMap) -> Self {
+        if method != Method::GET || headers.contains_key(SEC_PURPOSE) {
+            return Self::Other;
+        }
+        let field = |name| headers.get(name).map(HeaderValue::as_bytes);
+        match field(SEC_FETCH_DEST) {
+            Some(b"document") => Self::page(headers),
+            // As a service worker hands it on.
+            Some(b"empty") if field(SEC_FETCH_MODE) == Some(b"navigate") => Self::page(headers),
+            Some(b"style" | b"script" | b"image" | b"font") => {
+                let is_own = matches!(field(SEC_FETCH_SITE), Some(b"same-origin" | b"same-site"));
+                if is_own { Self::Part } else { Self::Other }
+            }
+            Some(_) => Self::Other,
+            // Browsers say it over HTTPS only, and old ones never.
+            None if accepts_html(headers) => Self::page(headers),
+            None => Self::MaybePart,
+        }
+    }
+
+    fn page(headers: &HeaderMap) -> Self {
+        let has_copy = headers.contains_key(header::IF_NONE_MATCH) || headers.contains_key(header::IF_MODIFIED_SINCE);
+        Self::Page { has_copy }
+    }
+}
+
+impl Client {
+    /// The agent that says its name.
+    pub(crate) fn agent(&self) -> Option<&'static Agent> {
+        match self.who {
+            Who::Known(kind) => kind.agent,
+            Who::Browser(_) => None,
+        }
+    }
+}
+
+impl Traffic {
+    /// Judges who sent a request to a site of `project`, over the connection of `memo`.
+    pub(crate) fn client(&self, request: &Claim<'_>, memo: &Memo, project: &ProjectId) -> Client {
+        let referer = request.headers.get(header::REFERER).cloned();
+        let known = |class, agent, evidence| {
+            let has_copy = false;
+            let purpose = if request.method == Method::GET { Purpose::Page { has_copy } } else { Purpose::Other };
+            (Who::Known(ClientKind { class, agent, evidence }), purpose)
+        };
+        let (who, purpose) = match self.agents.judge(request, memo) {
+            Judgement::Agent { agent, evidence } => known(agent.class, Some(agent), evidence),
+            Judgement::Automation => known(VisitorClass::Automation, None, Evidence::Fields),
+            Judgement::Browser => {
+                let user_agent = request.headers.get(header::USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
+                let visitor = self.salts.visitor(project, request.address, user_agent);
+                (Who::Browser(visitor), Purpose::of(request.method, request.headers))
+            }
+        };
+        Client { who, purpose, referer }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_request_is_for_stands_in_its_fields() {
+        let purpose = |fields: &[(&str, &str)]| {
+            let field = |(name, value): &(&str, &str)| {
+                (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
+            };
+            Purpose::of(&Method::GET, &fields.iter().map(field).collect())
+        };
+        let page = Purpose::Page { has_copy: false };
+        for (fields, expected) in [
+            (&[("sec-fetch-dest", "document")][..], page),
+            (&[("accept", "text/html,*/*;q=0.8")], page),
+            (&[("sec-fetch-dest", "document"), ("if-none-match", "\"x\"")], Purpose::Page { has_copy: true }),
+            (&[("accept", "text/html"), ("if-modified-since", "x")], Purpose::Page { has_copy: true }),
+            (&[("sec-fetch-dest", "document"), ("sec-purpose", "prefetch;prerender")], Purpose::Other),
+            (&[("sec-fetch-dest", "style"), ("sec-fetch-site", "same-origin")], Purpose::Part),
+            (&[("sec-fetch-dest", "font"), ("sec-fetch-site", "same-site")], Purpose::Part),
+            (&[("sec-fetch-dest", "image"), ("sec-fetch-site", "cross-site")], Purpose::Other),
+            (&[("sec-fetch-dest", "image")], Purpose::Other),
+            (&[("sec-fetch-dest", "iframe"), ("accept", "text/html")], Purpose::Other),
+            (&[("sec-fetch-dest", "empty"), ("sec-fetch-mode", "cors")], Purpose::Other),
+            (&[("sec-fetch-dest", "empty"), ("sec-fetch-mode", "navigate")], page),
+            (&[("accept", "*/*")], Purpose::MaybePart),
+            (&[], Purpose::MaybePart),
+        ] {
+            assert_eq!(purpose(fields), expected, "{fields:?}");
+        }
+        assert_eq!(Purpose::of(&Method::HEAD, &HeaderMap::new()), Purpose::Other);
+    }
+}

@@ -1,0 +1,83 @@
+//! What Postgres knows of the day's visitors already, so that only what changes is sent. To forget it costs bytes and no count.
+
+use std::collections::HashMap;
+
+use domain::{
+    ProjectId,
+    traffic::sketch::{Register, Sketch},
+};
+use time::Date;
+
+use crate::limits;
+
+/// Registers that were sent, of projects with many visitors.
+#[derive(Default)]
+pub(in super::super) struct Sent {
+    day: Option<Date>,
+    projects: HashMap<ProjectId, Registers>,
+    sketches: usize,
+}
+
+#[derive(Default)]
+struct Registers {
+    sent: usize,
+    sketch: Option<Sketch>,
+}
+
+impl Sent {
+    /// Begins anew when it is another day. Returns whether it is.
+    pub(in super::super) fn begin(&mut self, day: Date) -> bool {
+        let is_new = self.day.is_some_and(|known| known != day);
+        if is_new {
+            *self = Self::default();
+        }
+        self.day = Some(day);
+        is_new
+    }
+
+    /// Leaves those registers that change what was sent.
+    pub(in super::super) fn retain_new(&mut self, project: &ProjectId, registers: &mut Vec<Register>) {
+        if registers.is_empty() {
+            return;
+        }
+        if !self.projects.contains_key(project) {
+            if self.projects.len() >= limits::SENT_PROJECTS {
+                return;
+            }
+            self.projects.insert(project.clone(), Registers::default());
+        }
+        let Some(known) = self.projects.get_mut(project) else { return };
+        known.sent += registers.len();
+        if known.sketch.is_none() && known.sent > limits::SENT_REGISTERS && self.sketches < limits::SENT_SKETCHES {
+            self.sketches += 1;
+            known.sketch = Some(Sketch::default());
+        }
+        if let Some(sketch) = &mut known.sketch {
+            registers.retain(|register| sketch.add(*register));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_visitors_only_changes_are_left() {
+        let mut sent = Sent::default();
+        let project = ProjectId::from_body("00000000000000000001").unwrap();
+        let some = || (0..2_000_u64).map(|number| Register::of(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let today = Date::from_ordinal_date(2026, 1).unwrap();
+        assert!(!sent.begin(today));
+        let mut first: Vec<Register> = some();
+        sent.retain_new(&project, &mut first);
+        assert!(first.len() > 1_000);
+        let mut again: Vec<Register> = some();
+        sent.retain_new(&project, &mut again);
+        assert!(again.is_empty());
+        assert!(sent.begin(today.next_day().unwrap()));
+        let mut tomorrow: Vec<Register> = some();
+        sent.retain_new(&project, &mut tomorrow);
+        assert_eq!(tomorrow, first);
+    }
+}
