@@ -257,6 +257,15 @@ pub(crate) fn tell(text: &str) {
     let _ = Stream::Err.print(text);
 }
 
+/// Clears the terminal, so that what is printed next takes the place of what was there. Does nothing to a pipe or a file.
+pub(crate) fn clear() {
+    let terminal = Term::stdout();
+    if terminal.is_term() {
+        // What cannot be cleared is printed below.
+        let _ = terminal.clear_screen();
+    }
+}
+
 /// Prints a line to stderr that begins with `sign`, in bold and in the colour of `style`.
 fn tell_after(style: &Style, sign: &str, text: &str) {
     let sign = style.clone().for_stderr().bold().apply_to(sign);

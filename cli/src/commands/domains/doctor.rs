@@ -27,8 +27,18 @@ fn report(diagnosis: &Diagnosis, output: Output) -> String {
         text.push_str(&output::lines(&diagnosis.resolvers, &headings, "", columns));
         text.push('\n');
     }
-    let records: Vec<String> = diagnosis.records.iter().map(DnsRecord::line).collect();
-    let _ = write!(text, "\nThe record: {}\n", records.join(" and "));
+    if !diagnosis.records.is_empty() {
+        let records: Vec<String> = diagnosis.records.iter().map(DnsRecord::line).collect();
+        let _ = write!(text, "\nThe record: {}\n", records.join(" and "));
+    }
+    if let Some(delegation) = &diagnosis.delegation {
+        let line = delegation.record.line();
+        let _ = if delegation.stands {
+            writeln!(text, "The certificate can come before the domain is moved: {line} stands.")
+        } else {
+            writeln!(text, "To have the certificate before the domain is moved, set this too: {line}")
+        };
+    }
     if let Some(http) = &diagnosis.http {
         let _ = writeln!(text, "Plain HTTP: {}", http.message);
     }
@@ -36,6 +46,13 @@ fn report(diagnosis: &Diagnosis, output: Output) -> String {
         Some(status) => {
             let next = status.next_attempt_at.map(|at| format!("; next attempt {}", output.relative(at)));
             let _ = writeln!(text, "State: {}{}. {}", words(status.state), next.unwrap_or_default(), status.message);
+        }
+        None if diagnosis.taken => {
+            let _ = writeln!(
+                text,
+                "State: attached to another project; if the domain is yours, `svc domains add {}` says how to claim it.",
+                diagnosis.domain
+            );
         }
         None => {
             let _ = writeln!(

@@ -96,7 +96,8 @@ async fn list(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
             vec![domain.domain.to_string(), words(domain.status.state), next, records(&domain.records, " and ")]
         },
     )?;
-    for domain in domains.iter().filter(|domain| domain.status.state != DomainState::Live) {
+    let is_settled = |domain: &&Domain| domain.status.state == DomainState::Live && !domain.status.has_obstacle;
+    for domain in domains.iter().filter(|domain| !is_settled(domain)) {
         output.note(&domain.status.message);
     }
     Ok(())
@@ -112,9 +113,11 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
     // The document comes at the end, with what became of it.
     if !output.is_json() {
         advise(&attached, output);
-        output.result(&attached.records, || records(&attached.records, "\n"))?;
+        if !attached.records.is_empty() {
+            output.result(&attached.records, || records(&attached.records, "\n"))?;
+        }
     }
-    let waited = progress::wait(name, attached, client, output).await?;
+    let waited = progress::wait(name, attached, client, output).await;
     if output.is_json() {
         output.result(&json!({"domain": waited.domain, "propagation": answer.propagation}), String::new)?;
     }
@@ -124,7 +127,11 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
 
 /// Says what the records below are for.
 fn advise(domain: &Domain, output: Output) {
-    if domain.status.state == DomainState::Live {
+    if domain.records.is_empty() {
+        output.note("It leads to this machine already, and needs no DNS record.");
+        return;
+    }
+    if is_live(domain) {
         output.note("Its DNS record, for reference:");
         return;
     }
@@ -145,7 +152,7 @@ async fn refresh(name: &ProjectName, domain: &Hostname, client: &Client, output:
     let detail = projects::detail(name, client).await?;
     let found = detail.domains.into_iter().find(|it| it.domain == *domain);
     let found = found.ok_or_else(|| unknown(name, domain))?;
-    let waited = progress::wait(name, found, client, output).await?;
+    let waited = progress::wait(name, found, client, output).await;
     if output.is_json() {
         output.result(&json!({ "domain": waited.domain }), String::new)?;
     }
@@ -173,6 +180,14 @@ fn no_domain(name: &ProjectName, domain: &Hostname, failure: Failure) -> Failure
 fn unknown(name: &ProjectName, domain: &Hostname) -> Failure {
     Failure::new(Kind::NotFound, "not_found", format!("{name} has no domain {domain}."))
         .with_hint(format!("`svc domains --project {name}` lists what there is."))
+}
+
+/// Whether the domain was seen to lead here, and has a certificate.
+fn is_live(domain: &Domain) -> bool {
+    let status = &domain.status;
+    let has_certificate = domain.tls_ready && matches!(status.state, DomainState::Live | DomainState::Renewing);
+    // Where nobody looks after certificates, nobody has looked at DNS either.
+    has_certificate && !status.has_obstacle && status.since.is_some()
 }
 
 /// Formats DNS records in the syntax of zone files.

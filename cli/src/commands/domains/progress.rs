@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::domains::Domain;
 use domain::{ProjectName, certificates::DomainState};
 
-use super::super::projects;
+use super::{super::projects, is_live, records};
 use crate::{
     client::Client,
     output::{self, Output},
@@ -24,12 +24,7 @@ pub(super) struct Waited {
 }
 
 /// Waits until `domain` is live or blocked, for a few seconds at most.
-pub(super) async fn wait(
-    name: &ProjectName,
-    domain: Domain,
-    client: &Client,
-    output: Output,
-) -> anyhow::Result<Waited> {
+pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, output: Output) -> Waited {
     let spinner = output.spinner(format!("Looking at {}", domain.domain));
     let hostname = domain.domain.clone();
     let mut waited = Waited { url: format!("https://{hostname}"), domain };
@@ -37,35 +32,53 @@ pub(super) async fn wait(
     // nobody orders certificates.
     let asked_for = waited.domain.status.next_attempt_at;
     let is_over = |domain: &Domain| match domain.status.state {
-        DomainState::Live => true,
-        DomainState::Blocked => asked_for.is_none() || domain.status.next_attempt_at != asked_for,
+        DomainState::Live | DomainState::Blocked => asked_for.is_none() || domain.status.next_attempt_at != asked_for,
         _ => domain.status.next_attempt_at.is_none(),
     };
     let watch = async {
         loop {
-            let detail = projects::detail(name, client).await?;
-            waited.url = format!("https://{hostname}{}", port(&detail.project.url));
-            if let Some(domain) = detail.domains.into_iter().find(|domain| domain.domain == hostname) {
-                waited.domain = domain;
-            }
-            if is_over(&waited.domain) {
-                return anyhow::Ok(());
+            // What was asked for is done: a question about it that fails is asked again.
+            if let Ok(detail) = projects::detail(name, client).await {
+                waited.url = format!("https://{hostname}{}", port(&detail.project.url));
+                if let Some(domain) = detail.domains.into_iter().find(|domain| domain.domain == hostname) {
+                    waited.domain = domain;
+                }
+                if is_over(&waited.domain) {
+                    return;
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
     };
-    let watched = tokio::time::timeout(PATIENCE, watch).await;
+    // What takes longer goes on by itself.
+    let _ = tokio::time::timeout(PATIENCE, watch).await;
     spinner.finish_and_clear();
-    watched.unwrap_or(Ok(()))?;
-    Ok(waited)
+    waited
 }
 
 impl Waited {
+    fn record(&self) -> String {
+        records(&self.domain.records, " and ")
+    }
+
     /// Says what has become of the domain, and that nothing more needs to be done if so.
     pub(super) fn report(&self, output: Output) {
         let Domain { domain, status, .. } = &self.domain;
         match status.state {
-            DomainState::Live | DomainState::Renewing => output.success(&format!("{} is live.", self.url)),
+            _ if is_live(&self.domain) => output.success(&format!("{} is live.", self.url)),
+            DomainState::Live | DomainState::Renewing if status.has_obstacle => {
+                if !output.is_json() {
+                    output::warning(&status.message);
+                }
+                output.note(&format!(
+                    "Create this where the domain's DNS is kept, unless it is there: {}",
+                    self.record()
+                ));
+            }
+            DomainState::Live | DomainState::Renewing => {
+                output.note(&status.message);
+                output.note(&format!("Once its DNS leads here, {} answers.", self.url));
+            }
             DomainState::Blocked if output.is_json() => {}
             DomainState::Blocked => {
                 output::warning(&status.message);

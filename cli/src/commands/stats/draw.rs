@@ -1,0 +1,100 @@
+//! How numbers are drawn: lines of time with the deployments below them, and bars.
+
+use api::stats::DeploymentMark;
+use domain::Timestamp;
+
+use crate::output::table;
+
+/// Marks of a sparkline, from nothing to the most.
+const MARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The mark below a time at which a deployment went live.
+const DEPLOYED: char = '▲';
+/// Eighths of a character that a bar ends with.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// Characters of the longest bar.
+const BAR: usize = 20;
+
+/// One mark for each number, as high as its part of the highest; what is more than nothing shows.
+pub(super) fn sparkline(numbers: &[u64]) -> String {
+    let most = u128::from(numbers.iter().copied().max().unwrap_or(0).max(1));
+    let steps = MARKS.len() as u128 - 1;
+    let mark = |number: &u64| {
+        let height = (u128::from(*number) * steps).div_ceil(most);
+        MARKS[usize::try_from(height).unwrap_or(0).min(MARKS.len() - 1)]
+    };
+    numbers.iter().map(mark).collect()
+}
+
+/// A sparkline with its meaning, and below it a mark wherever a deployment went live. `begins` are the beginnings of
+/// its parts, in order.
+pub(super) fn line_of_time(
+    numbers: &[u64],
+    begins: &[Timestamp],
+    meaning: &str,
+    deployments: &[DeploymentMark],
+) -> String {
+    let line = format!("{}  {meaning}", sparkline(numbers));
+    let mut places = vec![' '; begins.len()];
+    for mark in deployments {
+        let place = begins.partition_point(|begin| *begin <= mark.at);
+        if let Some(place) = place.checked_sub(1).and_then(|place| places.get_mut(place)) {
+            *place = DEPLOYED;
+        }
+    }
+    if !places.contains(&DEPLOYED) {
+        return line;
+    }
+    let marks: String = places.into_iter().collect();
+    format!("{line}\n{marks}  deployments")
+}
+
+/// A bar as long as the number's part of `most`, in eighths of a character; what is more than nothing shows.
+pub(super) fn bar(number: u64, most: u64) -> String {
+    let eighths = (u128::from(number) * BAR as u128 * 8).div_ceil(u128::from(most.max(1)));
+    let eighths = usize::try_from(eighths).unwrap_or(0).min(BAR * 8);
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// A table of names and numbers, the numbers as bars as well. The most comes first.
+pub(super) fn bars<'r>(heading: &str, counted: &str, rows: impl Iterator<Item = (&'r str, u64)>) -> String {
+    let rows: Vec<_> = rows.collect();
+    let most = rows.iter().map(|(_, number)| *number).max().unwrap_or(0);
+    let cells: Vec<Vec<String>> =
+        rows.into_iter().map(|(name, number)| vec![name.to_owned(), number.to_string(), bar(number, most)]).collect();
+    table(&[heading, counted, ""], &cells, &format!("No {}.", heading.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::DeploymentId;
+
+    use super::*;
+
+    #[test]
+    fn a_sparkline_shows_the_least_and_the_most() {
+        assert_eq!(sparkline(&[0, 1, 500, 1_000]), " ▁▄█");
+        assert_eq!(sparkline(&[0, 0]), "  ");
+        assert_eq!(sparkline(&[u64::MAX]), "█");
+        assert_eq!(sparkline(&[]), "");
+    }
+
+    #[test]
+    fn deployments_stand_below_their_time() {
+        let hour = |number: u64| Timestamp::from_unix_millis(0) + Duration::from_hours(number);
+        let begins: Vec<Timestamp> = (1..=4).map(hour).collect();
+        let mark = |at| DeploymentMark { id: DeploymentId::new(at), at, git_sha: None };
+        let marks = [mark(hour(0)), mark(hour(2) + Duration::from_mins(59)), mark(hour(4))];
+        assert_eq!(line_of_time(&[1, 1, 1, 1], &begins, "requests", &marks), "████  requests\n ▲ ▲  deployments");
+        assert_eq!(line_of_time(&[1], &begins[..1], "requests", &marks[..1]), "█  requests");
+    }
+
+    #[test]
+    fn bars_are_parts_of_the_longest() {
+        assert_eq!(bar(8, 8).chars().count(), 20);
+        assert_eq!((&*bar(1, 160), &*bar(1, 1_000_000), &*bar(0, 5)), ("▏", "▏", ""));
+        assert_eq!(bar(u64::MAX, u64::MAX).chars().count(), 20);
+        assert_eq!(bars("PATH", "VIEWS", std::iter::empty()), "No path.");
+    }
+}

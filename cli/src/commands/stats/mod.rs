@@ -1,0 +1,150 @@
+//! `svc stats`.
+
+mod audience;
+mod bots;
+mod draw;
+mod errors;
+mod requests;
+
+use std::time::Duration;
+
+use api::stats::{AudienceStats, BotsStats, ErrorsStats, LiveStats, StatsHistory};
+use domain::{ProjectName, Timestamp};
+use serde::{Serialize, de::DeserializeOwned};
+use url::form_urlencoded;
+
+use super::projects;
+use crate::{
+    client::Client,
+    failure::{self, Failure, Kind},
+    options::ProjectOption,
+    output::{self, Output},
+    project,
+};
+
+/// The pause between two looks with `--watch`: what was answered shows within so long.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Show how often a site was visited, by whom, and what they did not find.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without --hours and --days: the last 24 hours; of --audience, --bots and --errors the last 30 days."
+)]
+pub(crate) struct Stats {
+    /// The last hours, the present one included
+    #[arg(
+        long, value_name = "N", conflicts_with_all = ["days", "audience", "bots", "errors"],
+        value_parser = clap::value_parser!(u16).range(1..=72),
+    )]
+    hours: Option<u16>,
+    /// The last days, today included, in UTC
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=365))]
+    days: Option<u16>,
+    #[command(flatten)]
+    report: ReportOption,
+    /// Only the traffic of this hostname, or the pages viewed there
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["bots", "errors"])]
+    hostname: Option<String>,
+    /// Show it anew every five seconds, until interrupted
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    project: ProjectOption,
+}
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[group(multiple = false)]
+struct ReportOption {
+    /// The pages that people viewed, and where they came from
+    #[arg(long)]
+    audience: bool,
+    /// Who asked: people, search engines, AI crawlers and others
+    #[arg(long)]
+    bots: bool,
+    /// What was not there, with the pages that led to it
+    #[arg(long)]
+    errors: bool,
+}
+
+pub(crate) async fn run(stats: Stats, client: &Client, output: Output) -> anyhow::Result<()> {
+    if stats.watch && output.is_json() {
+        return Err(Failure::usage("--watch shows it anew and anew, and --json prints one document.").into());
+    }
+    let name = project::named_or_remembered(stats.project.project.clone(), None)?;
+    stats.show(&name, client, output).await?;
+    if !stats.watch {
+        return Ok(());
+    }
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        match stats.show(&name, client, output).await {
+            // The service may be back at the next look.
+            Err(error) if failure::of(&error).kind == Kind::Unreachable => output::warning(&error.to_string()),
+            shown => shown?,
+        }
+    }
+}
+
+impl Stats {
+    /// Asks for the report, and prints it.
+    async fn show(&self, name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
+        let ReportOption { audience, bots, errors } = self.report;
+        let look = Look { name, client, output, clear: self.watch };
+        if audience {
+            look.at::<AudienceStats>("stats/audience", &self.query(), audience::draw).await
+        } else if bots {
+            look.at::<BotsStats>("stats/bots", &self.query(), bots::draw).await
+        } else if errors {
+            look.at::<ErrorsStats>("stats/errors", &self.query(), errors::draw).await
+        } else if self.days.is_some() {
+            look.at::<StatsHistory>("stats/history", &self.query(), requests::draw_history).await
+        } else {
+            look.at::<LiveStats>("stats", &self.query(), requests::draw_live).await
+        }
+    }
+
+    fn query(&self) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (name, number) in [("hours", self.hours), ("days", self.days)] {
+            if let Some(number) = number {
+                query.append_pair(name, &number.to_string());
+            }
+        }
+        if let Some(hostname) = &self.hostname {
+            query.append_pair("hostname", hostname);
+        }
+        query.finish()
+    }
+}
+
+/// A look at one of the reports.
+struct Look<'l> {
+    name: &'l ProjectName,
+    client: &'l Client,
+    output: Output,
+    /// Whether what was shown before gives way.
+    clear: bool,
+}
+
+impl Look<'_> {
+    async fn at<T: Serialize + DeserializeOwned>(
+        self,
+        path: &str,
+        query: &str,
+        draw: fn(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let separator = if query.is_empty() { "" } else { "?" };
+        let report = self.client.get::<T>(&format!("/projects/{}/{path}{separator}{query}", self.name)).await;
+        let report = report.map_err(|failure| projects::unknown(self.name, failure))?.body;
+        if self.clear {
+            output::clear();
+        }
+        self.output.result(&report, || draw(&report))
+    }
+}
+
+/// The beginning of a day as the API writes it. What is none becomes the beginning of time, before every deployment.
+fn midnight(day: &str) -> Timestamp {
+    let read = serde_json::from_value(format!("{day}T00:00:00Z").into());
+    read.unwrap_or_else(|_| Timestamp::from_unix_millis(0))
+}
