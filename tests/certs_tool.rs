@@ -71,6 +71,30 @@ async fn an_operator_orders_renews_revokes_and_finds_out_what_is_wrong() {
     assert_eq!(expiring.status.code(), Some(1));
     assert!(String::from_utf8(expiring.stdout).unwrap().contains(WILDCARD));
 
+    // Whether visitors are shown what is stored.
+    let edges = async || {
+        let checks = String::from_utf8(world.certs(&["doctor", "--json"]).await.stdout).unwrap();
+        let checks: Vec<Value> = serde_json::from_str(&checks).unwrap();
+        let check = checks.into_iter().find(|check| check["name"] == "edges").unwrap();
+        (check["ok"] == true, check["message"].as_str().unwrap().to_owned())
+    };
+    let (is_good, seen) = edges().await;
+    assert!(is_good && seen.starts_with("127.0.0.1 (of edge.svc.localhost): "), "{seen}");
+    let other = std::fs::read_to_string(world.ca()).unwrap();
+    world
+        .sql(&format!(
+            "CREATE TABLE kept AS SELECT id, chain_pem FROM certificates; UPDATE certificates SET chain_pem = '{other}'"
+        ))
+        .await;
+    let (is_good, seen) = edges().await;
+    assert!(!is_good && seen.contains("127.0.0.1 shows another certificate of svc-doctor.svc.localhost"), "{seen}");
+    world
+        .sql(
+            "UPDATE certificates SET chain_pem = kept.chain_pem FROM kept WHERE kept.id = certificates.id;
+             DROP TABLE kept",
+        )
+        .await;
+
     let rotated = said(world.certs(&["rotate-account"]).await);
     assert!(rotated.contains("has a new key") && rotated.contains(account), "{rotated}");
     let healthy = said(world.certs(&["doctor", "--json"]).await);
@@ -82,7 +106,7 @@ async fn an_operator_orders_renews_revokes_and_finds_out_what_is_wrong() {
 
     // With the account's new key.
     let due = said(world.certs(&["renew", WILDCARD, "--json"]).await);
-    assert_eq!(serde_json::from_str::<Value>(&due).unwrap(), json!({ "due": 1, "refused": [] }));
+    assert_eq!(serde_json::from_str::<Value>(&due).unwrap(), json!({ "due": 1, "under_way": [], "refused": [] }));
     said(world.certs(&["issue", WILDCARD, "--wait", "60"]).await);
     let second = issued(&world).await;
     assert_eq!(second.len(), 2, "{second:?}");
@@ -100,6 +124,17 @@ async fn an_operator_orders_renews_revokes_and_finds_out_what_is_wrong() {
     let nobodys = world.certs(&["issue", "www.unknown.example"]).await;
     let nobodys = String::from_utf8(nobodys.stderr).unwrap();
     assert!(nobodys.contains("svc domains add www.unknown.example"), "{nobodys}");
+
+    // A renewal that waits for its next attempt is no error.
+    let waits = "UPDATE certificate_orders SET state = 'renewing', message = 'The authority is away.',
+                        next_attempt_at = now() + interval '1 hour' WHERE name = '*.svc.localhost'";
+    world.sql(waits).await;
+    let under_way = said(world.certs(&["renew", WILDCARD]).await);
+    for words in ["is being renewed already: The authority is away.", "the next attempt is due at", "certs issue"] {
+        assert!(under_way.contains(words), "`{words}` is not said: {under_way}");
+    }
+    let again: Value = serde_json::from_str(&said(world.certs(&["renew", WILDCARD, "--json"]).await)).unwrap();
+    assert_eq!((&again["due"], &again["under_way"][0]["name"]), (&json!(0), &json!(WILDCARD)), "{again}");
 
     // The authority has forgotten everything: the account is gone.
     pebble.restart().await;

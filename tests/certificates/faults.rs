@@ -27,34 +27,53 @@ async fn an_order_goes_on_after_a_kill_at_each_of_its_steps() {
         proxy.set(|mood| mood.holds = None);
         stage.world.restart_admin_later().await;
         stage.expect_live(&domain).await;
-        let left = stage.world.sql_number("SELECT count(*) FROM acme_challenges").await;
-        assert_eq!(left, 0, "{step}: nothing is left behind");
+        stage.expect_nothing_left(step).await;
     }
     // Only the one whose URL nobody learned of was placed again.
     assert_eq!(proxy.asked().orders, 7);
 }
 
 #[tokio::test]
-async fn a_retry_after_is_kept_by_the_whole_account() {
+async fn a_name_that_was_one_too_many_waits_and_nobody_else_does() {
     let (stage, proxy) = Stage::behind_proxy(|world| world).await;
-    proxy.set(|mood| mood.too_many = Some(600));
+    proxy.set(|mood| (mood.too_many, mood.too_many_under) = (Some(600), ".shop.example"));
     stage.attach(DOMAIN).await;
     stage.wait_until(DOMAIN, "ordering: The certificate authority refuses: too many new orders").await;
     let waits = format!(
         "SELECT count(*) FROM certificate_orders WHERE name = '{DOMAIN}' AND next_attempt_at > now() + interval '9 min'"
     );
     assert_eq!(stage.world.sql_number(&waits).await, 1);
-    proxy.set(|mood| mood.too_many = None);
+    // Whoever asks again, in whichever way, and whoever has another name of the same domain.
+    let refresh = format!("/projects/engine/domains/{DOMAIN}/certificate/refresh");
+    for again in 0..4 {
+        if again == 2 {
+            stage.ada.detach("engine", DOMAIN).await;
+        }
+        stage.attach(DOMAIN).await;
+        stage.ada.post(&refresh).await.ok();
+        stage.wait_until(DOMAIN, "ordering: The certificate authority takes no more orders for this name").await;
+        eventually(BACKGROUND, "it waits again", async || stage.world.sql_number(&waits).await == 1).await;
+    }
     stage.attach("blog.shop.example").await;
-    stage.wait_until("blog.shop.example", "ordering: The certificate authority takes no more orders").await;
-    assert_eq!(proxy.asked().orders, 1, "nothing more was asked");
+    let waiting = "ordering: The certificate authority takes no more orders for names under shop.example";
+    stage.wait_until("blog.shop.example", waiting).await;
+    stage.attach("b.other.example").await;
+    stage.expect_live("b.other.example").await;
+    assert_eq!(proxy.asked().too_many, 1, "nothing more was asked");
 
-    stage
-        .world
-        .sql("UPDATE acme_accounts SET held_until = NULL; UPDATE certificate_orders SET next_attempt_at = now()")
-        .await;
-    stage.expect_live(DOMAIN).await;
-    stage.expect_live("blog.shop.example").await;
+    // What two domains have used up may be the account's limit.
+    proxy.set(|mood| mood.too_many_under = ".other.example");
+    stage.attach("c.other.example").await;
+    stage.wait_until("c.other.example", "ordering: The certificate authority refuses: too many new orders").await;
+    stage.attach("www.third.example").await;
+    stage.wait_until("www.third.example", "ordering: The certificate authority takes no more orders right now").await;
+    assert_eq!(proxy.asked().too_many, 2);
+
+    proxy.set(|mood| mood.too_many = None);
+    stage.world.sql("DELETE FROM acme_budgets; UPDATE certificate_orders SET next_attempt_at = now()").await;
+    for domain in [DOMAIN, "blog.shop.example", "c.other.example", "www.third.example"] {
+        stage.expect_live(domain).await;
+    }
 }
 
 #[tokio::test]
@@ -77,14 +96,7 @@ async fn an_authority_that_is_away_or_cut_off_is_asked_again() {
 async fn a_name_that_cannot_be_verified_is_asked_about_three_times_an_hour() {
     let (stage, proxy) = Stage::behind_proxy(|world| world).await;
     // The authority sees another address than we do.
-    stage
-        .world
-        .sql(
-            "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             IF NEW.answer LIKE '%.%' THEN NEW.answer := 'spoilt.spoilt'; END IF; RETURN NEW; END $$;
-         CREATE TRIGGER spoil BEFORE INSERT ON acme_challenges FOR EACH ROW EXECUTE FUNCTION spoil()",
-        )
-        .await;
+    stage.spoil_answers().await;
     stage.attach(DOMAIN).await;
     for count in 1..=3 {
         let failed = format!("SELECT count(*) FROM certificate_orders WHERE failures = {count}");

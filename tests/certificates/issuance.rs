@@ -1,13 +1,20 @@
 //! From attaching to the first handshake, by each challenge.
 
-use std::{path::Path, process::Command};
+use std::{
+    collections::HashMap,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{DOMAIN, Stage};
 use crate::{
     BACKGROUND,
+    cli::Shell,
     world::{
+        Actor,
         bind::{Bind, KEY_NAME, KEY_SECRET},
         eventually,
         pebble::Faults,
@@ -21,7 +28,7 @@ async fn issue_by(challenge: &str) {
     stage.expect_live(DOMAIN).await;
     let source = "SELECT source || ' ' || (account_id IS NOT NULL) FROM certificates WHERE source = 'acme'";
     assert_eq!(stage.world.sql_text(source).await, "acme true");
-    assert_eq!(stage.world.sql_number("SELECT count(*) FROM acme_challenges").await, 0, "nothing is left behind");
+    stage.expect_nothing_left(challenge).await;
     let pending = "SELECT count(*) FROM certificate_orders WHERE order_url IS NOT NULL OR sealed_key IS NOT NULL";
     assert_eq!(stage.world.sql_number(pending).await, 0);
 }
@@ -62,13 +69,18 @@ async fn nothing_is_ordered_before_dns_leads_here() {
 /// A BIND that is all of a stage's DNS.
 async fn bind(folder: &Path, zone: &str, records: &[&str]) -> Bind {
     let bind = Bind::start(folder, zone).await;
+    add(&bind, folder, zone, records);
+    bind
+}
+
+/// Adds records to a zone.
+fn add(bind: &Bind, folder: &Path, zone: &str, records: &[&str]) {
     let script = folder.join("records");
     let updates: Vec<String> = records.iter().map(|record| format!("update add {record}")).collect();
     let updates = updates.join("\n");
     std::fs::write(&script, format!("server 127.0.0.1 {}\nzone {zone}\n{updates}\nsend\n", bind.port)).unwrap();
     let key = format!("hmac-sha256:{KEY_NAME}:{KEY_SECRET}");
     assert!(Command::new("nsupdate").args(["-y", &key]).arg(&script).status().unwrap().success());
-    bind
 }
 
 #[tokio::test]
@@ -86,18 +98,108 @@ async fn the_wildcard_of_shares_comes_by_records_that_are_written_and_removed() 
     assert!(bind.texts("_acme-challenge.shares.example").is_empty(), "the records were removed");
 }
 
+/// The delegation of a hostname, by the diagnosis for somebody's project: its value, and whether it stands.
+async fn delegation(actor: &Actor, project: &str, hostname: &str) -> (String, bool) {
+    let diagnosis = actor.get(&format!("/projects/{project}/domains/{hostname}/diagnosis")).await.ok();
+    let Value::Object(delegation) = &diagnosis["delegation"] else { panic!("nobody may delegate: {diagnosis:#}") };
+    let record = &delegation["record"];
+    assert_eq!((&record["type"], &record["name"]), (&json!("CNAME"), &json!(format!("_acme-challenge.{hostname}"))));
+    (record["value"].as_str().unwrap().to_owned(), delegation["stands"].as_bool().unwrap())
+}
+
+#[tokio::test]
+async fn the_authority_is_told_of_a_record_once_the_zone_s_other_servers_have_it() {
+    let folder = tempfile::TempDir::with_prefix("svc-bind-").unwrap();
+    let (zone, record) = ("shares.example", "_acme-challenge.shares.example");
+    // Records are written here. Everybody asks another server, which copies them some time later.
+    let bind = bind(folder.path(), zone, &[]).await;
+    let (stage, proxy) =
+        Stage::behind_proxy(|world| world.set("SITE__SHARE_DOMAIN", zone).set("ACME__DNS", bind.setting())).await;
+    let mut seen: HashMap<String, (Instant, bool)> = HashMap::new();
+    eventually(BACKGROUND * 2, "it is live", async || {
+        for text in bind.texts(record) {
+            let (since, is_copied) = seen.entry(text.clone()).or_insert_with(|| (Instant::now(), false));
+            if !*is_copied && since.elapsed() > Duration::from_secs(1) {
+                *is_copied = true;
+                stage.names.txt(record, &text).await;
+            }
+        }
+        stage.state("*.shares.example").await.starts_with("live")
+    })
+    .await;
+    assert_eq!(proxy.asked().orders, 1, "no look of the authority's failed");
+}
+
 #[tokio::test]
 async fn a_certificate_stands_before_the_traffic_is_moved_where_its_owner_has_delegated() {
     let folder = tempfile::TempDir::with_prefix("svc-bind-").unwrap();
-    let dns = config::acme::Dns { zone: Some("acme.example".to_owned()), ..config::acme::Dns::default() };
-    let to = certs::dns01::delegation(&dns, &"www.old.example".parse().unwrap()).unwrap();
-    let delegation = format!("_acme-challenge.www.old.example. 1 CNAME {to}.");
-    let bind = bind(folder.path(), "example", &["www.old.example. 1 A 203.0.113.9", &delegation]).await;
+    let host = "www.old.example";
+    let bind = bind(folder.path(), "example", &["www.old.example. 1 A 203.0.113.9"]).await;
     let setting = json!({ "zone": "acme.example", "rfc2136": bind.rfc2136() });
     let stage = Stage::start_with_dns(&bind.address(), |world| world.set("ACME__DNS", setting)).await;
-    stage.attach("www.old.example").await;
-    stage.expect_live("www.old.example").await;
+    let (to, stands) = delegation(&stage.ada, "engine", host).await;
+    assert!(to.ends_with(".acme.example") && !stands, "{to}");
+    add(&bind, folder.path(), "example", &[&format!("_acme-challenge.{host}. 1 CNAME {to}.")]);
+    assert_eq!(delegation(&stage.ada, "engine", host).await, (to.clone(), true));
+    let shell = Shell::new(&stage.world, stage.ada.token.clone());
+    let told = shell.text(&["domains", "doctor", host, "--project", "engine"]).await;
+    assert!(told.contains(&format!("_acme-challenge.{host}.  CNAME  {to}. stands")), "{told}");
+
+    stage.attach(host).await;
+    stage.expect_live(host).await;
     assert!(bind.texts(&to).is_empty(), "the records were removed");
+    // The traffic is still to be moved, which is not held back.
+    let state = stage.state(host).await;
+    assert!(state.contains("203.0.113.9") && state.contains("CNAME"), "{state}");
+    let entry = stage.ada.project("engine").await["domains"][0].clone();
+    assert_eq!((&entry["tls_ready"], &entry["status"]["has_obstacle"]), (&json!(true), &json!(true)), "{entry}");
+    let refreshed = shell.run(&["domains", "refresh", host, "--project", "engine"]).await;
+    assert!(!refreshed.err.contains("is live") && refreshed.err.contains("203.0.113.9"), "{}", refreshed.err);
+
+    // Whoever has the name next has not proved it by what its owner left in DNS, nor gets the certificate.
+    stage.ada.detach("engine", host).await;
+    let eve = stage.world.user("eve").await;
+    eve.create_project("rival").await;
+    assert_ne!(delegation(&eve, "rival", host).await.0, to);
+    eve.attach("rival", host).await;
+    stage.wait_until(host, "waiting_for_dns: www.old.example leads to 203.0.113.9").await;
+    let issued = format!("SELECT count(*) FROM certificates WHERE '{host}' = ANY (names)");
+    assert_eq!(stage.world.sql_number(&issued).await, 1);
+    let adopted = "SELECT count(*) FROM certificate_orders
+         WHERE domain IS NOT NULL AND (certificate_id IS NOT NULL OR order_url IS NOT NULL)";
+    assert_eq!(stage.world.sql_number(adopted).await, 0);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_there_already_is_no_proof_that_the_name_leads_here() {
+    let (stage, proxy) = Stage::behind_proxy(|world| world).await;
+    stage.attach(DOMAIN).await;
+    stage.expect_live(DOMAIN).await;
+    assert_eq!(stage.state(DOMAIN).await, "live: ");
+    let shell = Shell::new(&stage.world, stage.ada.token.clone());
+    let refresh = ["domains", "refresh", DOMAIN, "--project", "engine"];
+    let live = format!("https://{DOMAIN}:{} is live.", stage.world.public_port());
+    assert!(shell.run(&refresh).await.err.contains(&live));
+
+    // The owner moves it away.
+    stage.names.a(DOMAIN, &["203.0.113.9"]).await;
+    let moved = shell.run(&refresh).await;
+    assert!(!moved.err.contains("is live") && moved.err.contains("203.0.113.9"), "{}", moved.err);
+    assert!(moved.err.contains("Create this") && moved.err.contains("CNAME"), "{}", moved.err);
+    assert!(stage.state(DOMAIN).await.starts_with("live: www.shop.example leads to 203.0.113.9, not here"));
+    let listed = shell.run(&["domains", "--project", "engine"]).await;
+    assert!(listed.err.contains("203.0.113.9"), "{}", listed.err);
+    // Attached anew, it is not live for a certificate alone.
+    stage.ada.detach("engine", DOMAIN).await;
+    stage.attach(DOMAIN).await;
+    stage.wait_until(DOMAIN, "waiting_for_dns: www.shop.example leads to 203.0.113.9").await;
+    let added = shell.run(&["domains", "add", DOMAIN, "--project", "engine"]).await;
+    assert!(!added.err.contains("is live") && added.err.contains("Create this"), "{}", added.err);
+
+    stage.names.a(DOMAIN, &["127.0.0.1"]).await;
+    stage.expect_live(DOMAIN).await;
+    assert_eq!(stage.state(DOMAIN).await, "live: ");
+    assert_eq!(proxy.asked().orders, 1, "the certificate that was there serves");
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Certificates that come by themselves: from a hostname that is attached to a handshake that a visitor trusts.
 
+mod allowances;
 mod drills;
 mod faults;
 mod figures;
 mod issuance;
 mod local;
+mod recovery;
 mod renewal;
 
 use std::sync::Arc;
@@ -96,6 +98,37 @@ impl Stage {
     async fn expect_live(&self, name: &str) {
         self.wait_until(name, "live").await;
         assert!(self.is_trusted(name).await, "{name}: {}", self.state(name).await);
+    }
+
+    /// Expects that the answers to challenges are taken down, as they are once a certificate is live.
+    async fn expect_nothing_left(&self, after: &str) {
+        let left = "SELECT count(*) FROM acme_challenges";
+        let what = format!("nothing is left behind after {after}");
+        eventually(BACKGROUND, &what, async || self.world.sql_number(left).await == 0).await;
+    }
+
+    /// Has the next attempt at a name made now.
+    async fn try_now(&self, name: &str) {
+        self.world.sql(&format!("UPDATE certificate_orders SET next_attempt_at = now() WHERE name = '{name}'")).await;
+    }
+
+    /// Waits until so many attempts at a name have failed in a row.
+    async fn wait_for_failures(&self, name: &str, count: usize) {
+        let failed = format!(
+            "SELECT count(*) FROM certificate_orders WHERE name = '{name}' AND failures = {count} AND leased_until IS NULL"
+        );
+        eventually(BACKGROUND, &format!("failure {count}"), async || self.world.sql_number(&failed).await == 1).await;
+    }
+
+    /// Has every answer to a challenge be a wrong one.
+    async fn spoil_answers(&self) {
+        self.world
+            .sql(
+                "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF NEW.answer LIKE '%.%' THEN NEW.answer := 'spoilt.spoilt'; END IF; RETURN NEW; END $$;
+                 CREATE TRIGGER spoil BEFORE INSERT ON acme_challenges FOR EACH ROW EXECUTE FUNCTION spoil()",
+            )
+            .await;
     }
 
     /// Has the renewal of a name begin.

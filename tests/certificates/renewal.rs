@@ -6,10 +6,13 @@ use crate::{BACKGROUND, world::eventually};
 #[tokio::test]
 async fn a_window_that_is_pulled_forward_replaces_the_certificate_at_once() {
     let (stage, proxy) = Stage::behind_proxy(|world| world).await;
-    proxy.set(|mood| mood.renew_in(2099));
+    proxy.set(|mood| mood.renew_in_days(365));
     stage.attach(DOMAIN).await;
     stage.expect_live(DOMAIN).await;
-    let renews = format!("SELECT count(*) FROM certificate_orders WHERE name = '{DOMAIN}' AND renew_at > '2098-12-31'");
+    let renews = format!(
+        "SELECT count(*) FROM certificate_orders
+          WHERE name = '{DOMAIN}' AND renew_at BETWEEN now() + interval '364 days' AND now() + interval '367 days'"
+    );
     eventually(BACKGROUND, "the window was asked for", async || stage.world.sql_number(&renews).await == 1).await;
     assert_eq!(proxy.asked().windows, 1, "once: Retry-After is kept");
     let before = stage.certificate(DOMAIN).await;
@@ -22,7 +25,7 @@ async fn a_window_that_is_pulled_forward_replaces_the_certificate_at_once() {
 
 #[tokio::test]
 async fn where_the_authority_refuses_what_an_order_replaces_it_is_ordered_without() {
-    for refusal in [(409, "alreadyReplaced"), (403, "unauthorized")] {
+    for refusal in [(409, "alreadyReplaced"), (403, "unauthorized"), (404, "malformed")] {
         let (stage, proxy) = Stage::behind_proxy(|world| world).await;
         proxy.set(|mood| {
             mood.renew_in(2099);
@@ -66,5 +69,32 @@ async fn while_renewing_fails_the_last_good_certificate_is_served() {
         .world
         .sql("UPDATE certificate_orders SET next_attempt_at = now(); UPDATE acme_accounts SET held_until = NULL")
         .await;
+    stage.wait_for_another(DOMAIN, &before).await;
+}
+
+#[tokio::test]
+async fn a_window_after_the_certificate_s_end_is_not_waited_for() {
+    let (stage, proxy) = Stage::behind_proxy(|world| world).await;
+    proxy.set(|mood| mood.renew_in(2099));
+    stage.attach(DOMAIN).await;
+    stage.expect_live(DOMAIN).await;
+    let in_time = "SELECT count(*) FROM certificate_orders o JOIN certificates c ON c.id = o.certificate_id
+                    WHERE o.window_starts_at > '2098-12-31' AND o.renew_at <= o.due_by AND o.due_by < c.not_after";
+    eventually(BACKGROUND, "it is renewed in time", async || stage.world.sql_number(in_time).await == 1).await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_cannot_be_looked_at_is_looked_at_again_within_a_minute() {
+    let (stage, _proxy) = Stage::behind_proxy(|world| world).await;
+    stage.attach(DOMAIN).await;
+    stage.expect_live(DOMAIN).await;
+    let before = stage.certificate(DOMAIN).await;
+    stage.names.servfail(DOMAIN).await;
+    let long_ago = "UPDATE certificate_orders SET watched_at = now() - interval '60 days', renew_at = now()";
+    stage.world.sql(long_ago).await;
+    let waits = "SELECT count(*) FROM certificate_orders
+                  WHERE message IS NOT NULL AND leased_until IS NULL AND next_attempt_at < now() + interval '1 minute'";
+    eventually(BACKGROUND, "it is looked at again soon", async || stage.world.sql_number(waits).await == 1).await;
+    stage.names.no_servfail(DOMAIN).await;
     stage.wait_for_another(DOMAIN, &before).await;
 }

@@ -44,6 +44,23 @@ async fn unreachable(actor: &Actor, domain: &str) -> String {
     error
 }
 
+#[tokio::test]
+async fn resolvers_that_do_not_answer_say_nothing_about_the_domain() {
+    // They take questions, over UDP and TCP, and answer none.
+    let silent = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        (std::net::UdpSocket::bind(listener.local_addr().unwrap()).unwrap(), listener)
+    };
+    let resolvers = [silent(), silent()];
+    let addresses: Vec<String> = resolvers.iter().map(|(udp, _)| udp.local_addr().unwrap().to_string()).collect();
+    let world = anywhere().set("ACME__RESOLVERS", addresses.join(",")).start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    attach(&ada, "engine", "www.shop.example").await.created();
+    let error = unreachable(&ada, "www.shop.example").await;
+    assert!(error.contains("could not be looked up"), "{error}");
+}
+
 fn assert_days(status: &Value) {
     let now = Clock::system().now().unix_seconds();
     let left = (parse_timestamp(&status["valid_to"]) - now).div_euclid(24 * 60 * 60);
@@ -53,7 +70,7 @@ fn assert_days(status: &Value) {
 }
 
 /// A world in which looks are allowed on this machine, for which stand other machines.
-fn anywhere() -> Builder {
+pub(super) fn anywhere() -> Builder {
     World::builder().set("LIMITS__PROBE_ALLOW_PRIVATE", true)
 }
 

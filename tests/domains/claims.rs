@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
+    task::AbortHandle,
 };
 
 use super::{attach, domains, plan_with};
@@ -77,8 +78,11 @@ async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
         edge.get(&url).await.assert_body(200, "ada's");
     }
 
-    let message = refusal(attach(&bob, "shop", DOMAIN).await);
-    let bobs = code(&message);
+    let keyed = async || {
+        let request = bob.post("/projects/shop/domains").header("idempotency-key", "claim");
+        request.json(&json!({ "domain": DOMAIN })).await
+    };
+    let bobs = code(&refusal(keyed().await));
     assert_eq!(code(&refusal(attach(&bob, "shop", DOMAIN).await)), bobs, "the record may be set in one's own time");
     let carol = world.user("carol").await;
     carol.publish("garden", &Site::page("carol's")).await;
@@ -94,7 +98,8 @@ async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
     refusal(attach(&carol, "garden", DOMAIN).await);
     assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
 
-    let moved = attach(&bob, "shop", DOMAIN).await;
+    // The same request, under its own key: the refusal said to repeat it.
+    let moved = keyed().await;
     assert!(moved.header("x-svc-propagation").starts_with("2/2"), "{}", moved.header("x-svc-propagation"));
     assert_eq!(moved.created()["domain"], DOMAIN);
     for edge in &world.edges {
@@ -117,6 +122,45 @@ async fn a_domain_goes_to_whoever_proves_that_it_is_theirs() {
     names.txt(RECORD, &adas).await;
     attach(&ada, "engine", DOMAIN).await.created();
     world.edge().get(&url).await.assert_body(200, "ada's");
+
+    // A code is spent: the record that bob has left there takes nothing back.
+    assert_ne!(code(&refusal(attach(&bob, "shop", DOMAIN).await)), bobs);
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+}
+
+/// A server at an address, whose every answer is this.
+async fn answering(address: Ipv4Addr, port: u16, answer: String) -> AbortHandle {
+    // The one before has just been closed.
+    let listener = loop {
+        match TcpListener::bind((address, port)).await {
+            Ok(listener) => break listener,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    };
+    let serving = tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut asked = [0; 4096];
+            let _ = client.read(&mut asked).await;
+            let _ = client.write_all(answer.as_bytes()).await;
+        }
+    });
+    serving.abort_handle()
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_not_said_to_be_missing() {
+    let folder = TempDir::new().unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    let world = claimable(&names).start().await;
+    let (ada, bob) = holder_and_claimer(&world).await;
+    let bobs = code(&refusal(attach(&bob, "shop", DOMAIN).await));
+    names.txt(RECORD, &bobs).await;
+    names.servfail(RECORD).await;
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("could not be read") && code(&message) == bobs, "{message}");
+    assert_eq!(domains(&ada, "engine").await, [DOMAIN]);
+    names.no_servfail(RECORD).await;
+    attach(&bob, "shop", DOMAIN).await.created();
 }
 
 #[tokio::test]
@@ -144,10 +188,32 @@ async fn a_domain_that_leads_to_its_holder_is_nobody_elses() {
             tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await.map(drop) });
         }
     });
+    for addresses in [vec![PROXY], vec![PROXY, ELSEWHERE], vec![ELSEWHERE, PROXY]] {
+        let addresses: Vec<String> = addresses.iter().map(Ipv4Addr::to_string).collect();
+        names.a(DOMAIN, &addresses.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let message = refusal(attach(&bob, "shop", DOMAIN).await);
+        assert!(message.contains("leads to the site"), "{addresses:?}: {message}");
+    }
+    proxying.abort();
+    // One that passes HTTPS on only, as soon as there is a certificate for it.
+    let redirect = format!("HTTP/1.1 301 Moved\r\nlocation: https://{DOMAIN}/\r\ncontent-length: 0\r\n\r\n");
+    let redirecting = answering(PROXY, world.edge().http_port, redirect).await;
     names.a(DOMAIN, &[&PROXY.to_string()]).await;
+    world
+        .sql(&format!(
+            "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
+             VALUES ('crt_1', '{{{DOMAIN}}}', '', '', now() - interval '1 day', now() + interval '1 day', now())"
+        ))
+        .await;
     let message = refusal(attach(&bob, "shop", DOMAIN).await);
     assert!(message.contains("leads to the site"), "{message}");
-    proxying.abort();
+    redirecting.abort();
+    // One that cannot reach us at the moment.
+    let broken = "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
+    let failing = answering(PROXY, world.edge().http_port, broken.to_owned()).await;
+    let message = refusal(attach(&bob, "shop", DOMAIN).await);
+    assert!(message.contains("could not be looked up"), "{message}");
+    failing.abort();
     // Who cannot be asked has not said that it leads elsewhere.
     names.servfail(DOMAIN).await;
     let message = refusal(attach(&bob, "shop", DOMAIN).await);

@@ -3,9 +3,11 @@
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::{attach, certificate::anywhere};
 use crate::{
+    BACKGROUND,
     cli::Shell,
-    world::{World, name_server::NameServer},
+    world::{Site, World, eventually, name_server::NameServer},
 };
 
 #[tokio::test]
@@ -77,6 +79,8 @@ async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     shell.write(".svcproject", "engine\n");
 
     // Before it is attached.
+    let eve = world.user("eve").await;
+    eve.create_project("rival").await;
     let told = shell.text(&["domains", "doctor", "https://www.shop.example/"]).await;
     for said in [
         "www.shop.example leads to 203.0.113.9, not here",
@@ -98,6 +102,11 @@ async fn the_doctor_tells_what_to_change_and_refresh_what_came_of_it() {
     let unknown = shell.run(&["domains", "refresh", "www.shop.example"]).await;
     assert!(unknown.code == 4 && unknown.err.contains("no domain www.shop.example"), "{}", unknown.err);
     shell.text(&["domains", "add", "www.shop.example"]).await;
+    let other = Shell::new(&world, eve.token);
+    let told = other.text(&["domains", "doctor", "www.shop.example", "--project", "rival"]).await;
+    assert!(told.contains("attached to another project") && told.contains("claim"), "{told}");
+    let document = other.json(&["domains", "doctor", "www.shop.example", "--project", "rival"]).await;
+    assert_eq!((&document["attached"], &document["taken"]), (&json!(false), &json!(true)), "{document}");
     let refreshed = shell.run(&["domains", "refresh", "www.shop.example"]).await;
     assert!(refreshed.code == 0 && refreshed.err.contains("certs import"), "{}", refreshed.err);
     assert_eq!(shell.json(&["domains", "refresh", "www.shop.example"]).await["domain"]["domain"], "www.shop.example");
@@ -124,21 +133,90 @@ async fn an_apex_is_advised_when_it_is_added() {
 }
 
 #[tokio::test]
-async fn a_domain_with_a_certificate_is_live() {
+async fn a_domain_with_a_certificate_is_live_once_it_leads_here() {
+    let folder = TempDir::with_prefix("svc-names-").unwrap();
+    let names = NameServer::start(folder.path(), "").await;
+    names.a("edge.platform.example", &["127.0.0.1"]).await;
+    names.a("www.shop.example", &["203.0.113.9"]).await;
+    let ca = World::start().await.ca().parent().unwrap().display().to_string();
+    let world = World::builder().set("SITE__DNS_TARGET", "edge.platform.example");
+    let world = world.set("ACME__RESOLVERS", names.resolvers()).set("ACME__ISSUER", "local").set("ACME__LOCAL_DIR", ca);
+    let world = world.start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    certified(&world).await;
+    let shell = Shell::new(&world, ada.token);
+    shell.write(".svcproject", "engine\n");
+    let added = shell.run(&["domains", "add", "www.shop.example"]).await;
+    assert!(added.code == 0 && !added.err.contains("is live"), "{}", added.err);
+    assert!(added.err.contains("www.shop.example leads to 203.0.113.9, not here"), "{}", added.err);
+    names.cname("www.shop.example", "edge.platform.example").await;
+    let refreshed = shell.run(&["domains", "refresh", "www.shop.example"]).await;
+    let live = format!("https://www.shop.example:{} is live.", world.public_port());
+    assert!(refreshed.code == 0 && refreshed.err.contains(&live), "{}", refreshed.err);
+    let listed = shell.run(&["domains"]).await;
+    assert!(listed.out.contains("live") && !listed.err.contains("www.shop.example"), "{} {}", listed.out, listed.err);
+    let again = shell.run(&["domains", "add", "www.shop.example"]).await;
+    assert!(again.err.contains("for reference") && again.err.contains(&live), "{}", again.err);
+}
+
+#[tokio::test]
+async fn where_nobody_looks_at_dns_a_certificate_is_not_called_live() {
     let world = World::start().await;
     let ada = world.user("ada").await;
     ada.create_project("engine").await;
+    certified(&world).await;
+    let shell = Shell::new(&world, ada.token);
+    let added = shell.run(&["domains", "add", "www.shop.example", "--project", "engine"]).await;
+    assert!(added.code == 0 && !added.err.contains("is live"), "{}", added.err);
+    let said = "www.shop.example has a certificate; its record is `www.shop.example.  CNAME  edge.svc.localhost.`";
+    assert!(added.err.contains(said), "{}", added.err);
+}
+
+/// Stores a certificate for `www.shop.example`.
+async fn certified(world: &World) {
     world
         .sql(
             "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
              VALUES ('crt_1', '{www.shop.example}', '', '', now() - interval '1 day', now() + interval '1 day', now())",
         )
         .await;
-    let shell = Shell::new(&world, ada.token);
+}
+
+#[tokio::test]
+async fn the_certificate_that_visitors_are_given_is_shown() {
+    let domain = "www.shop.localhost";
+    let world = anywhere().set("ACME__LOCAL_DIR", World::ca_folder().await.display()).start().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    attach(&ada, "engine", domain).await.created();
+    let shell = Shell::new(&world, ada.token.clone());
     shell.write(".svcproject", "engine\n");
-    let added = shell.run(&["domains", "add", "www.shop.example"]).await;
-    let live = format!("https://www.shop.example:{} is live.", world.public_port());
-    assert!(added.code == 0 && added.err.contains(&live), "{}", added.err);
-    let listed = shell.run(&["domains"]).await;
-    assert!(listed.out.contains("live") && !listed.err.contains("www.shop.example"), "{} {}", listed.out, listed.err);
+
+    let without = shell.text(&["domains", "certificate", domain]).await;
+    assert!(without.starts_with(&format!("{domain} cannot be reached over HTTPS: ")), "{without}");
+
+    world.certify(&[domain]).await;
+    let url = world.domain_url(domain);
+    eventually(BACKGROUND, "the edge shows it", async || world.edge().get(&url).attempt().await.is_ok()).await;
+    let shown = shell.text(&["domains", "certificate", &format!("https://{domain}/")]).await;
+    assert!(shown.starts_with(&format!("The certificate of {domain} is valid.")), "{shown}");
+    let status = shell.json(&["domains", "certificate", domain]).await;
+    assert_eq!((&status["domain"], &status["valid"]), (&json!(domain), &json!(true)), "{status}");
+    for (label, key) in [
+        ("issuer", "issuer"),
+        ("subject", "subject"),
+        ("valid from", "valid_from"),
+        ("valid to", "valid_to"),
+        ("days remaining", "days_remaining"),
+    ] {
+        let value = status[key].as_str().map_or_else(|| status[key].to_string(), str::to_owned);
+        let line = shown.lines().find_map(|line| line.trim().strip_prefix(label)).unwrap_or_else(|| panic!("{shown}"));
+        assert_eq!(line.trim(), value, "{shown}");
+    }
+
+    let unknown = shell.run(&["domains", "certificate", "other.shop.localhost"]).await;
+    assert!(unknown.code == 4 && unknown.err.contains("no domain other.shop.localhost"), "{}", unknown.err);
+    let missing = shell.run(&["domains", "certificate", domain, "--project", "rival"]).await;
+    assert!(missing.code == 4 && missing.err.contains("no project rival"), "{}", missing.err);
 }

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{attach, detach, plain};
-use crate::world::{Actor, Builder, Site, World, answer::assert_keys, name_server::NameServer, ports};
+use crate::{
+    stubs::resolver::Resolver,
+    world::{Actor, Builder, Site, World, answer::assert_keys, name_server::NameServer, ports},
+};
 
 /// The platform's own name, and its address.
 const TARGET: &str = "edge.platform.example";
@@ -60,12 +63,12 @@ async fn what_stands_in_dns_is_told_with_what_should() {
 
     // Nothing yet, and not attached either.
     let nothing = diagnose(&ada, "www.none.example").await;
-    assert_keys(&nothing, "domain attached verdict message records resolvers http status fixes");
+    assert_keys(&nothing, "domain attached taken verdict message records delegation resolvers http status fixes");
     let record = "`www.none.example.  CNAME  edge.platform.example.`";
     assert_said(&nothing, "waiting", "nothing", &[record, "DNS of none.example"]);
     assert_eq!(
-        (&nothing["attached"], &nothing["status"], &nothing["http"]),
-        (&json!(false), &Value::Null, &Value::Null)
+        (&nothing["attached"], &nothing["taken"], &nothing["status"], &nothing["http"], &nothing["delegation"]),
+        (&json!(false), &json!(false), &Value::Null, &Value::Null, &Value::Null)
     );
     assert_eq!(fixes(&nothing), [cname("www.none.example")]);
     assert_eq!(nothing["resolvers"][0]["resolver"], names.address());
@@ -91,12 +94,25 @@ async fn what_stands_in_dns_is_told_with_what_should() {
     assert_said(&stale, "blocked", "stale_ipv6", &["AAAA", "2001:db8::9", "removes"]);
     assert_eq!(fixes(&stale), [fix("remove", "AAAA", "www.stale.example", "2001:db8::9")]);
 
+    // The record that is wrong is another name's.
+    names.cname("www.apex.example", "apex.example").await;
+    names.a("apex.example", &[OURS]).await;
+    names.aaaa("apex.example", &["2001:db8::9"]).await;
+    let stale = diagnose(&ada, "www.apex.example").await;
+    assert_said(&stale, "blocked", "stale_ipv6", &["AAAA record of apex.example", "2001:db8::9", "removes"]);
+    assert_eq!(fixes(&stale), [fix("remove", "AAAA", "apex.example", "2001:db8::9")]);
+    names.cname("www.hosted.example", "hosting.test").await;
+    names.a("hosting.test", &[OURS, OTHER]).await;
+    let hosted = diagnose(&ada, "www.hosted.example").await;
+    assert_said(&hosted, "blocked", "partly", &["alias of hosting.test", OTHER, "CNAME"]);
+    assert_eq!(fixes(&hosted), [cname("www.hosted.example")]);
+
     names.a("www.half.example", &[OURS, OTHER]).await;
     assert_said(&diagnose(&ada, "www.half.example").await, "blocked", "partly", &[OTHER]);
     names.a("www.proxied.example", &["104.16.1.2"]).await;
     assert_said(&diagnose(&ada, "www.proxied.example").await, "blocked", "proxied", &["Cloudflare", "DNS only"]);
     names.servfail("www.broken.example").await;
-    assert_said(&diagnose(&ada, "www.broken.example").await, "blocked", "servfail", &["DNSSEC", "DS record"]);
+    assert_said(&diagnose(&ada, "www.broken.example").await, "blocked", "servfail", &["SERVFAIL", "name servers"]);
     names.no_servfail("www.broken.example").await;
     assert_said(&diagnose(&ada, "www.broken.example").await, "waiting", "nothing", &[]);
 
@@ -169,6 +185,40 @@ async fn caa_records_are_judged_up_the_tree() {
     names.caa(host, &[]).await;
     names.caa("shop.example", &[]).await;
     assert_said(&diagnose(&ada, host).await, "leads", "leads", &[]);
+}
+
+#[tokio::test]
+async fn the_second_authority_s_caa_record_is_missed_before_it_is_asked() {
+    // Neither is asked for anything: no domain is attached.
+    let fallback = json!({ "directory_url": "https://acme.zerossl.com/v2/DV90" });
+    let (world, names, _folder) =
+        looking(|builder| builder.set("ACME__ISSUER", "acme").set("ACME__FALLBACK", fallback)).await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("home")).await;
+    let host = "www.shop.example";
+    names.a(host, &[OURS]).await;
+    names.caa("shop.example", &[("issue", "letsencrypt.org")]).await;
+    let diagnosis = diagnose(&ada, host).await;
+    assert_said(&diagnosis, "leads", "leads", &[]);
+    assert_eq!(fixes(&diagnosis), [fix("set", "CAA", "shop.example", "0 issue \"sectigo.com\"")]);
+    names.caa("shop.example", &[("issue", "letsencrypt.org"), ("issue", "sectigo.com")]).await;
+    assert_eq!(fixes(&diagnose(&ada, host).await), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn signatures_are_what_is_wrong_only_where_it_goes_without_them() {
+    let resolver = Resolver::start().await;
+    let world = plain()
+        .set("SITE__DNS_TARGET", TARGET)
+        .set("ACME__RESOLVERS", &resolver.address)
+        .set("LIMITS__PROBE_ALLOW_PRIVATE", "true")
+        .start()
+        .await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    let bogus = diagnose(&ada, "www.shop.example").await;
+    assert_said(&bogus, "blocked", "servfail", &["DNSSEC", "DS record of shop.example"]);
+    assert_eq!(bogus["fixes"], json!([]));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{
@@ -14,6 +15,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::Clock;
 use rustls::ServerConfig;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
@@ -28,6 +30,8 @@ use crate::world::{pebble::Pebble, request};
 
 /// Pebble's path of new orders.
 const NEW_ORDER: &str = "/order-plz";
+/// Pebble's path of authorizations.
+const AUTHORIZATIONS: &str = "/authZ/";
 /// The path of the renewal information that is added.
 const RENEWAL_INFO: &str = "/renewal-info";
 
@@ -42,6 +46,8 @@ pub struct Mood {
     pub is_cut: bool,
     /// New orders are refused as too many, for this many seconds.
     pub too_many: Option<u64>,
+    /// Only names that end so are refused as too many.
+    pub too_many_under: &'static str,
     /// Answers to questions below this path never arrive: the authority has done what was asked, and nobody learns of it.
     pub holds: Option<&'static str>,
     /// New orders that replace a certificate are refused with this status and problem.
@@ -52,6 +58,12 @@ impl Mood {
     /// Has every certificate be renewed on the first day of a year.
     pub fn renew_in(&mut self, year: u16) {
         self.window = Some((format!("{year}-01-01T00:00:00Z"), format!("{year}-01-02T00:00:00Z")));
+    }
+
+    /// Has every certificate be renewed on the day so many days ahead.
+    pub fn renew_in_days(&mut self, days: u64) {
+        let start = Clock::system().now() + Duration::from_hours(24 * days);
+        self.window = Some((start.to_string(), (start + Duration::from_hours(24)).to_string()));
     }
 }
 
@@ -64,6 +76,8 @@ pub struct Asked {
     pub replacing: usize,
     /// Questions for renewal information.
     pub windows: usize,
+    /// New orders that were refused as too many.
+    pub too_many: usize,
     /// Answers that never arrived.
     pub held: usize,
 }
@@ -74,6 +88,9 @@ struct Shared {
     own: String,
     mood: Mutex<Mood>,
     asked: Mutex<Asked>,
+    /// Held while pebble is asked for a new order or an authorization. Pebble 2.4.0 locks itself up when it answers one of each
+    /// while it stores a certificate: the authorization is locked and waits for the store, the new order the other way around.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// The running proxy. It ends with the value.
@@ -106,6 +123,7 @@ impl Authority {
             own: listener.local_addr().unwrap().to_string(),
             mood: Mutex::default(),
             asked: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
         });
         let app = Router::new().fallback(pass).with_state(shared.clone());
         let listener = Listener::new(listener, acceptor(pebble));
@@ -184,12 +202,11 @@ fn problem(status: u16, kind: &str, detail: &str) -> Response {
     (status, [("content-type", "application/problem+json"), ("replay-nonce", "bm9uY2U")], body).into_response()
 }
 
-/// The certificate that a new order says it replaces.
-fn replaced(body: &[u8]) -> Option<String> {
+/// The content of a signed question.
+fn payload(body: &[u8]) -> Option<Value> {
     let signed: Value = serde_json::from_slice(body).ok()?;
     let payload = URL_SAFE_NO_PAD.decode(signed["payload"].as_str()?).ok()?;
-    let payload: Value = serde_json::from_slice(&payload).ok()?;
-    payload["replaces"].as_str().map(str::to_owned)
+    serde_json::from_slice(&payload).ok()
 }
 
 async fn pass(
@@ -210,12 +227,15 @@ async fn pass(
         let info = json!({ "suggestedWindow": { "start": start, "end": end } }).to_string();
         return ([("content-type", "application/json"), ("retry-after", "60")], info).into_response();
     }
-    let replaces = (path == NEW_ORDER).then(|| replaced(&body)).flatten();
+    let order = (path == NEW_ORDER).then(|| payload(&body)).flatten().unwrap_or_default();
+    let replaces = order["replaces"].as_str().map(str::to_owned);
     if path == NEW_ORDER {
         let mut asked = shared.asked.lock().unwrap();
         asked.orders += 1;
         asked.replacing += usize::from(replaces.is_some());
-        if let Some(seconds) = mood.too_many {
+        let name = order["identifiers"][0]["value"].as_str().unwrap_or_default();
+        if let Some(seconds) = mood.too_many.filter(|_| name.ends_with(mood.too_many_under)) {
+            asked.too_many += 1;
             let mut refusal = problem(429, "rateLimited", "too many new orders recently");
             refusal.headers_mut().insert("retry-after", seconds.to_string().parse().unwrap());
             return refusal;
@@ -228,9 +248,12 @@ async fn pass(
     if let Some(kind) = headers.get("content-type") {
         asked = asked.header("content-type", kind);
     }
+    let takes_turns = path == NEW_ORDER || path.starts_with(AUTHORIZATIONS);
+    let turn = if takes_turns { Some(shared.turn.lock().await) } else { None };
     let answer = asked.header("host", &shared.own).header("x-forwarded-proto", "https").send().await.unwrap();
     let (status, answered) = (answer.status(), answer.headers().clone());
     let mut bytes = answer.bytes().await.unwrap().to_vec();
+    drop(turn);
     if let Ok(mut json) = serde_json::from_slice::<Value>(&bytes) {
         if path == "/dir" && mood.window.is_some() {
             json["renewalInfo"] = format!("https://{}{RENEWAL_INFO}", shared.own).into();

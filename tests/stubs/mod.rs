@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod codehost;
 pub mod provider;
+pub mod resolver;
 
 use std::time::Duration;
 

@@ -181,7 +181,7 @@ impl Browser {
 
     /// Every cookie the browser keeps, of every host.
     pub async fn cookies(&self) -> Vec<Cookie> {
-        let answer = self.client.issue_cmd(DevTools("Network.getAllCookies")).await.unwrap();
+        let answer = self.command("Network.getAllCookies", json!({})).await;
         let cookies = answer["cookies"].as_array().unwrap_or_else(|| panic!("no cookies: {answer}"));
         let text = |cookie: &Value, key: &str| cookie[key].as_str().unwrap_or_default().to_owned();
         cookies
@@ -211,15 +211,39 @@ impl Browser {
         }
     }
 
+    /// Says from now on that it is an ordinary Chromium on `platform`, as one with a window would, and not a headless one.
+    pub async fn pretend(&self, platform: &str) {
+        let own = self.client.execute("return navigator.userAgent", Vec::new()).await.unwrap();
+        let own = own.as_str().unwrap().replace("HeadlessChrome", "Chrome").replace("X11; Linux x86_64", platform);
+        let version = own.split("Chrome/").nth(1).unwrap().split('.').next().unwrap();
+        let brand = |brand: &str, version: &str| json!({ "brand": brand, "version": version });
+        let metadata = json!({
+            "brands": [brand("Chromium", version), brand("Not_A Brand", "99")],
+            "platform": "", "platformVersion": "", "architecture": "", "model": "", "mobile": false,
+        });
+        let parameters = json!({ "userAgent": own, "acceptLanguage": "en", "userAgentMetadata": metadata });
+        self.command("Emulation.setUserAgentOverride", parameters).await;
+    }
+
+    /// Loads nothing from now on whose address is as one of `patterns`.
+    pub async fn block(&self, patterns: &[&str]) {
+        self.command("Network.enable", json!({})).await;
+        self.command("Network.setBlockedURLs", json!({ "urls": patterns })).await;
+    }
+
+    async fn command(&self, name: &'static str, parameters: Value) -> Value {
+        self.client.issue_cmd(DevTools(name, parameters)).await.unwrap()
+    }
+
     /// Ends the session. A browser that is dropped is killed.
     pub async fn close(self) {
         self.client.close().await.unwrap();
     }
 }
 
-/// A command of Chromium's own protocol, without parameters.
+/// A command of Chromium's own protocol, and its parameters.
 #[derive(Debug)]
-struct DevTools(&'static str);
+struct DevTools(&'static str, Value);
 
 impl WebDriverCompatibleCommand for DevTools {
     fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, url::ParseError> {
@@ -227,6 +251,6 @@ impl WebDriverCompatibleCommand for DevTools {
     }
 
     fn method_and_body(&self, _: &Url) -> (reqwest::Method, Option<String>) {
-        (reqwest::Method::POST, Some(json!({ "cmd": self.0, "params": {} }).to_string()))
+        (reqwest::Method::POST, Some(json!({ "cmd": self.0, "params": self.1 }).to_string()))
     }
 }

@@ -136,6 +136,9 @@ impl Builder {
             // A domain is looked at where visitors of this world get to.
             ("ACME__PROBE_HTTP_PORT", listeners.first().map_or(80, |(http, _)| *http).to_string()),
             ("ACME__PROBE_PORT", public_port.to_string()),
+            // Nobody else is asked.
+            ("STATS__AGENT_NETWORKS", "{}".to_owned()),
+            ("STATS__AGENT_DIRECTORIES", "{}".to_owned()),
             ("CODE_HOST__KIND", "local".to_owned()),
             ("CODE_HOST__CLIENT_SECRET", OPERATOR_SECRET.to_owned()),
             ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),

@@ -31,6 +31,7 @@ pub mod socket;
 mod template;
 pub mod tls_server;
 pub mod tools;
+mod traces;
 mod wait;
 
 use std::{
