@@ -32,7 +32,7 @@ pub fn is_public(method: &Method, path: &str) -> bool {
         || path.starts_with("/auth/")
         || path.starts_with("/device")
         || path.starts_with("/webhooks/")
-        || (*method == Method::GET && ["/orgs/{name}/icon", "/invites/{token}"].contains(&path))
+        || (*method == Method::GET && ["/orgs/{name}/icon", "/invites/{token}", "/stats/{token}"].contains(&path))
 }
 
 /// The operation with something in the place of its parameters, and a body that fits its kind.

@@ -35,6 +35,8 @@ async fn the_api_does_what_its_description_says() {
         ids.push(invite["id"].clone());
         ids.push(invite["invite_url"].as_str().unwrap().rsplit('/').next().unwrap().into());
     }
+    let link = ada.put("/projects/engine/stats/public").json(&json!({ "enabled": true })).await.ok();
+    ids.push(link["url"].as_str().unwrap().rsplit('/').next().unwrap().into());
     for kind in ["ai", "deploy"] {
         ids.push(ada.post("/orgs/guild/tokens").json(&json!({ "kind": kind })).await.created()["id"].clone());
     }

@@ -127,6 +127,14 @@ impl<'w> Fixtures<'w> {
                 let link = invite["invite_url"].as_str().unwrap();
                 values.insert("{token}", link.rsplit('/').next().unwrap().to_owned());
             }
+            "stats" => {
+                let project = format!("project-{number}");
+                owner.create_project(&project).await;
+                let path = format!("/projects/{project}/stats/public");
+                let link = owner.put(&path).json(&json!({ "enabled": true })).await.ok();
+                let token = link["url"].as_str().unwrap().rsplit('/').next().unwrap();
+                values.insert("{token}", token.to_owned());
+            }
             "tokens" if path.contains("{id}") => {
                 let token = owner.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
                 values.insert("{id}", token["id"].as_str().unwrap().to_owned());

@@ -1,9 +1,6 @@
 //! Prompts and completions are not logged or stored: not in a log, a metric, a Redis key, a database row or a file.
 
-use std::path::Path;
-
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
 use super::Gateway;
 use crate::{
@@ -87,9 +84,7 @@ async fn prompts_and_completions_leave_no_trace() {
         let page = Page::of(port).await;
         assert!(page.text.contains("svc_build_info") && !page.text.contains(MARKER), "{}", page.text);
     }
-    assert_no_row(world.database.as_str()).await;
-    assert_no_key(world.redis_port).await;
-    assert_no_file(world.folder());
+    world.assert_no_trace(&[MARKER]).await;
 }
 
 /// Asks with the marker, and reads the whole answer or disconnects in its middle.
@@ -107,48 +102,4 @@ async fn ask(gateway: &Gateway, stream: bool, disconnects: bool) {
     } else {
         let _ = sending.await.unwrap().bytes().await;
     }
-}
-
-/// Checks every row of every table, as text.
-async fn assert_no_row(url: &str) {
-    let mut db = PgConnection::connect(url).await.unwrap();
-    let tables =
-        sqlx::query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetch_all(&mut db).await.unwrap();
-    assert!(tables.len() > 5);
-    for table in tables {
-        let table: String = table.get(0);
-        let sql = format!("SELECT count(*) FROM \"{table}\" t WHERE t::text LIKE '%{MARKER}%'");
-        let found: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut db).await.unwrap();
-        assert_eq!(found, 0, "{table}");
-    }
-}
-
-/// Checks every key of Redis, and its value.
-async fn assert_no_key(port: u16) {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
-    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
-    let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-    assert!(!keys.is_empty(), "the meter has no key in Redis: does this test look at the right one?");
-    for key in keys {
-        let held: Option<Vec<u8>> = redis::cmd("DUMP").arg(&key).query_async(&mut redis).await.unwrap();
-        for bytes in [key, held.unwrap_or_default()] {
-            assert!(!has_marker(&bytes), "{}", String::from_utf8_lossy(&bytes));
-        }
-    }
-}
-
-/// Checks every file in the world's folder: the store, the logs, the journals.
-fn assert_no_file(folder: &Path) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            assert_no_file(&path);
-        } else if let Ok(bytes) = std::fs::read(&path) {
-            assert!(!has_marker(&bytes), "{}", path.display());
-        }
-    }
-}
-
-fn has_marker(bytes: &[u8]) -> bool {
-    bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
 }

@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{pipeline::ENTRIES, *};
+use crate::BACKGROUND;
 
 /// A value of the file's format.
 enum Field<'f> {
@@ -133,4 +134,34 @@ async fn countries_are_those_of_the_client_or_of_whoever_a_trusted_proxy_names()
             assert!(!rows.contains(address), "{address} in {table}: {rows}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_newer_file_of_countries_is_read_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("countries.mmdb");
+    let of = |code| {
+        let record = Field::Map(vec![("country", Field::Map(vec![("iso_code", Field::Text(code))]))]);
+        database(&[(Ipv4Addr::new(198, 51, 100, 0), 24, record)])
+    };
+    std::fs::write(&file, of("FR")).unwrap();
+    let visited = Visited::start_with(&Site::page("home"), |builder| {
+        builder.set("STATS__GEOIP_FILE", file.display()).set("EDGE__TRUSTED_PROXIES", "127.0.0.1/32")
+    })
+    .await;
+    let edge = visited.world.edge();
+    let is_counted_for = async |country: &str| {
+        edge.get(&visited.url).header("x-forwarded-for", "198.51.100.7").await.assert_status(200);
+        let counted = format!("SELECT count(*) FROM {ENTRIES} WHERE kind = 'country' AND key = '{country}'");
+        visited.world.sql_number(&counted).await > 0
+    };
+    eventually(BACKGROUND, "the first file counts", async || is_counted_for("FR").await).await;
+    std::fs::write(&file, "no database").unwrap();
+    let is_said = async || edge.process.log().contains("the countries cannot be read again");
+    eventually(BACKGROUND, "a file that is none is noticed", is_said).await;
+    assert!(!is_counted_for("XX").await, "the last one stays");
+    let newer = folder.path().join("newer.mmdb");
+    std::fs::write(&newer, of("NL")).unwrap();
+    std::fs::rename(newer, &file).unwrap();
+    eventually(BACKGROUND, "the newer file counts", async || is_counted_for("NL").await).await;
 }

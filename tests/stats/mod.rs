@@ -1,12 +1,24 @@
 //! Statistics: what visitors did at real edges, compared number by number with what the API says of it.
 
+mod agents;
+mod audience;
+mod bandwidth;
 mod cli;
 mod counting;
 mod countries;
 mod days;
+mod divided;
 mod errors;
+mod export;
+mod figures;
+mod outage;
 mod pipeline;
+mod privacy;
+mod public;
+mod reports;
+mod rows;
 mod scan;
+mod visitors;
 
 use std::time::Duration;
 
@@ -64,4 +76,9 @@ impl Visited {
             self.world.edge().get(&format!("{}{path}", self.url)).await;
         }
     }
+}
+
+/// Adds what the edges have appended to the hours, as a job does.
+async fn fold(world: &World) {
+    while world.sql_number("SELECT fold_traffic(10000)").await > 0 {}
 }
