@@ -17,6 +17,7 @@ mod ranges;
 mod report;
 mod routing;
 mod serving;
+mod statistics;
 mod wire;
 mod world;
 
@@ -60,6 +61,7 @@ enum Part {
     Routing,
     Gateway,
     Certificates,
+    Statistics,
     Attacks,
 }
 
@@ -106,6 +108,7 @@ fn main() -> anyhow::Result<()> {
             Part::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
             Part::Gateway => ("gateway", gateway::measure),
             Part::Certificates => ("certificates", |world, _, effort| certificates::measure(world, effort)),
+            Part::Statistics => ("statistics", |world, _, effort| statistics::measure(world, effort)),
             Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");
