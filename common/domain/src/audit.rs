@@ -99,12 +99,18 @@ actions! {
     TokenCreate = "token.create",
     /// An org's token was revoked.
     TokenRevoke = "token.revoke",
+    /// The monthly limit of an org's AI key was changed.
+    TokenLimit = "token.limit",
+    /// The monthly limit of all AI keys of an org was changed.
+    UsageLimit = "usage.limit",
     /// A code-host installation was shared with the org.
     InstallationShare = "installation.share",
     /// A code-host installation is no longer shared with the org.
     InstallationUnshare = "installation.unshare",
     /// The details for an org's invoices were changed.
     BillingProfile = "billing.profile",
+    /// The EU's VAT registry said something else of an org's VAT number than before, or was silent for too long.
+    BillingVatStatus = "billing.vat_status",
     /// An org's plan was chosen or changed.
     BillingPlan = "billing.plan",
     /// An org's subscription was cancelled or resumed.

@@ -81,6 +81,11 @@ impl AccountPlan {
     pub fn account(&self) -> &Account {
         &self.account
     }
+
+    /// Returns the text form.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
 }
 
 impl From<Account> for AccountPlan {
@@ -172,6 +177,12 @@ impl<'de> Deserialize<'de> for Subject {
 impl From<&ProjectId> for Subject {
     fn from(id: &ProjectId) -> Self {
         Self::Project(id.clone())
+    }
+}
+
+impl From<&Account> for Subject {
+    fn from(account: &Account) -> Self {
+        Self::Plan(account.clone().into())
     }
 }
 

@@ -154,6 +154,26 @@ id!(
     /// An entry of the audit log: `aud_…`.
     AuditId, "aud_", "^aud_[a-z0-9]{20}$"
 );
+id!(
+    /// A subscription to a plan: `sub_…`.
+    SubscriptionId, "sub_", "^sub_[a-z0-9]{20}$"
+);
+id!(
+    /// A payment: `pay_…`.
+    PaymentId, "pay_", "^pay_[a-z0-9]{20}$"
+);
+id!(
+    /// A refund or a charge-back of a payment: `rev_…`.
+    ReversalId, "rev_", "^rev_[a-z0-9]{20}$"
+);
+id!(
+    /// An invoice or a credit note: `ivc_…`.
+    InvoiceId, "ivc_", "^ivc_[a-z0-9]{20}$"
+);
+id!(
+    /// A letter that waits to be sent, or was: `eml_…`.
+    LetterId, "eml_", "^eml_[a-z0-9]{20}$"
+);
 
 #[cfg(test)]
 mod tests {

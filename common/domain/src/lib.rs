@@ -7,6 +7,7 @@ pub mod access;
 pub mod account;
 pub mod addresses;
 pub mod audit;
+pub mod billing;
 pub mod certificates;
 pub mod changes;
 pub mod clock;
@@ -39,8 +40,8 @@ pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use hostname::Hostname;
 pub use ids::{
-    AcmeAccountId, AuditId, CertificateId, CompletionId, DeploymentId, IdError, InviteId, OrgId, ProjectId, SessionId,
-    TokenId, UserId,
+    AcmeAccountId, AuditId, CertificateId, CompletionId, DeploymentId, IdError, InviteId, InvoiceId, LetterId, OrgId,
+    PaymentId, ProjectId, ReversalId, SessionId, SubscriptionId, TokenId, UserId,
 };
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;

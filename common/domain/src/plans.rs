@@ -1,10 +1,16 @@
 //! Plans: what an account may use, and what it pays.
+//!
+//! An account is on the plan of its subscription, else on the cheapest. What its plan has room for is an [`Allowance`].
+
+mod allowance;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Account, usage::Microcents};
+use super::usage::Microcents;
+
+pub use self::allowance::{Allowance, Limit, LimitReached};
 
 /// The plans of the configuration, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,13 +37,16 @@ pub struct PlanLimits {
     /// Organizations that one person may create. They have plans of their own.
     #[serde(default = "free::orgs")]
     pub orgs: u32,
+    /// Seats of an organization: its members, and its invites that are pending.
+    #[serde(default = "free::members")]
+    pub members: u32,
     /// Projects, shares not counted.
     pub projects: u32,
     /// Custom domains, over all projects.
     pub domains: u32,
-    /// Server apps that are kept ready.
+    /// Server apps that are kept ready. Nothing counts against it yet: sites are files.
     pub ready_apps: u32,
-    /// Bytes served in a month.
+    /// Bytes sent to people in a month. Beyond them sites are served at a bounded rate.
     pub bandwidth_bytes: u64,
     /// Most that the AI gateway may cost in a month, in euro cents.
     pub ai_credit_cents: u32,
@@ -56,6 +65,10 @@ pub struct PlanLimits {
 mod free {
     pub(super) const fn orgs() -> u32 {
         3
+    }
+
+    pub(super) const fn members() -> u32 {
+        25
     }
 
     pub(super) const fn storage_bytes() -> u64 {
@@ -87,20 +100,34 @@ impl Plans {
         plans
     }
 
-    /// Returns the plan of `account`; `None` when the configuration has no plans. Accounts cannot subscribe to a plan
-    /// yet, so it is the cheapest for each of them.
-    pub fn plan_of(&self, _account: &Account) -> Option<&Plan> {
-        self.default_plan().map(|(_, plan)| plan)
+    /// Returns the plan of an account with a subscription to the plan `subscribed`, or with none; `None` when the
+    /// configuration has no plans.
+    ///
+    /// A subscription to a plan that has left the configuration has the limits of the dearest one: what somebody pays for
+    /// is not taken away by an edit of a file. Prices are never read from here: see [`Plans::find`].
+    pub fn plan_of(&self, subscribed: Option<&str>) -> Option<(&str, &Plan)> {
+        let Some(id) = subscribed else { return self.default_plan() };
+        self.0.get_key_value(id).map(|(id, plan)| (id.as_str(), plan)).or_else(|| self.by_price().pop())
     }
 
-    /// Returns what the plan of `account` allows: nothing when the configuration has no plans.
-    pub fn limits_of(&self, account: &Account) -> PlanLimits {
-        self.plan_of(account).map_or(PlanLimits::NOTHING, |plan| plan.limits)
+    /// Returns what [`Plans::plan_of`] allows: nothing when the configuration has no plans.
+    pub fn limits_of(&self, subscribed: Option<&str>) -> PlanLimits {
+        self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
+    }
+
+    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none.
+    pub fn allowance_of(&self, subscribed: Option<&str>) -> Allowance<'_> {
+        Allowance::new(self, self.limits_of(subscribed))
     }
 
     /// Returns the fewest deployments that a project keeps on any plan.
     pub fn least_deployments(&self) -> u32 {
         self.0.values().map(|plan| plan.limits.deployments).min().unwrap_or_default()
+    }
+
+    /// Returns the most deployments that any of the plans `ids` keeps of a project; none for plans that are not there.
+    pub fn most_deployments<'p>(&self, ids: impl IntoIterator<Item = &'p str>) -> Option<u32> {
+        ids.into_iter().filter_map(|id| self.find(id)).map(|plan| plan.limits.deployments).max()
     }
 
     /// Returns the plan of an account without a subscription: the cheapest.
@@ -113,6 +140,7 @@ impl PlanLimits {
     /// The limits of an account without a plan.
     const NOTHING: Self = Self {
         orgs: 0,
+        members: 0,
         projects: 0,
         domains: 0,
         ready_apps: 0,
@@ -137,6 +165,7 @@ impl Default for Plans {
         };
         let free = PlanLimits {
             orgs: free::orgs(),
+            members: free::members(),
             projects: 100,
             domains: 50,
             ready_apps: 0,
@@ -148,6 +177,7 @@ impl Default for Plans {
         };
         let pro = PlanLimits {
             orgs: 500,
+            members: 100,
             projects: 500,
             domains: 250,
             ready_apps: 3,
@@ -159,6 +189,7 @@ impl Default for Plans {
         };
         let business = PlanLimits {
             orgs: 2_500,
+            members: 1_000,
             projects: 2_500,
             domains: 1_000,
             ready_apps: 10,
@@ -196,8 +227,17 @@ mod tests {
         let plans: Plans = serde_json::from_str(plan).unwrap();
         let (old, free) = (plans.find("old").unwrap().limits, Plans::default().find("free").unwrap().limits);
         assert_eq!(
-            (old.orgs, old.storage_bytes, old.deployments, old.shares),
-            (free.orgs, free.storage_bytes, free.deployments, free.shares)
+            (old.orgs, old.members, old.storage_bytes, old.deployments, old.shares),
+            (free.orgs, free.members, free.storage_bytes, free.deployments, free.shares)
         );
+    }
+
+    #[test]
+    fn a_subscription_has_its_plan_and_a_retired_one_the_dearest() {
+        let plans = Plans::default();
+        let id = |subscribed| plans.plan_of(subscribed).unwrap().0;
+        assert_eq!((id(None), id(Some("pro")), id(Some("pro-2025"))), ("free", "pro", "business"));
+        let none = Plans(BTreeMap::new());
+        assert_eq!((none.plan_of(Some("pro")), none.limits_of(None)), (None, PlanLimits::NOTHING));
     }
 }

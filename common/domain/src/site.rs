@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeploymentId, OrgId, ProjectId, Timestamp};
+use crate::{Account, DeploymentId, OrgId, ProjectId, Timestamp, month::Month};
 
 /// The site that an edge serves for a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,17 @@ pub struct Site {
     pub expires_at: Option<Timestamp>,
     /// Why the operator has taken it down; `None` while it is served.
     pub suspended: Option<Suspension>,
+    /// The account that owns the project.
+    pub owner: Account,
+    /// The latest month whose bandwidth the owner has used up, on the plan that it still has.
+    pub bandwidth_used_up: Option<Month>,
+}
+
+impl Site {
+    /// Returns whether the owner has used up the bandwidth of the month of `now()`, which is asked only where it matters.
+    pub fn is_over_bandwidth(&self, now: impl FnOnce() -> Timestamp) -> bool {
+        self.bandwidth_used_up.is_some_and(|month| month == Month::of(now()))
+    }
 }
 
 /// A reason for which the operator takes a site down.
@@ -70,4 +81,31 @@ pub enum Gate {
     Password(Arc<str>),
     /// Members of the organization.
     Org(OrgId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_month_has_bandwidth_again() {
+        let body = "0123456789abcdefghij";
+        let month: Month = "2028-02".parse().unwrap();
+        let site = Site {
+            project: ProjectId::from_body(body).unwrap(),
+            deployment: None,
+            kind: SiteKind::Live,
+            gate: Gate::Public,
+            access_version: 0,
+            expires_at: None,
+            suspended: None,
+            owner: Account::Org(OrgId::from_body(body).unwrap()),
+            bandwidth_used_up: Some(month),
+        };
+        let leap_day_end = month.next().start() - std::time::Duration::from_millis(1);
+        assert!(site.is_over_bandwidth(|| month.start()) && site.is_over_bandwidth(|| leap_day_end));
+        assert!(!site.is_over_bandwidth(|| month.next().start()));
+        let within = Site { bandwidth_used_up: None, ..site };
+        assert!(!within.is_over_bandwidth(|| unreachable!("the clock is not asked")));
+    }
 }

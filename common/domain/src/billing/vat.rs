@@ -1,0 +1,175 @@
+//! VAT on services that are sold by electronic means: who owes it, and how much.
+//!
+//! Directive 2006/112/EC: articles 44 and 196 (businesses of other states: reverse charge), 58 (consumers: the rate of
+//! their state), 59 (buyers outside the Union). What is decided here where the law leaves a choice, or where it is simplified:
+//!
+//! - The buyer's country is the one of the billing details. It stands in every payment's terms and on the invoice; the provider
+//!   of payments keeps the country of the bank or card, the other piece of evidence of Regulation 282/2011, articles 24b and 24f.
+//! - A consumer of another member state is charged that state's rate from the first cent on: the threshold of article 59c,
+//!   10,000 euros a year, below which a seller may charge its own state's, is not made use of.
+//! - A business is a buyer with a number that the registry has confirmed, of the country of the billing details. Everybody else
+//!   is a consumer; within the seller's own state there is no difference.
+//! - A seller outside the Union charges no VAT of it. What such a seller owes by the non-Union scheme is not computed.
+//! - Territories of members to which the directive does not apply are outside where they have a code of their own (`GP`, `AX`),
+//!   and otherwise part of their member (the Canary Islands are `ES`). Monaco counts as France (article 7), Northern Ireland as
+//!   outside: it is inside for goods only.
+
+mod number;
+
+use serde::{Deserialize, Serialize};
+use time::Date;
+
+pub use self::number::{VatNumber, VatNumberError, prefix_of};
+pub use super::rates::Rate;
+use super::{Cents, Country, rates::Rates};
+
+/// The registry's word about a VAT number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum VatStatus {
+    /// The registry has not answered yet; it is asked again.
+    Pending,
+    /// Somebody has the number.
+    Valid,
+    /// Nobody has the number any more.
+    Invalid,
+}
+
+impl VatStatus {
+    /// Returns the word that is stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Valid => "valid",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// The VAT of a sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Treatment {
+    /// Seller and buyer are of the same state: its rate.
+    Domestic {
+        /// The state's rate.
+        rate: Rate,
+    },
+    /// The buyer is a business of another state, and owes the VAT there.
+    ReverseCharge,
+    /// The buyer is a consumer of another state: the rate of that state, declared through the one-stop shop.
+    OtherState {
+        /// The consumer's state.
+        country: Country,
+        /// Its rate.
+        rate: Rate,
+    },
+    /// Buyer or seller is outside the Union: no VAT of it.
+    Outside,
+}
+
+impl Treatment {
+    /// Returns the VAT of a sale on the day `on`. A number that the registry has not confirmed makes no business.
+    pub fn of(
+        rates: &Rates,
+        seller: Country,
+        buyer: Country,
+        number: Option<(&VatNumber, VatStatus)>,
+        on: Date,
+    ) -> Self {
+        let (Some(from), Some(to)) = (seller.vat_state(), buyer.vat_state()) else { return Self::Outside };
+        let Some(rate) = rates.standard(to, on) else { return Self::Outside };
+        let is_business = number.is_some_and(|(number, status)| status == VatStatus::Valid && number.is_of(to));
+        match () {
+            () if from == to => Self::Domestic { rate },
+            () if is_business => Self::ReverseCharge,
+            () => Self::OtherState { country: to, rate },
+        }
+    }
+
+    /// Returns the rate that is charged.
+    pub fn rate(self) -> Rate {
+        match self {
+            Self::Domestic { rate } | Self::OtherState { rate, .. } => rate,
+            Self::ReverseCharge | Self::Outside => Rate::ZERO,
+        }
+    }
+
+    /// Returns the amounts of a sale of `net`. VAT is rounded once per invoice, half a cent away from zero.
+    pub fn amounts(self, net: Cents) -> Amounts {
+        let vat = self.rate().of(net);
+        Amounts { net, vat, total: Cents(net.0.saturating_add(vat.0)) }
+    }
+}
+
+/// The amounts of a sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts {
+    /// Without VAT.
+    pub net: Cents,
+    /// The VAT.
+    pub vat: Cents,
+    /// With VAT.
+    pub total: Cents,
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::date;
+
+    use super::*;
+
+    fn country(code: &str) -> Country {
+        code.parse().unwrap()
+    }
+
+    fn number(text: &str) -> VatNumber {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_states_of_seller_and_buyer_decide() {
+        let on = date!(2026 - 11 - 23);
+        let (nl, de, us) = (country("NL"), country("DE"), country("US"));
+        let german = number("DE123456789");
+        let valid = Some((&german, VatStatus::Valid));
+        let rate = |points| Rate::from_basis_points(points);
+        let of = |seller, buyer, number| Treatment::of(&Rates::default(), seller, buyer, number, on);
+        assert_eq!(of(nl, nl, None), Treatment::Domestic { rate: rate(2_100) });
+        assert_eq!(of(nl, de, valid), Treatment::ReverseCharge);
+        for unconfirmed in [None, Some((&german, VatStatus::Pending)), Some((&german, VatStatus::Invalid))] {
+            let consumer = Treatment::OtherState { country: de, rate: rate(1_900) };
+            assert_eq!(of(nl, de, unconfirmed), consumer);
+        }
+        assert_eq!(
+            of(nl, country("FR"), valid),
+            Treatment::OtherState { country: country("FR"), rate: rate(2_000) },
+            "a number of another state than the address"
+        );
+        assert_eq!(of(nl, us, None), Treatment::Outside);
+        assert_eq!(of(us, de, valid), Treatment::Outside);
+        assert_eq!(of(nl, country("XI"), None), Treatment::Outside, "services are not goods");
+        assert_eq!(of(nl, country("AX"), None), Treatment::Outside, "no part of the territory of VAT");
+        let greek = number("EL123456789");
+        assert_eq!(of(nl, country("GR"), Some((&greek, VatStatus::Valid))), Treatment::ReverseCharge);
+        assert_eq!(of(country("GR"), country("GR"), None), Treatment::Domestic { rate: rate(2_400) });
+        assert_eq!(of(de, de, valid), Treatment::Domestic { rate: rate(1_900) }, "no reverse charge at home");
+        let monegasque = number("FR12345678901");
+        let (monaco, france) = (country("MC"), country("FR"));
+        assert_eq!(of(nl, monaco, Some((&monegasque, VatStatus::Valid))), Treatment::ReverseCharge);
+        assert_eq!(of(nl, monaco, None), Treatment::OtherState { country: france, rate: rate(2_000) });
+        assert_eq!(of(france, monaco, None), Treatment::Domestic { rate: rate(2_000) });
+    }
+
+    #[test]
+    fn vat_is_rounded_half_a_cent_away_from_zero() {
+        let domestic = Treatment::Domestic { rate: Rate::from_basis_points(2_550) };
+        for (net, vat) in [(2_000, 510), (10, 3), (-10, -3), (9, 2), (0, 0)] {
+            let amounts = domestic.amounts(Cents(net));
+            assert_eq!((amounts.vat, amounts.total), (Cents(vat), Cents(net + vat)), "{net}");
+        }
+        assert_eq!(Treatment::ReverseCharge.amounts(Cents(2_000)).total, Cents(2_000));
+    }
+}

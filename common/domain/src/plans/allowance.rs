@@ -1,0 +1,91 @@
+//! What a plan has room for, and the refusal when it has none.
+
+use super::{PlanLimits, Plans};
+
+/// A limit that is compared with what an account has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Organizations that a person created.
+    Orgs,
+    /// Members of an organization, with its pending invites.
+    Members,
+    /// Projects, shares not counted.
+    Projects,
+    /// Custom domains, over all projects.
+    Domains,
+    /// Shares that have not expired.
+    Shares,
+    /// Bytes in the store.
+    StoredBytes,
+}
+
+/// What an account's plan allows, beside the plans that may allow more.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowance<'p> {
+    plans: &'p Plans,
+    limits: PlanLimits,
+}
+
+/// A limit of the plan that leaves no room.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the plan allows {allowed} of {limit:?}")]
+pub struct LimitReached {
+    /// The limit.
+    pub limit: Limit,
+    /// The number, or the bytes, that the plan allows.
+    pub allowed: u64,
+    /// The name of the cheapest plan that has room; `None` when no plan has.
+    pub larger: Option<String>,
+}
+
+impl Limit {
+    /// Returns its value in a plan.
+    pub fn of(self, limits: &PlanLimits) -> u64 {
+        match self {
+            Self::Orgs => limits.orgs.into(),
+            Self::Members => limits.members.into(),
+            Self::Projects => limits.projects.into(),
+            Self::Domains => limits.domains.into(),
+            Self::Shares => limits.shares.into(),
+            Self::StoredBytes => limits.storage_bytes,
+        }
+    }
+}
+
+impl<'p> Allowance<'p> {
+    pub(super) fn new(plans: &'p Plans, limits: PlanLimits) -> Self {
+        Self { plans, limits }
+    }
+
+    /// Returns the limits of the account's plan.
+    pub fn limits(&self) -> &PlanLimits {
+        &self.limits
+    }
+
+    /// Checks that the account may have `wanted` in all.
+    pub fn check(&self, limit: Limit, wanted: u64) -> Result<(), LimitReached> {
+        let allowed = limit.of(&self.limits);
+        if wanted <= allowed {
+            return Ok(());
+        }
+        let larger = self.plans.by_price().into_iter().find(|(_, plan)| limit.of(&plan.limits) >= wanted);
+        Err(LimitReached { limit, allowed, larger: larger.map(|(_, plan)| plan.name.clone()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_cheapest_plan_that_has_room() {
+        let plans = Plans::default();
+        let allowance = plans.allowance_of(None);
+        assert_eq!(allowance.check(Limit::Projects, 100), Ok(()));
+        for (wanted, larger) in [(101, Some("Pro")), (500, Some("Pro")), (501, Some("Business")), (2_501, None)] {
+            let reached = allowance.check(Limit::Projects, wanted).unwrap_err();
+            assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (Limit::Projects, 100, larger));
+        }
+        assert_eq!(plans.allowance_of(Some("business")).check(Limit::Projects, 2_500), Ok(()));
+    }
+}
