@@ -12,8 +12,8 @@ mod size;
 
 pub use load::ConfigError;
 pub use sections::{
-    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Redis, Secrets, Site, Stats,
-    StatsSource, Store,
+    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Provider, Redis, Secrets, Seller,
+    Site, Stats, StatsSource, Store,
 };
 pub use sections::{
     acme::{self, Acme},

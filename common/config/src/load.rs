@@ -155,6 +155,8 @@ fn apply_variable(
     let value = match known_key(known, section, key, variable)? {
         Value::Number(_) | Value::Bool(_) => serde_json::from_str(text)
             .map_err(|_| ConfigError::Value(format!("{variable}: `{text}` is not of the right type")))?,
+        Value::Array(_) if text.starts_with("[{") => serde_json::from_str(text)
+            .map_err(|_| ConfigError::Value(format!("{variable}: a list of tables is given as JSON")))?,
         Value::Array(_) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(Value::from).collect(),
         Value::Object(_) => serde_json::from_str(text)
             .map_err(|_| ConfigError::Value(format!("{variable}: a table is given as JSON")))?,
@@ -207,6 +209,19 @@ mod tests {
         assert_eq!(config.acme.external_account.map(|account| account.key_id).as_deref(), Some("kid-1"));
         let error = load("", &[("SVC__ACME__FALLBACK", "{broken")]).unwrap_err().to_string();
         assert!(error.contains("SVC__ACME__FALLBACK") && error.contains("JSON"), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_tables_is_given_as_json() {
+        let text = "[[billing.vat_rates]]\ncountry = \"NL\"\nfrom = \"2027-01-01\"\npercent = 22.5\n";
+        let json = r#"[{"country":"NL","from":"2027-01-01","percent":22.5}]"#;
+        let from_file = load(text, &[]).unwrap().billing.vat_rates;
+        assert_eq!(from_file, load("", &[("SVC__BILLING__VAT_RATES", json)]).unwrap().billing.vat_rates);
+        assert_ne!(from_file, Config::default().billing.vat_rates);
+        for wrong in ["[broken", &json.replace("NL", "US"), &json.replace("22.5", "225"), "NL"] {
+            let error = load("", &[("SVC__BILLING__VAT_RATES", wrong)]).unwrap_err().to_string();
+            assert!(error.contains("billing") || error.contains("SVC__BILLING__VAT_RATES"), "{error}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Admin {
     pub free_disk_percent: u8,
     /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
     pub metrics_listen: Option<SocketAddr>,
+    /// The folder of the built console; its pages are those without scripts when absent.
+    pub console: Option<PathBuf>,
 }
 
 impl Default for Admin {
@@ -41,6 +43,7 @@ impl Default for Admin {
             password_hashes: 0,
             free_disk_percent: 10,
             metrics_listen: None,
+            console: None,
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct Edge {
     /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
     /// proxies have no such bound.
     pub connections_per_client: usize,
+    /// Bytes a second at which this edge serves all sites of an account together that has used up its plan's bandwidth of the month; 256 KiB
+    /// when absent, 16 KiB at least. Its visitors take turns. There is no overage, and nothing is switched off.
+    pub over_plan_bytes_per_second: u64,
     /// Where the gateway's usage and the traffic of sites are kept until Postgres has them. It must outlive the process, so that they
     /// do too. When absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
@@ -64,6 +67,7 @@ impl Default for Edge {
             memory: None,
             connections: 0,
             connections_per_client: 0,
+            over_plan_bytes_per_second: 256 * 1024,
             spool: None,
             metrics_listen: None,
             drain_seconds: 50,

@@ -21,7 +21,7 @@ use url::Url;
 
 pub use self::{
     admin::Admin,
-    billing::Billing,
+    billing::{Billing, Provider, Seller},
     code_host::{CodeHost, CodeHostKind},
     edge::{Edge, HttpMode},
     limits::Limits,
