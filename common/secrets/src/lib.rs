@@ -3,7 +3,9 @@
 //! The form of tokens and other secrets that are handed out is in `domain`. Start with [`MasterKey`].
 
 pub mod edge_proof;
+pub mod letter_links;
 pub mod master_key;
 pub mod passwords;
+pub mod signatures;
 
 pub use master_key::{MasterKey, Purpose};

@@ -30,6 +30,8 @@ pub enum Purpose {
     CodeHost,
     /// Naming in Redis who is counted, so that no address can be read there.
     CountedSubjects,
+    /// Signing links to documents.
+    DocumentLinks,
     /// Deriving the codes by which domains are claimed.
     DomainClaims,
     /// Proving to admin that a request comes from an edge.
@@ -38,6 +40,8 @@ pub enum Purpose {
     EnvValues,
     /// Authenticating gate cookies.
     GateCookies,
+    /// Authenticating the links by which letters are unsubscribed.
+    LetterLinks,
     /// Sealing what a sign-in under way on the web needs.
     SignIns,
     /// Encrypting TLS session tickets; further derived by the hour.
@@ -51,10 +55,12 @@ impl Purpose {
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
             Self::CountedSubjects => "counted subjects",
+            Self::DocumentLinks => "document links",
             Self::DomainClaims => "domain claims",
             Self::EdgeProof => "edge proof",
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
+            Self::LetterLinks => "letter links",
             Self::SignIns => "sign-ins",
             Self::TlsTickets => "tls tickets",
         }

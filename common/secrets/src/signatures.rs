@@ -1,0 +1,54 @@
+//! Signatures of what is handed out and comes back unchanged, such as links that work for a while. Only programs with the
+//! master key can make and check them.
+
+use subtle::ConstantTimeEq as _;
+
+use crate::{MasterKey, Purpose};
+
+/// Bytes of a signature.
+pub const SIGNATURE_LEN: usize = 32;
+
+impl MasterKey {
+    /// Signs `message` for a purpose: HKDF's expansion to one block, which is an HMAC-SHA-256 under a key of our own.
+    pub fn sign(&self, purpose: Purpose, message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        self.derive(purpose, message)
+    }
+
+    /// Returns whether `signature` is that of `message`. Any of the keys may have made it, so that what was signed outlives
+    /// the exchange of the master key.
+    pub fn is_signature(&self, purpose: Purpose, message: &[u8], signature: &[u8]) -> bool {
+        self.keys().iter().any(|key| key.derive(purpose, message).ct_eq(signature).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::master_key::Key;
+
+    #[test]
+    fn a_signature_is_of_one_message_purpose_and_key() {
+        let key = MasterKey::generate();
+        let signature = key.sign(Purpose::DocumentLinks, b"message");
+        assert!(key.is_signature(Purpose::DocumentLinks, b"message", &signature));
+        assert!(!key.is_signature(Purpose::DocumentLinks, b"messagf", &signature));
+        assert!(!key.is_signature(Purpose::DomainClaims, b"message", &signature));
+        assert!(!key.is_signature(Purpose::DocumentLinks, b"message", &signature[..31]));
+        assert!(!MasterKey::generate().is_signature(Purpose::DocumentLinks, b"message", &signature));
+    }
+
+    #[test]
+    fn a_signature_outlives_the_exchange_of_the_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let load = |lines: &[&str]| {
+            let path = folder.path().join(lines.len().to_string());
+            std::fs::write(&path, lines.join("\n")).unwrap();
+            MasterKey::load(&path).unwrap()
+        };
+        let [old, new] = [(); 2].map(|()| Key::generate().to_base64());
+        let (before, after) = (load(&[&old]), load(&[&new, &old]));
+        let signature = before.sign(Purpose::DocumentLinks, b"message");
+        assert_ne!(after.sign(Purpose::DocumentLinks, b"message"), signature);
+        assert!(after.is_signature(Purpose::DocumentLinks, b"message", &signature));
+    }
+}
