@@ -2,15 +2,18 @@
 //!
 //! A bound in all alone protects the machine and nobody else: whoever is greedy takes the whole of it. Everything is held in
 //! memory only, per program, and a key is forgotten with the last thing that it holds. Start with [`Turns`], which bounds
-//! numbers; [`Amounts`] bounds what grows while it is used, and [`budget`] bytes of memory on a path that is hot.
+//! numbers; [`Amounts`] bounds what grows while it is used, [`budget`] bytes of memory on a path that is hot, and [`Rates`] bytes in
+//! time.
 
 mod amounts;
 pub mod budget;
 mod client;
+mod rates;
 mod turns;
 
 pub use self::{
     amounts::{Amounts, Held},
     client::Client,
+    rates::{Booking, Rate, Rates},
     turns::{Bounds, Refused, Turn, Turns},
 };

@@ -1,0 +1,216 @@
+//! A rate of bytes, kept for each key: an account. Its clients take turns.
+//!
+//! Bytes are booked before they are sent: a booking says when. It is made in the order in which it is asked for, and a client
+//! has few of them at a time, so that each gets its part of the rate however many streams it opens.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Client;
+
+/// Keys, and clients of a key, that are known before those are looked for that can be forgotten.
+const KNOWN: usize = 64;
+
+/// A rate for each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes in a second, at least one.
+    pub bytes_per_second: u64,
+    /// Bytes that go out immediately where nothing was sent for a while.
+    pub burst: u64,
+    /// Bookings that a client may have at a time.
+    pub bookings: usize,
+    /// Longest time until the bytes of a booking may go out, before a key is crowded.
+    pub backlog: Duration,
+}
+
+/// The answer to a request for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Booking {
+    /// They are booked, and may go out from this instant on.
+    From(Instant),
+    /// The client has as many bookings as it may; it asks again at this instant.
+    AskAgain(Instant),
+}
+
+/// Keys, each with its rate.
+#[derive(Debug)]
+pub struct Rates<K> {
+    rate: Rate,
+    state: Mutex<State<K>>,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    keys: HashMap<K, Key>,
+    /// Keys that are known when those are forgotten next that used none of their rate lately.
+    full: usize,
+}
+
+#[derive(Debug)]
+struct Key {
+    /// The instant at which everything that was booked has gone out at the rate.
+    booked_until: Instant,
+    /// When the bytes of each client's bookings may go out, the first first.
+    clients: HashMap<Client, VecDeque<Instant>>,
+    /// Clients that are known when those without a booking are forgotten next.
+    full: usize,
+}
+
+impl<K: Clone + Eq + Hash> Rates<K> {
+    /// A rate of which nobody uses anything.
+    pub fn new(rate: Rate) -> Self {
+        let rate = Rate { bytes_per_second: rate.bytes_per_second.max(1), bookings: rate.bookings.max(1), ..rate };
+        Self { rate, state: Mutex::new(State { keys: HashMap::new(), full: KNOWN }) }
+    }
+
+    /// Books `bytes` of the rate of `key` for `client`. What is booked is used up, whether it is sent or not.
+    pub fn book(&self, key: &K, client: Client, bytes: u64, now: Instant) -> Booking {
+        let mut state = self.state();
+        let burst = self.lasts(self.rate.burst);
+        if state.keys.len() >= state.full {
+            state.keys.retain(|_, key| key.booked_until + burst > now);
+            state.full = (2 * state.keys.len()).max(KNOWN);
+        }
+        let key = state.keys.entry(key.clone()).or_insert_with(|| Key {
+            booked_until: now.checked_sub(burst).unwrap_or(now),
+            clients: HashMap::new(),
+            full: KNOWN,
+        });
+        if key.clients.len() >= key.full {
+            key.clients.retain(|_, bookings| bookings.back().is_some_and(|last| *last > now));
+            key.full = (2 * key.clients.len()).max(KNOWN);
+        }
+        let bookings = key.clients.entry(client).or_default();
+        while bookings.front().is_some_and(|first| *first <= now) {
+            bookings.pop_front();
+        }
+        if let Some(first) = bookings.front()
+            && bookings.len() >= self.rate.bookings
+        {
+            return Booking::AskAgain(*first);
+        }
+        let from = now.checked_sub(burst).map_or(key.booked_until, |earliest| key.booked_until.max(earliest));
+        key.booked_until = from + self.lasts(bytes);
+        if from > now {
+            bookings.push_back(from);
+        }
+        Booking::From(from.max(now))
+    }
+
+    /// Whether so much of the rate of `key` is booked that nobody else should begin to wait.
+    pub fn is_crowded(&self, key: &K, now: Instant) -> bool {
+        self.state().keys.get(key).is_some_and(|key| key.booked_until > now + self.rate.backlog)
+    }
+
+    /// How long `bytes` take at the rate.
+    fn lasts(&self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.bytes_per_second);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // Nothing panics while the lock is held; what it guards is whole in any case.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const RATE: Rate = Rate { bytes_per_second: 1_000, burst: 2_000, bookings: 2, backlog: Duration::from_secs(5) };
+
+    fn client(number: u32) -> Client {
+        Client::from(std::net::IpAddr::from(Ipv4Addr::from_bits(number)))
+    }
+
+    /// An instant with a past, whatever the machine's uptime.
+    fn start() -> Instant {
+        Instant::now() + Duration::from_hours(1)
+    }
+
+    fn seconds(booking: Booking, start: Instant) -> Result<f64, f64> {
+        match booking {
+            Booking::From(at) => Ok((at - start).as_secs_f64()),
+            Booking::AskAgain(at) => Err((at - start).as_secs_f64()),
+        }
+    }
+
+    #[test]
+    fn a_key_has_its_burst_and_then_its_rate() {
+        let (rates, start) = (Rates::new(RATE), start());
+        let book = |key, number| seconds(rates.book(&key, client(number), 1_000, start), start);
+        assert_eq!([1, 2, 3, 4, 5].map(|number| book("a", number)), [0.0, 0.0, 0.0, 1.0, 2.0].map(Ok));
+        assert_eq!(book("b", 1), Ok(0.0), "another key has a rate of its own");
+        let later = start + Duration::from_mins(1);
+        assert_eq!(
+            [1, 2, 3, 4].map(|number| seconds(rates.book(&"a", client(number), 1_000, later), later)),
+            [Ok(0.0), Ok(0.0), Ok(0.0), Ok(1.0)]
+        );
+    }
+
+    #[test]
+    fn who_asks_for_much_leaves_the_others_their_turns() {
+        let (rates, start) = (Rates::new(Rate { burst: 0, ..RATE }), start());
+        let book = |number, now| seconds(rates.book(&(), client(number), 1_000, now), start);
+        assert_eq!(book(1, start), Ok(0.0));
+        assert_eq!([book(1, start), book(1, start)], [Ok(1.0), Ok(2.0)]);
+        assert_eq!(book(1, start), Err(1.0), "two bookings wait, so that it has no third");
+        assert_eq!(book(2, start), Ok(3.0));
+        assert_eq!(book(1, start + Duration::from_secs(1)), Ok(4.0));
+    }
+
+    #[test]
+    fn in_any_window_no_more_goes_out_than_burst_and_rate() {
+        let (rates, start) = (Rates::new(RATE), start());
+        let mut sent = Vec::new();
+        let mut now = start;
+        for number in 0..200 {
+            match rates.book(&(), client(number % 3), 700, now) {
+                Booking::From(at) => sent.push(at),
+                Booking::AskAgain(at) => now = at,
+            }
+        }
+        sent.sort();
+        for (first, from) in sent.iter().enumerate() {
+            for (last, to) in sent.iter().enumerate().skip(first) {
+                let most = 2_000.0 + 700.0 + (*to - *from).as_secs_f64() * 1_000.0;
+                let bytes = u32::try_from((last - first + 1) * 700).unwrap();
+                assert!(f64::from(bytes) <= most + 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_crowded_by_what_is_booked() {
+        let (rates, start) = (Rates::new(RATE), start());
+        assert!(!rates.is_crowded(&(), start));
+        for number in 0..8 {
+            let _ = rates.book(&(), client(number), 1_000, start);
+        }
+        assert!(rates.is_crowded(&(), start));
+        assert!(!rates.is_crowded(&(), start + Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn who_wants_nothing_any_more_is_forgotten() {
+        let (rates, start) = (Rates::new(RATE), start());
+        let count = u32::try_from(3 * KNOWN).unwrap();
+        for number in 0..count {
+            let now = start + Duration::from_mins(u64::from(number));
+            let _ = rates.book(&number, client(1), 1_000, now);
+            let _ = rates.book(&u32::MAX, client(number), 1_000, now);
+        }
+        let state = rates.state();
+        assert!(state.keys.len() <= KNOWN && state.keys[&u32::MAX].clients.len() <= KNOWN);
+    }
+}
