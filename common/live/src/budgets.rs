@@ -3,7 +3,7 @@
 //! Three keys an account, which live together in a cluster: `minute`, the times of its last admissions; `open`, the
 //! completions that Postgres does not have yet, each as the row that it will be; `spent`, a hash of the tokens of the day
 //! (`dt`) and the cost of the month (`mc`) as Postgres last gave them, with the version of that (`dv`, `mv`), and the
-//! sums of `open` beside them (`dh`, `mh`).
+//! sums of `open` beside them (`dh`, `mh`); and the same of the month for each key that has a limit of its own.
 //!
 //! Nothing here is the truth. A completion is in `open` until Postgres has its row; then [`Redis::confirm`] takes it
 //! out and puts Postgres's own total in the place of the old one, in one step. Totals are never added up here, so a
@@ -11,6 +11,7 @@
 //! than this one (`memory`: it was restarted, and may have lost its last moment), [`Redis::admit`] says so and is called
 //! again with what Postgres holds.
 
+mod entries;
 mod scripts;
 
 use std::{
@@ -27,15 +28,13 @@ use domain::{
     usage::{Base, DaySpent, UsageRow},
 };
 use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
-use time::Date;
 
+use self::entries::{day_number, minute_key, month_number, open_key, parse, spent_key, text, text_before_time};
 use super::{
     Redis,
     leases::{Epoch, SWEEPER},
 };
 
-/// What stands before the time in the text of a row.
-const TIME: &str = "\"at\":\"";
 /// Keys of one `SCAN` step.
 const SCAN_STEP: usize = 1_000;
 
@@ -46,8 +45,12 @@ pub struct Budget {
     pub per_minute: u64,
     /// Tokens in a UTC day.
     pub per_day: u64,
-    /// Cost in a UTC month, in microcents.
+    /// Cost in a UTC month, in microcents: the plan's credit.
     pub per_month: u64,
+    /// The account's own limit of the month's cost, in microcents.
+    pub account_limit: Option<u64>,
+    /// The key's limit of the month's cost, in microcents.
+    pub key_limit: Option<u64>,
 }
 
 /// The result of an admission, and when Redis came to it, by its own clock. No other decides what day and month a completion
@@ -63,7 +66,7 @@ pub struct Judgement {
 /// The result of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The account's sums are not there. Nothing was done: ask again with what Postgres has.
+    /// The account's sums, or those of a key with a limit, are not there. Nothing was done: ask again with what Postgres has.
     Unknown,
     /// Too many completions in the last minute.
     Minute(Used),
@@ -71,6 +74,10 @@ pub enum Verdict {
     Day(Used),
     /// More than the month's credit has left.
     Month(Used),
+    /// More than the account's own limit of the month has left.
+    AccountLimit(Used),
+    /// More than the key's limit of the month has left.
+    KeyLimit(Used),
     /// The reservation stands.
     Admitted(Used),
 }
@@ -170,8 +177,10 @@ impl Redis {
             call.arg(script.get_hash()).arg(3).arg(spent_key(account)).arg(open_key(account)).arg(minute_key(account));
             call.arg(row.id.as_str()).arg(text_before_time(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
+            call.arg(or_empty(budget.account_limit)).arg(or_empty(budget.key_limit)).arg(row.token.as_str());
             if let Some(base) = &base {
                 call.arg(day_number(base.day)).arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
+                call.arg(or_empty(base.key_cost.map(|cost| cost.0)));
                 for id in &base.last_minute {
                     call.arg(id.as_str());
                 }
@@ -201,6 +210,8 @@ impl Redis {
             1 => Verdict::Minute(used),
             2 => Verdict::Day(used),
             3 => Verdict::Month(used),
+            5 => Verdict::AccountLimit(used),
+            6 => Verdict::KeyLimit(used),
             _ => Verdict::Admitted(used),
         };
         Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at) })
@@ -243,6 +254,10 @@ impl Redis {
         self.close(&spent.account, ids, |call| {
             call.arg(spent.spent.version).arg(day_number(spent.day)).arg(spent.spent.day_tokens);
             call.arg(month_number(month)).arg(spent.spent.month_cost.0);
+            call.arg(spent.keys.len());
+            for key in &spent.keys {
+                call.arg(key.token.as_str()).arg(key.month_cost.0);
+            }
         })
         .await
         .map(drop)
@@ -251,7 +266,7 @@ impl Redis {
     /// Gives back the reservations of completions that used nothing. Returns what became of each.
     pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Release>, RedisError> {
         let closed = self.close(account, ids, |call| {
-            call.arg("").arg("").arg("").arg("").arg("");
+            call.arg("").arg("").arg("").arg("").arg("").arg(0);
         });
         let outcome = |closed: &u8| match closed {
             0 => Release::Missing,
@@ -318,80 +333,11 @@ impl Redis {
     }
 }
 
-fn spent_key(account: &str) -> String {
-    format!("svc:ai:{{{account}}}:spent")
-}
-
-fn open_key(account: &str) -> String {
-    format!("svc:ai:{{{account}}}:open")
-}
-
-fn minute_key(account: &str) -> String {
-    format!("svc:ai:{{{account}}}:minute")
-}
-
-/// The figures first, where a script finds them.
-fn text(edge: &str, row: &UsageRow) -> String {
-    let json = serde_json::to_string(row).unwrap_or_default();
-    format!("{} {} {} {edge} {json}", row.tokens(), row.cost.0, day_number(row.day()))
-}
-
-/// The part of the text that is known before Redis has said what time it is: what stands between the day and the time.
-fn text_before_time(edge: &str, row: &UsageRow) -> String {
-    let json = serde_json::to_string(row).unwrap_or_default();
-    // It is the last field.
-    let known = json.rfind(TIME).map_or("", |start| &json[..start + TIME.len()]);
-    format!("{edge} {known}")
-}
-
-fn parse(text: &str) -> Option<Open> {
-    let mut parts = text.splitn(5, ' ');
-    let (edge, json) = (parts.nth(3)?, parts.next()?);
-    Some(Open { edge: edge.to_owned(), row: serde_json::from_str(json).ok()? })
-}
-
-/// `20261121`: sorts as the days do, and begins with its month.
-fn day_number(day: Date) -> i32 {
-    (day.year() * 100 + i32::from(u8::from(day.month()))) * 100 + i32::from(day.day())
-}
-
-/// `202611`.
-fn month_number(month: Month) -> i32 {
-    day_number(month.first_day()) / 100
+/// The argument of a script that may be absent.
+fn or_empty(number: Option<u64>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn millis(number: i64) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use domain::{
-        TokenId, UserId,
-        usage::{Certainty, Microcents},
-    };
-
-    use super::*;
-
-    #[test]
-    fn an_open_completion_is_read_back() {
-        let now = Timestamp::from_unix_millis(1_798_761_599_999);
-        let row = UsageRow {
-            id: CompletionId::new(now),
-            account: UserId::new(now).into(),
-            token: TokenId::new(now),
-            model: "svc/small".into(),
-            provider: "a provider with a long name".into(),
-            prompt: 12,
-            completion: 4096,
-            certainty: Certainty::Seen,
-            cost: Microcents(4711),
-            at: now,
-        };
-        let text = text("00ff", &row);
-        assert!(text.starts_with("4108 4711 20261231 00ff {"), "{text}");
-        let open = parse(&text).unwrap();
-        assert_eq!((open.edge.as_str(), &open.row), ("00ff", &row));
-        assert_eq!(month_number(row.month()), 202_612);
-    }
 }

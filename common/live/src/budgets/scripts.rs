@@ -4,9 +4,55 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+/// What the scripts know of keys, as functions that each begins with.
+///
+/// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
+/// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
+/// another month it says nothing, and the key begins with nothing like its account.
+///
+/// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
+/// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
+const KEYS: &str = r#"
+local function read_key(text)
+  local month, cost, version, held = string.match(text or '', '^(%d+) (%d+) (%d+) (%-?%d+)$')
+  if month then return {month = tonumber(month), cost = cost, version = version, held = tonumber(held)} end
+end
+local function key_text(key)
+  return string.format('%d %s %s %.0f', key.month, key.cost, key.version, key.held)
+end
+local function token_of(entry)
+  return string.match(entry, '"token":"(tok_%w+)"')
+end
+local function forget_keys(spent)
+  for _, field in ipairs(redis.call('HKEYS', spent)) do
+    if string.sub(field, 1, 4) == 'tok_' then redis.call('HDEL', spent, field) end
+  end
+end
+local function is_seen(seen, mh, mv)
+  return seen == (mh or '') .. ' ' .. (mv or '')
+end
+local function see(spent)
+  local s = redis.call('HMGET', spent, 'mh', 'mv')
+  redis.call('HSET', spent, 'seen', (s[1] or '') .. ' ' .. (s[2] or ''))
+end
+local function hold(spent, month, costs)
+  for token, cost in pairs(costs) do
+    local text = redis.call('HGET', spent, token)
+    local key = text and read_key(text)
+    if key and key.month == month then
+      key.held = key.held + cost
+      redis.call('HSET', spent, token, key_text(key))
+    elseif text then
+      redis.call('HDEL', spent, token)
+    end
+  end
+end
+"#;
+
 /// KEYS spent, open, minute. ARGV id, text without figures and time, tokens, cost; a minute's, a day's and a month's limit;
-/// after `Unknown`, Postgres's day, its version, tokens of the day, cost of the month, and the ids of the last minute's
-/// completions.
+/// the account's own limit of a month and the key's, each empty if there is none; the token; after `Unknown`, Postgres's day,
+/// its version, tokens of the day, cost of the month, the key's cost of the month if it has a limit, and the ids of the last
+/// minute's completions.
 ///
 /// An id begins with the time of its admission. So the minute is rebuilt from the ids that Postgres has and those that are
 /// open; each counts once, though it be in both. Where Redis remembers more of them, it is believed.
@@ -24,13 +70,14 @@ use redis::Script;
 /// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
 /// here first. Reservations count against the day they were made on.
 pub(super) fn admission(memory: &str) -> Script {
-    Script::new(&format!("local memory = '{memory}'\n{ADMIT}"))
+    Script::new(&format!("local memory = '{memory}'\n{KEYS}{ADMIT}"))
 }
 
 const ADMIT: &str = r#"
 local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
 local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
 local per_minute, per_day, per_month = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local account_limit, key_limit, token = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
 
 local time = redis.call('TIME')
 local seconds, millis = tonumber(time[1]), math.floor(time[2] / 1000)
@@ -49,7 +96,8 @@ year = year + era * 400 + (number <= 2 and 1 or 0)
 local month = year * 100 + number
 local day = month * 100 + date
 
-local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory')
+local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory', 'mv', 'seen', token)
+local mv, key = s[9], read_key(s[11])
 local d, dt, dh, m, mc, mh
 if s[1] and (s[8] ~= memory or tonumber(s[1]) > day) then
   redis.call('DEL', spent)
@@ -57,12 +105,19 @@ if s[1] and (s[8] ~= memory or tonumber(s[1]) > day) then
 elseif s[1] and s[4] then
   d, dt, dh = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])
   m, mc, mh = tonumber(s[4]), tonumber(s[5]), tonumber(s[6])
-elseif tonumber(ARGV[8]) ~= day or tonumber(s[7] or 0) > tonumber(ARGV[9]) then
+  if not is_seen(s[10], s[6], mv) then
+    forget_keys(spent)
+    see(spent)
+    key = nil
+  end
+elseif tonumber(ARGV[11]) ~= day or tonumber(s[7] or 0) > tonumber(ARGV[12]) then
   return {0, 0, 0, 0, 0, now}
 else
-  d, dt, dh, m, mc, mh = day, tonumber(ARGV[10]), 0, month, tonumber(ARGV[11]), 0
+  d, dt, dh, m, mc, mh = day, tonumber(ARGV[13]), 0, month, tonumber(ARGV[14]), 0
+  mv, key = ARGV[12], nil
+  forget_keys(spent)
   local ids, times = {}, {}
-  for i = 12, #ARGV do ids[ARGV[i]] = true end
+  for i = 16, #ARGV do ids[ARGV[i]] = true end
   local entries = redis.call('HGETALL', open)
   for i = 1, #entries, 2 do
     local t, c, on = string.match(entries[i + 1], '^(%d+) (%d+) (%d+) ')
@@ -86,7 +141,8 @@ else
     end
     redis.call('PEXPIRE', minute, 60000)
   end
-  redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', ARGV[9], 'm', m, 'mc', mc, 'mh', mh, 'mv', ARGV[9])
+  redis.call('HSET', spent, 'memory', memory, 'd', d, 'dt', dt, 'dh', dh, 'dv', mv, 'm', m, 'mc', mc, 'mh', mh, 'mv', mv)
+  see(spent)
   redis.call('PEXPIRE', spent, 172800000)
 end
 if day > d then
@@ -97,6 +153,22 @@ end
 if month > m then
   m, mc, mh = month, 0, 0
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
+  see(spent)
+end
+if key and key.month ~= m then
+  key = {month = m, cost = '0', version = mv, held = 0}
+elseif key_limit and not key then
+  -- Rows may have been confirmed since Postgres was read that what it said does not have.
+  if tonumber(ARGV[11]) ~= day or not tonumber(ARGV[15]) or tonumber(ARGV[12]) < tonumber(mv) then
+    return {0, 0, 0, 0, 0, now}
+  end
+  key = {month = m, cost = ARGV[15], version = ARGV[12], held = 0}
+  local entries = redis.call('HVALS', open)
+  for _, entry in ipairs(entries) do
+    local c, on = string.match(entry, '^%d+ (%d+) (%d+) ')
+    if math.floor(tonumber(on) / 100) == m and token_of(entry) == token then key.held = key.held + tonumber(c) end
+  end
+  redis.call('HSET', spent, token, key_text(key))
 end
 
 -- Of a clock that went back since. What may have been a moment ago counts for a minute from now on.
@@ -124,6 +196,10 @@ elseif dt + dh + tokens > per_day then
   refusal = 2
 elseif mc + mh + cost > per_month then
   refusal = 3
+elseif account_limit and mc + mh + cost > account_limit then
+  refusal = 5
+elseif key_limit and tonumber(key.cost) + key.held + cost > key_limit then
+  refusal = 6
 end
 if refusal then
   if requests == 0 then return {refusal, 0, 0, 0, dt + dh, now} end
@@ -137,7 +213,12 @@ local at = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, number, da
 local text = table.concat({ARGV[3], ARGV[4], day, ARGV[2] .. at .. '"}'}, ' ')
 if redis.call('HSETNX', open, ARGV[1], text) == 1 then
   dh, mh = dh + tokens, mh + cost
-  redis.call('HSET', spent, 'dh', dh, 'mh', mh)
+  local held = string.format('%.0f', mh)
+  redis.call('HSET', spent, 'dh', dh, 'mh', held, 'seen', held .. ' ' .. mv)
+  if key then
+    key.held = key.held + cost
+    redis.call('HSET', spent, token, key_text(key))
+  end
   redis.call('LPUSH', minute, now)
   redis.call('PEXPIRE', minute, 60000)
   requests = requests + 1
@@ -147,11 +228,15 @@ return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) 
 
 /// KEYS spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text, tokens, cost,
 /// day, month.
-pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-local s = redis.call('HMGET', KEYS[1], 'd', 'm')
-local day_tokens, month_cost = 0, 0
+pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| Script::new(&format!("{KEYS}{REVALUE_OPEN}")));
+
+const REVALUE_OPEN: &str = r"
+local s = redis.call('HMGET', KEYS[1], 'd', 'm', 'mh', 'mv', 'seen')
+local day_tokens, month_cost, of_keys = 0, 0, {}
+if s[2] and not is_seen(s[5], s[3], s[4]) then
+  forget_keys(KEYS[1])
+  see(KEYS[1])
+end
 for i = 2, #ARGV, 6 do
   local tokens, cost = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   local old = redis.call('HGET', KEYS[2], ARGV[i])
@@ -162,14 +247,20 @@ for i = 2, #ARGV, 6 do
   if old or ARGV[1] == '1' then
     redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
     if s[1] == ARGV[i + 4] then day_tokens = day_tokens + tokens end
-    if s[2] == ARGV[i + 5] then month_cost = month_cost + cost end
+    if s[2] == ARGV[i + 5] then
+      month_cost = month_cost + cost
+      local token = token_of(ARGV[i + 1])
+      if token and cost ~= 0 then of_keys[token] = (of_keys[token] or 0) + cost end
+    end
   end
 end
 if day_tokens ~= 0 then redis.call('HINCRBY', KEYS[1], 'dh', day_tokens) end
-if month_cost ~= 0 then redis.call('HINCRBY', KEYS[1], 'mh', month_cost) end
-",
-    )
-});
+if month_cost ~= 0 then
+  redis.call('HINCRBY', KEYS[1], 'mh', month_cost)
+  see(KEYS[1])
+end
+hold(KEYS[1], tonumber(s[2]), of_keys)
+";
 
 /// KEYS open. ARGV ids. Puts a name in the place of the edge's, which says that the completion is being settled without it.
 /// Returns the entries that are there.
@@ -191,20 +282,22 @@ return claimed
     )
 });
 
-/// KEYS spent, open. ARGV version, day, tokens of the day, month, cost of the month (all empty when nothing was used),
-/// ids. Returns, for each id, whether it was closed (1), was not there (0), or was left because it is claimed (2). Only what
+/// KEYS spent, open. ARGV version, day, tokens of the day, month, cost of the month (all empty when nothing was used), how
+/// many keys' costs of the month follow, each of them as token and cost, ids. Returns, for each id, whether it was closed (1), was not there (0), or was left because it is claimed (2). Only what
 /// was used closes a claimed one: otherwise whoever claimed it may be about to record what it did not use.
 ///
 /// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
 /// `floor` keeps sums so old out.
-pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv')
+pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(&format!("{KEYS}{CLOSE_OPEN}")));
+
+const CLOSE_OPEN: &str = r"
+local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv', 'mh', 'seen')
 local d, m = tonumber(s[1] or 0), tonumber(s[3] or 0)
 local version = tonumber(ARGV[1])
-local tokens, cost, closed = 0, 0, {}
-for i = 6, #ARGV do
+local tokens, cost, of_keys, closed = 0, 0, {}, {}
+local keys = tonumber(ARGV[6])
+if s[3] and not is_seen(s[6], s[5], s[4]) then forget_keys(KEYS[1]) end
+for i = 7 + 2 * keys, #ARGV do
   local entry = redis.call('HGET', KEYS[2], ARGV[i])
   local t, c, on, edge = string.match(entry or '', '^(%d+) (%d+) (%d+) (%S+) ')
   if not entry then
@@ -215,7 +308,11 @@ for i = 6, #ARGV do
     table.insert(closed, 1)
     redis.call('HDEL', KEYS[2], ARGV[i])
     if tonumber(on) == d then tokens = tokens + tonumber(t) end
-    if math.floor(tonumber(on) / 100) == m then cost = cost + tonumber(c) end
+    if math.floor(tonumber(on) / 100) == m then
+      cost = cost + tonumber(c)
+      local token = token_of(entry)
+      if token then of_keys[token] = (of_keys[token] or 0) - tonumber(c) end
+    end
   end
 end
 if s[1] and tokens > 0 then redis.call('HINCRBY', KEYS[1], 'dh', -tokens) end
@@ -231,7 +328,16 @@ end
 if version and s[3] == ARGV[4] and version >= tonumber(s[4]) then
   redis.call('HSET', KEYS[1], 'mc', ARGV[5], 'mv', ARGV[1])
 end
+if s[3] then
+  see(KEYS[1])
+  hold(KEYS[1], m, of_keys)
+end
+for i = 7, 6 + 2 * keys, 2 do
+  local key = read_key(redis.call('HGET', KEYS[1], ARGV[i]))
+  if key and tostring(key.month) == ARGV[4] and version >= tonumber(key.version) then
+    key.cost, key.version = ARGV[i + 1], ARGV[1]
+    redis.call('HSET', KEYS[1], ARGV[i], key_text(key))
+  end
+end
 return closed
-",
-    )
-});
+";
