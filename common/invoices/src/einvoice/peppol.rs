@@ -1,0 +1,53 @@
+//! Addresses in the Peppol network, which knows parties by their registration numbers and by no email address.
+
+use en16931::Identifier;
+
+use super::KVK;
+use crate::model::Party;
+
+/// Returns the address of a party: its number in the Dutch register of companies, or its VAT number.
+pub(super) fn address(party: &Party) -> Option<Identifier> {
+    if let Some(number) = kvk(party) {
+        return Some(Identifier::schemed(number, KVK));
+    }
+    let number = party.vat_number.as_deref()?;
+    let prefix = number.get(..2)?;
+    let (_, scheme) = SCHEMES.iter().find(|(known, _)| *known == prefix)?;
+    Some(Identifier::schemed(number, *scheme))
+}
+
+/// Returns the number in the Dutch register of companies, when it has the form of one.
+pub(super) fn kvk(party: &Party) -> Option<&str> {
+    let number = party.registration_id.as_deref()?;
+    let has_its_form = number.len() == 8 && number.bytes().all(|digit| digit.is_ascii_digit());
+    (party.address.country.code() == "NL" && has_its_form).then_some(number)
+}
+
+/// Codes of the list "Electronic Address Scheme" for VAT numbers, by their prefix. Denmark, Finland and Sweden have other numbers there.
+const SCHEMES: [(&str, &str); 25] = [
+    ("AT", "9914"),
+    ("BE", "9925"),
+    ("BG", "9926"),
+    ("CY", "9928"),
+    ("CZ", "9929"),
+    ("DE", "9930"),
+    ("EE", "9931"),
+    ("EL", "9933"),
+    ("ES", "9920"),
+    ("FR", "9957"),
+    ("HR", "9934"),
+    ("HU", "9910"),
+    ("IE", "9935"),
+    ("IT", "0211"),
+    ("LT", "9937"),
+    ("LU", "9938"),
+    ("LV", "9939"),
+    ("MT", "9943"),
+    ("NL", "9944"),
+    ("PL", "9945"),
+    ("PT", "9946"),
+    ("RO", "9947"),
+    ("SI", "9949"),
+    ("SK", "9950"),
+    ("XI", "9932"),
+];

@@ -1,0 +1,203 @@
+//! VAT of an invoice: why it is charged or not, at which rate, and how much for each rate.
+
+use std::fmt;
+
+use time::Date;
+
+use super::{InvoiceError, Line, proof::Amount};
+use crate::Country;
+
+/// Why VAT is charged, or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Treatment {
+    /// The VAT of the seller's country.
+    Standard,
+    /// The buyer, a business in another member state, accounts for VAT.
+    ReverseCharge {
+        /// The proof that the buyer's number was valid, when VIES gave one.
+        consultation: Option<Consultation>,
+    },
+    /// The VAT of the country where the buyer, a consumer, lives; declared by the one-stop shop.
+    ConsumerOfAnotherState {
+        /// Whose VAT is charged.
+        country: Country,
+    },
+    /// The service is rendered outside the European Union.
+    OutsideScope,
+}
+
+/// The answer of VIES that a VAT number is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consultation {
+    /// The consultation number.
+    pub number: String,
+    /// The date of the answer.
+    pub on: Date,
+}
+
+impl Treatment {
+    /// Returns the category of a line of such an invoice.
+    pub fn category(&self, rate: VatRate) -> VatCategory {
+        match self {
+            Self::Standard | Self::ConsumerOfAnotherState { .. } if rate == VatRate::ZERO => VatCategory::Zero,
+            Self::Standard | Self::ConsumerOfAnotherState { .. } => VatCategory::Standard,
+            Self::ReverseCharge { .. } => VatCategory::ReverseCharge,
+            Self::OutsideScope => VatCategory::OutsideScope,
+        }
+    }
+
+    /// Returns the note that the law wants on the document; `None` for ordinary VAT.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Self::Standard => None,
+            Self::ReverseCharge { .. } => Some(
+                "VAT reverse charged: the customer accounts for the VAT (articles 44 and 196 of Directive 2006/112/EC).".to_owned(),
+            ),
+            Self::ConsumerOfAnotherState { country } => Some(format!(
+                "VAT of {}, declared under the Union scheme of the one-stop shop (OSS).",
+                country.name()
+            )),
+            Self::OutsideScope => Some(
+                "Outside the scope of EU VAT: the place of supply is the customer's country (articles 44 and 58 of Directive \
+                 2006/112/EC)."
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// A VAT category of the European standard, with its letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VatCategory {
+    /// `S`: a rate above zero.
+    Standard,
+    /// `Z`: a rate of zero.
+    Zero,
+    /// `AE`: the buyer accounts for VAT.
+    ReverseCharge,
+    /// `O`: not subject to VAT.
+    OutsideScope,
+}
+
+impl VatCategory {
+    /// Returns the category's code of UNCL 5305.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Standard => "S",
+            Self::Zero => "Z",
+            Self::ReverseCharge => "AE",
+            Self::OutsideScope => "O",
+        }
+    }
+}
+
+/// A VAT rate from 0 to 100 per cent, in hundredths of a per cent. It is shown as `21` or `5.5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VatRate(u16);
+
+/// The number is not a VAT rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a VAT rate is 0 to 10000 hundredths of a per cent")]
+pub struct VatRateError;
+
+impl VatRate {
+    /// No VAT.
+    pub const ZERO: Self = Self(0);
+    const WHOLE: u16 = 10_000;
+
+    /// Reads a rate in hundredths of a per cent: 2100 is 21%.
+    pub fn from_basis_points(points: u16) -> Result<Self, VatRateError> {
+        if points <= Self::WHOLE { Ok(Self(points)) } else { Err(VatRateError) }
+    }
+
+    /// Returns the rate in hundredths of a per cent.
+    pub fn basis_points(self) -> u16 {
+        self.0
+    }
+
+    /// Returns the VAT of a net amount, rounded half up (half away from zero when the amount is negative).
+    pub fn of(self, net_cents: i64) -> i64 {
+        let exact = i128::from(net_cents) * i128::from(self.0);
+        let half = i128::from(Self::WHOLE / 2) * exact.signum();
+        i64::try_from((exact + half) / i128::from(Self::WHOLE)).unwrap_or(i64::MAX)
+    }
+}
+
+impl fmt::Display for VatRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 100, self.0 % 100);
+        match part {
+            0 => write!(f, "{whole}"),
+            _ if part % 10 == 0 => write!(f, "{whole}.{}", part / 10),
+            _ => write!(f, "{whole}.{part:02}"),
+        }
+    }
+}
+
+/// The VAT of all lines of one category and rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VatShare {
+    /// The category.
+    pub category: VatCategory,
+    /// The rate.
+    pub rate: VatRate,
+    /// The sum of the lines.
+    pub net_cents: i64,
+    /// Their VAT, rounded once.
+    pub vat_cents: i64,
+}
+
+impl VatShare {
+    /// Returns the VAT of lines, the highest rate first.
+    pub fn of(lines: &[Line]) -> Result<Vec<Self>, InvoiceError> {
+        let mut shares: Vec<Self> = Vec::new();
+        for line in lines {
+            match shares.iter_mut().find(|share| (share.category, share.rate) == (line.category, line.rate)) {
+                Some(share) => share.net_cents = Amount::VatShare.sum([share.net_cents, line.net_cents])?,
+                None => shares.push(Self {
+                    category: line.category,
+                    rate: line.rate,
+                    net_cents: line.net_cents,
+                    vat_cents: 0,
+                }),
+            }
+        }
+        for share in &mut shares {
+            share.vat_cents = share.rate.of(share.net_cents);
+        }
+        shares.sort_by(|a, b| b.rate.cmp(&a.rate).then(a.category.cmp(&b.category)));
+        Ok(shares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(points: u16) -> VatRate {
+        VatRate::from_basis_points(points).unwrap()
+    }
+
+    #[test]
+    fn vat_is_rounded_half_up() {
+        for (points, net, vat) in [
+            (2100, 1000, 210),
+            (2100, 50, 11),
+            (2100, 49, 10),
+            (550, 100, 6),
+            (2100, -50, -11),
+            (0, 999, 0),
+            (10_000, 1, 1),
+        ] {
+            assert_eq!(rate(points).of(net), vat, "{points} of {net}");
+        }
+    }
+
+    #[test]
+    fn rates_are_shown_without_idle_zeros() {
+        for (points, shown) in [(2100, "21"), (550, "5.5"), (0, "0"), (1925, "19.25"), (5, "0.05"), (10_000, "100")] {
+            assert_eq!(rate(points).to_string(), shown);
+        }
+        assert_eq!(VatRate::from_basis_points(10_001), Err(VatRateError));
+    }
+}

@@ -1,0 +1,118 @@
+//! Pages as lists of marks, and the structure that gives them their meaning.
+//!
+//! Everything is placed before anything is painted: only then is the number of pages known. What is read aloud belongs to a node of
+//! the structure; a mark without a node is decoration.
+
+use super::{
+    fonts,
+    style::{Color, PAGE, Style},
+};
+
+/// A node of the structure, by its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Node(usize);
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Document,
+    Title(&'static str),
+    Heading(&'static str),
+    Paragraph,
+    Table,
+    Row,
+    HeaderCell,
+    Cell,
+}
+
+/// What belongs to a node, in the order in which it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Child {
+    Node(Node),
+    /// A mark, by its page and its index there.
+    Mark(usize, usize),
+}
+
+/// Something to be painted.
+#[derive(Debug)]
+pub(super) enum Mark {
+    Text { x: f32, y: f32, text: String, style: Style, is_decoration: bool },
+    Rectangle { x: f32, y: f32, width: f32, height: f32, radius: f32, color: Color },
+}
+
+#[derive(Debug)]
+pub(super) struct Branch {
+    pub(super) kind: Kind,
+    pub(super) children: Vec<Child>,
+}
+
+/// The document while it is being laid out.
+#[derive(Debug)]
+pub(super) struct Sheets {
+    pub(super) pages: Vec<Vec<Mark>>,
+    branches: Vec<Branch>,
+}
+
+impl Sheets {
+    /// The root of the structure.
+    pub(super) const ROOT: Node = Node(0);
+
+    pub(super) fn new() -> Self {
+        Self { pages: vec![Vec::new()], branches: vec![Branch { kind: Kind::Document, children: Vec::new() }] }
+    }
+
+    pub(super) fn start_page(&mut self) {
+        self.pages.push(Vec::new());
+    }
+
+    /// Adds a node as the last of its parent.
+    pub(super) fn open(&mut self, parent: Node, kind: Kind) -> Node {
+        let node = Node(self.branches.len());
+        self.branches.push(Branch { kind, children: Vec::new() });
+        self.branches[parent.0].children.push(Child::Node(node));
+        node
+    }
+
+    pub(super) fn branch(&self, node: Node) -> &Branch {
+        &self.branches[node.0]
+    }
+
+    /// Writes text on the last page, from x on.
+    pub(super) fn text(&mut self, node: Node, x: f32, y: f32, text: &str, style: Style) {
+        let page = self.pages.len() - 1;
+        let mark = Child::Mark(page, self.pages[page].len());
+        self.branches[node.0].children.push(mark);
+        self.pages[page].push(Mark::Text { x, y, text: text.to_owned(), style, is_decoration: false });
+    }
+
+    /// Writes text on the last page that ends at x.
+    pub(super) fn text_to(&mut self, node: Node, x: f32, y: f32, text: &str, style: Style) {
+        self.text(node, x - measure(text, style), y, text, style);
+    }
+
+    /// Writes text that is no part of the structure, such as what each page repeats.
+    pub(super) fn decoration(&mut self, page: usize, x: f32, y: f32, text: &str, style: Style) {
+        self.pages[page].push(Mark::Text { x, y, text: text.to_owned(), style, is_decoration: true });
+    }
+
+    pub(super) fn rectangle(&mut self, x: f32, y: f32, (width, height): (f32, f32), radius: f32, color: Color) {
+        if let Some(page) = self.pages.last_mut() {
+            page.push(Mark::Rectangle { x, y, width, height, radius, color });
+        }
+    }
+
+    /// Draws a thin line across the page.
+    pub(super) fn rule(&mut self, from: f32, to: f32, y: f32, thickness: f32, color: Color) {
+        self.rectangle(from, y, (to - from, thickness), 0.0, color);
+    }
+
+    /// Fills the upper edge of the last page.
+    pub(super) fn band(&mut self, height: f32, color: Color) {
+        self.rectangle(0.0, 0.0, (PAGE.0, height), 0.0, color);
+    }
+}
+
+/// Returns how wide a text is, in points.
+pub(super) fn measure(text: &str, style: Style) -> f32 {
+    fonts::width(text, style.weight) * style.size
+}
