@@ -5,11 +5,13 @@
 //! are in the crate `domain`. Start with [`permits`] and [`projects`].
 
 pub mod audit;
+pub mod billing;
 pub mod certificates;
 pub mod code_host;
 mod connections;
 pub mod edges;
 pub mod gateway;
+pub mod letters;
 pub mod orgs;
 pub mod permits;
 pub mod projects;

@@ -1,34 +1,23 @@
 //! What an account has used of its plan. Looked at before work begins, and again under the account's [`lock`] in the
 //! transaction that uses more.
 //!
-//! Not here: what a plan allows, which is in the crate `domain`; custom domains and organizations, which are counted where
-//! they are made.
+//! Not here: what plans allow, which is in the crate `domain`; the plan of an account, which [`crate::billing::plan`] reads,
+//! locked where it decides.
 
-use domain::{Account, OrgId, ProjectId, Timestamp, UserId, plans::PlanLimits};
+use domain::{
+    Account, OrgId, ProjectId, Timestamp, UserId,
+    plans::{Allowance, Limit, LimitReached},
+};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits;
-
-/// A limit of the owner's plan that leaves no room, with what it allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum QuotaReached {
-    /// So many projects, shares not counted.
-    #[error("the plan allows {0} projects")]
-    Projects(u32),
-    /// So many shares that have not expired.
-    #[error("the plan allows {0} shares")]
-    Shares(u32),
-    /// So many bytes in the store.
-    #[error("the plan allows {0} bytes in the store")]
-    StoredBytes(u64),
-}
 
 /// Why something was not counted in.
 #[derive(Debug, thiserror::Error)]
 pub enum QuotaError {
     /// The plan has no room for it.
     #[error(transparent)]
-    Reached(#[from] QuotaReached),
+    Reached(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -49,7 +38,7 @@ pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<(), sqlx
 }
 
 /// Checks that the account may have one project more.
-pub async fn projects(db: impl PgExecutor<'_>, account: &Account, limits: &PlanLimits) -> Result<(), QuotaError> {
+pub async fn projects(db: impl PgExecutor<'_>, account: &Account, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM projects WHERE (user_id = $1 OR org_id = $2) AND share_name IS NULL"#,
         account.as_user().map(UserId::as_str),
@@ -57,14 +46,14 @@ pub async fn projects(db: impl PgExecutor<'_>, account: &Account, limits: &PlanL
     )
     .fetch_one(db)
     .await?;
-    if count < i64::from(limits.projects) { Ok(()) } else { Err(QuotaReached::Projects(limits.projects).into()) }
+    Ok(allowance.check(Limit::Projects, whole(count) + 1)?)
 }
 
 /// Checks that the person may have one share more.
 pub async fn shares(
     db: impl PgExecutor<'_>,
     user: &UserId,
-    limits: &PlanLimits,
+    allowance: &Allowance<'_>,
     now: Timestamp,
 ) -> Result<(), QuotaError> {
     let count = sqlx::query_scalar!(
@@ -75,7 +64,7 @@ pub async fn shares(
     )
     .fetch_one(db)
     .await?;
-    if count < i64::from(limits.shares) { Ok(()) } else { Err(QuotaReached::Shares(limits.shares).into()) }
+    Ok(allowance.check(Limit::Shares, whole(count) + 1)?)
 }
 
 /// Checks that the store may keep `more` bytes for the account.
@@ -83,7 +72,7 @@ pub async fn stored_bytes(
     db: impl PgExecutor<'_>,
     account: &Account,
     more: u64,
-    limits: &PlanLimits,
+    allowance: &Allowance<'_>,
 ) -> Result<(), QuotaError> {
     // A deployment that was published before its stored size was noted counts with its files alone.
     let stored = sqlx::query_scalar!(
@@ -95,8 +84,61 @@ pub async fn stored_bytes(
     )
     .fetch_one(db)
     .await?;
-    let stored = u64::try_from(stored).unwrap_or_default().saturating_add(more);
-    if stored <= limits.storage_bytes { Ok(()) } else { Err(QuotaReached::StoredBytes(limits.storage_bytes).into()) }
+    Ok(allowance.check(Limit::StoredBytes, whole(stored).saturating_add(more))?)
+}
+
+/// Checks that the account may have `more` custom domains.
+pub async fn domains(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+    more: u64,
+    allowance: &Allowance<'_>,
+) -> Result<(), QuotaError> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id
+           WHERE p.user_id = $1 OR p.org_id = $2"#,
+        account.as_user().map(UserId::as_str),
+        account.as_org().map(OrgId::as_str),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(allowance.check(Limit::Domains, whole(count).saturating_add(more))?)
+}
+
+/// Checks that the person may create one organization more.
+pub async fn orgs(db: impl PgExecutor<'_>, creator: &UserId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
+    let count = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.as_str())
+        .fetch_one(db)
+        .await?;
+    Ok(allowance.check(Limit::Orgs, whole(count) + 1)?)
+}
+
+/// Checks that the organization has a seat for one invite more: members have one each, and so have pending invites.
+pub async fn seats(
+    db: impl PgExecutor<'_>,
+    org: &OrgId,
+    allowance: &Allowance<'_>,
+    now: Timestamp,
+) -> Result<(), QuotaError> {
+    let taken = sqlx::query_scalar!(
+        r#"SELECT (SELECT count(*) FROM org_members WHERE org_id = $1)
+                  + (SELECT count(*) FROM invites WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2) AS "count!""#,
+        org.as_str(),
+        now,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(allowance.check(Limit::Members, whole(taken) + 1)?)
+}
+
+/// Checks that the organization has a seat for somebody who accepts an invite. The invites that are pending had theirs when
+/// they were made; of a plan that has become smaller since, those who come first have the seats.
+pub async fn members(db: impl PgExecutor<'_>, org: &OrgId, allowance: &Allowance<'_>) -> Result<(), QuotaError> {
+    let members =
+        sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM org_members WHERE org_id = $1"#, org.as_str())
+            .fetch_one(db)
+            .await?;
+    Ok(allowance.check(Limit::Members, whole(members) + 1)?)
 }
 
 /// Returns the bytes that the store keeps of a project.
@@ -108,5 +150,9 @@ pub(crate) async fn stored_by_project(db: impl PgExecutor<'_>, project: &Project
     )
     .fetch_one(db)
     .await?;
-    Ok(u64::try_from(stored).unwrap_or_default())
+    Ok(whole(stored))
+}
+
+fn whole(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or_default()
 }

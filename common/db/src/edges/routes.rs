@@ -2,10 +2,11 @@
 //! whether it has already applied a newer one.
 
 use domain::{
-    DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    Account, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
     access::AccessMode,
     addresses::HostKey,
     limits,
+    month::Month,
     site::{Gate, Site, SiteKind, Suspension},
 };
 use sqlx::PgPool;
@@ -30,6 +31,8 @@ struct Row {
     access_version: Option<i64>,
     expires_at: Option<Timestamp>,
     suspended: Option<Suspension>,
+    owner: Option<Account>,
+    bandwidth_used_up: Option<time::Date>,
 }
 
 /// The site at `key`, if there is one. An expired share is still one: the edge judges expiry at each request.
@@ -51,7 +54,13 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
                   p.org_id AS "org?", p.access_version AS "access_version?",
                   p.expires_at AS "expires_at?",
                   CASE WHEN p.suspended_at IS NOT NULL THEN COALESCE(p.suspended_for, 'abuse') END
-                      AS "suspended?: Suspension"
+                      AS "suspended?: Suspension",
+                  COALESCE(p.org_id, p.user_id) AS "owner?: Account",
+                  (SELECT max(b.month) FROM bandwidth_levels b
+                   WHERE b.account = COALESCE(p.org_id, p.user_id) AND b.percent = 100
+                     AND b.plan IS NOT DISTINCT FROM (
+                         SELECT s.plan FROM subscriptions s
+                         WHERE s.account = b.account AND s.status IN ('active', 'past_due'))) AS bandwidth_used_up
            FROM route_counter c
            LEFT JOIN (projects p LEFT JOIN deployments d
                       ON d.id = $3 AND d.project_id = p.id AND d.status IN ('live', 'superseded'))
@@ -84,6 +93,8 @@ impl Row {
             access_version: self.access_version?,
             expires_at: self.expires_at,
             suspended: self.suspended,
+            owner: self.owner?,
+            bandwidth_used_up: self.bandwidth_used_up.map(Month::containing),
         })
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use domain::{
-    Account, CompletionId, Timestamp, UserId,
+    Account, CompletionId, Timestamp, TokenId, UserId,
     month::Month,
-    usage::{Base, DaySpent, Microcents, Spent, UsageRow},
+    usage::{Base, DaySpent, KeySpent, Microcents, Spent, UsageRow},
 };
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 
 use crate::permits::{AtLeast, Member, OrgPermit};
 
@@ -40,8 +40,8 @@ pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, s
     let times: Vec<time::OffsetDateTime> = rows.iter().map(|row| row.at.as_datetime()).collect();
     let recorded = sqlx::query!(
         r#"SELECT account_id AS "account_id!", day AS "day!", version AS "version!", day_tokens AS "day_tokens!",
-                  month_cost AS "month_cost!"
-           FROM record_ai_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"#,
+                  month_cost AS "month_cost!", key_tokens AS "key_tokens!", key_costs AS "key_costs!"
+           FROM record_ai_usage_by_key($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"#,
         &text(|row| row.id.as_str()),
         &text(|row| row.account.as_str()),
         &text(|row| row.token.as_str()),
@@ -58,7 +58,10 @@ pub async fn record(pool: &PgPool, rows: &[UsageRow]) -> Result<Vec<DaySpent>, s
     let spent = recorded.into_iter().filter_map(|sum| {
         let (day_tokens, month_cost) = (count(sum.day_tokens), Microcents(count(sum.month_cost)));
         let spent = Spent { version: sum.version, day_tokens, month_cost };
-        Some(DaySpent { account: sum.account_id.parse().ok()?, day: sum.day, spent })
+        let keys = sum.key_tokens.iter().zip(sum.key_costs).filter_map(|(token, cost)| {
+            Some(KeySpent { token: token.parse().ok()?, month_cost: Microcents(count(cost)) })
+        });
+        Some(DaySpent { account: sum.account_id.parse().ok()?, day: sum.day, spent, keys: keys.collect() })
     });
     Ok(spent.collect())
 }
@@ -71,18 +74,29 @@ pub fn is_refusal(error: &sqlx::Error) -> bool {
 }
 
 /// Returns the usage of an account on the day of `now`, in its month, and in the minute before, of which at most
-/// `per_minute` completions are wanted.
-pub async fn base(pool: &PgPool, account: &Account, now: Timestamp, per_minute: u64) -> Result<Base, sqlx::Error> {
+/// `per_minute` completions are wanted; and what `key` has cost in the month.
+pub async fn base(
+    pool: &PgPool,
+    account: &Account,
+    key: Option<&TokenId>,
+    now: Timestamp,
+    per_minute: u64,
+) -> Result<Base, sqlx::Error> {
     let day = now.as_datetime().date();
     let month = Month::containing(day);
     let first = CompletionId::first_of(now - MINUTE);
+    if key.is_some() {
+        sum_keys(pool, account, month).await?;
+    }
     // One statement: sums and ids are as of one moment. Ids begin with the time of the admission.
     let row = sqlx::query!(
         r#"SELECT COALESCE((SELECT version FROM ai_usage_versions WHERE account_id = $1), 0) AS "version!",
                   COALESCE(sum(prompt_tokens + completion_tokens) FILTER (WHERE day = $2), 0)::bigint AS "day_tokens!",
                   COALESCE(sum(cost_microcents), 0)::bigint AS "month_cost!",
                   ARRAY(SELECT id FROM ai_usage WHERE account_id = $1 AND id >= $5 ORDER BY id DESC LIMIT $6)
-                    AS "last_minute!: Vec<CompletionId>"
+                    AS "last_minute!: Vec<CompletionId>",
+                  COALESCE((SELECT cost_microcents FROM ai_usage_keys
+                            WHERE account_id = $1 AND token_id = $7 AND month = $3), 0) AS "key_cost!"
            FROM ai_usage_days WHERE account_id = $1 AND day >= $3 AND day < $4"#,
         account.as_str(),
         day,
@@ -90,6 +104,7 @@ pub async fn base(pool: &PgPool, account: &Account, now: Timestamp, per_minute: 
         month.next().first_day(),
         first.as_str(),
         i64::try_from(per_minute).map_or(LAST_MINUTE, |limit| limit.min(LAST_MINUTE)),
+        key.map(TokenId::as_str),
     )
     .fetch_one(pool)
     .await?;
@@ -98,8 +113,75 @@ pub async fn base(pool: &PgPool, account: &Account, now: Timestamp, per_minute: 
         version: row.version,
         day_tokens: count(row.day_tokens),
         month_cost: Microcents(count(row.month_cost)),
+        key_cost: key.map(|_| Microcents(count(row.key_cost))),
         last_minute: row.last_minute,
     })
+}
+
+/// Returns accounts with completions that were admitted since `since`, each with what its completions of the month cost: at
+/// most `rows`, in their order, behind `after`.
+pub async fn spent_lately(
+    pool: &PgPool,
+    month: Month,
+    since: Timestamp,
+    after: Option<&Account>,
+    rows: i64,
+) -> Result<Vec<(Account, Microcents)>, sqlx::Error> {
+    let first = CompletionId::first_of(since);
+    let rows = sqlx::query!(
+        r#"SELECT busy.account_id AS "account!: Account", (
+               SELECT COALESCE(sum(days.cost_microcents), 0)::bigint FROM ai_usage_days AS days
+               WHERE days.account_id = busy.account_id AND days.day >= $1 AND days.day < $2) AS "cost!"
+           FROM (SELECT DISTINCT account_id FROM ai_usage
+                 WHERE id >= $3 AND ($4::text IS NULL OR account_id > $4) ORDER BY account_id LIMIT $5) AS busy
+           ORDER BY busy.account_id"#,
+        month.first_day(),
+        month.next().first_day(),
+        first.as_str(),
+        after.map(Account::as_str),
+        rows,
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.account, Microcents(count(row.cost)))).collect())
+}
+
+/// Completes the sums of an account's keys in a month, unless they are: usage that was recorded before there were any is in
+/// none.
+pub async fn sum_keys(pool: &PgPool, account: &Account, month: Month) -> Result<(), sqlx::Error> {
+    let summed =
+        sqlx::query_scalar!("SELECT keys_summed FROM ai_usage_versions WHERE account_id = $1", account.as_str())
+            .fetch_optional(pool)
+            .await?;
+    if summed == Some(false) {
+        sqlx::query!("SELECT sum_ai_usage_keys($1, $2)", account.as_str(), month.first_day()).execute(pool).await?;
+    }
+    Ok(())
+}
+
+/// Returns accounts whose keys are still to be summed, at most `limit`.
+pub async fn unsummed(pool: &PgPool, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT account_id FROM ai_usage_versions WHERE NOT keys_summed LIMIT $1", limit)
+        .fetch_all(pool)
+        .await
+}
+
+/// Returns what all of an organization's keys have cost in a month.
+pub async fn cost_of_org(
+    db: impl PgExecutor<'_>,
+    org: &OrgPermit<impl AtLeast<Member>>,
+    month: Month,
+) -> Result<Microcents, sqlx::Error> {
+    let cost = sqlx::query_scalar!(
+        r#"SELECT COALESCE(sum(cost_microcents), 0)::bigint AS "cost!"
+           FROM ai_usage_days WHERE account_id = $1 AND day >= $2 AND day < $3"#,
+        org.id.as_str(),
+        month.first_day(),
+        month.next().first_day(),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Microcents(count(cost)))
 }
 
 /// Returns the usage of a person's own keys in a month, by model.

@@ -1,16 +1,19 @@
 //! Invites to organizations: found by the hash of their link's secret, which is all that is kept of it.
 
 use domain::{
-    EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
+    Account, EmailAddress, InviteId, OrgId, OrgName, Timestamp, UserId,
     limits::{INVITE_LIFETIME, ORG_MEMBERS, PENDING_INVITES},
     orgs::DisplayName,
+    plans::{LimitReached, Plans},
     role::{InviteRole, Role},
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{membership, org::Org};
 use crate::{
+    billing::plan,
     permits::{self, Admin, AtLeast, LockedOrg, OrgPermit},
+    quotas::{self, QuotaError},
     sign_in::users::User,
 };
 
@@ -37,12 +40,25 @@ pub enum CreateError {
     /// The org has as many pending invites as it may.
     #[error("too many invites are pending")]
     TooMany,
+    /// The org's plan has no seat for it.
+    #[error(transparent)]
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Invites `email` in the name of `sender`, who holds the permit.
+impl From<QuotaError> for CreateError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// Invites `email` in the name of `sender`, who holds the permit, if the org's plan has a seat for whoever accepts.
+#[expect(clippy::too_many_arguments, reason = "the row's columns, and the plans")]
 pub async fn create(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
@@ -50,6 +66,7 @@ pub async fn create(
     email: &EmailAddress,
     role: InviteRole,
     secret_hash: &[u8; 32],
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Invite, CreateError> {
     let pending = sqlx::query_scalar!(
@@ -62,6 +79,9 @@ pub async fn create(
     if pending >= PENDING_INVITES {
         return Err(CreateError::TooMany);
     }
+    // The org is locked, which is its account's lock too.
+    let allowance = plan::allowance(&mut *conn, plans, &Account::Org(org.id.clone())).await?;
+    quotas::seats(&mut *conn, &org.id, &allowance, now).await?;
     let invite = Invite {
         id: InviteId::new(now),
         email: email.clone(),
@@ -204,9 +224,21 @@ pub enum AcceptError {
     /// The org has as many members as it may.
     #[error("the organization is full")]
     Full,
+    /// The org's plan has no seat any more: it has become a smaller one.
+    #[error(transparent)]
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
+}
+
+impl From<QuotaError> for AcceptError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
 }
 
 /// Accepts the pending invite with this secret: `user` joins, or rises to the invited role.
@@ -214,6 +246,7 @@ pub async fn accept(
     conn: &mut PgConnection,
     secret_hash: &[u8; 32],
     user: &UserId,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Joined, AcceptError> {
     let found = sqlx::query_scalar!(
@@ -246,7 +279,11 @@ pub async fn accept(
         Some(role) if role >= invited => return Ok(Joined { org, role, invite: None }),
         Some(_) => membership::write_role(&mut *conn, &org.id, user, invited).await?,
         None if row.members >= ORG_MEMBERS => return Err(AcceptError::Full),
-        None => membership::insert(&mut *conn, &org.id, user, invited, now).await?,
+        None => {
+            let allowance = plan::allowance(&mut *conn, plans, &Account::Org(org.id.clone())).await?;
+            quotas::members(&mut *conn, &org.id, &allowance).await?;
+            membership::insert(&mut *conn, &org.id, user, invited, now).await?;
+        }
     }
     sqlx::query!(
         "UPDATE invites SET ended_at = $2, accepted_by = $3 WHERE id = $1",

@@ -1,12 +1,19 @@
 //! Organizations from their creation to their deletion.
 
-use domain::{Account, OrgId, OrgName, Timestamp, orgs::DisplayName, role::Role};
+use domain::{
+    Account, OrgId, OrgName, Timestamp,
+    billing::subscription::{EndReason, SubscriptionStatus},
+    orgs::DisplayName,
+    plans::{LimitReached, Plans},
+    role::Role,
+};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::{membership, org::Org};
 use crate::{
+    billing::{plan, subscriptions},
     permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
-    quotas,
+    quotas::{self, QuotaError},
     sign_in::users::User,
 };
 
@@ -24,31 +31,33 @@ pub enum CreateError {
     #[error("the name is taken")]
     NameTaken,
     /// The creator's plan allows no more.
-    #[error("the creator has as many organizations as the plan allows")]
-    PlanLimit,
+    #[error(transparent)]
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Makes an org, with `creator` as its owner. They may have created `most` that still exist, this one included.
+impl From<QuotaError> for CreateError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// Makes an org, with `creator` as its owner, if their plan has room for it: those that they created and that exist count.
 pub async fn create(
     conn: &mut PgConnection,
     creator: &User,
     name: &OrgName,
     display_name: Option<&DisplayName>,
-    most: u32,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Org, CreateError> {
-    // Locked before counting: creations at once could all pass the limit.
-    quotas::lock(conn, &Account::User(creator.id.clone())).await?;
-    let created =
-        sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM orgs WHERE created_by = $1"#, creator.id.as_str())
-            .fetch_one(&mut *conn)
-            .await?;
-    if created >= i64::from(most) {
-        return Err(CreateError::PlanLimit);
-    }
+    let allowance = plan::locked(conn, plans, &Account::User(creator.id.clone())).await?;
+    quotas::orgs(&mut *conn, &creator.id, &allowance).await?;
     let org = Org {
         id: OrgId::new(now),
         name: name.clone(),
@@ -96,6 +105,9 @@ pub enum DeleteError {
     /// The org has projects.
     #[error("the organization has projects")]
     NotEmpty,
+    /// The org has a subscription that entitles it to a plan.
+    #[error("the organization has a subscription")]
+    Subscribed,
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -109,10 +121,29 @@ impl DeleteError {
     }
 }
 
-/// Deletes the org with its members, invites, tokens and icon.
-pub async fn delete(conn: &mut PgConnection, org: &LockedOrg<impl AtLeast<Owner>>) -> Result<(), DeleteError> {
+/// Deletes the org with its members, invites, tokens and icon. Its books stay. A subscription that waits for its first
+/// payment ends: what is paid for it nevertheless is given back.
+pub async fn delete(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Owner>>,
+    now: Timestamp,
+) -> Result<(), DeleteError> {
     if count_projects(&mut *conn, org).await? > 0 {
         return Err(DeleteError::NotEmpty);
+    }
+    // Rows that a payment is just being settled for are waited for: the subscription may have become active by it.
+    let subscriptions = subscriptions::lock(&mut *conn, &Account::Org(org.id.clone())).await?;
+    for mut subscription in subscriptions {
+        match subscription.status {
+            SubscriptionStatus::Ended => {}
+            SubscriptionStatus::Active | SubscriptionStatus::PastDue => return Err(DeleteError::Subscribed),
+            SubscriptionStatus::Pending => {
+                subscription.status = SubscriptionStatus::Ended;
+                (subscription.ended_at, subscription.end_reason) = (Some(now), Some(EndReason::Canceled));
+                subscription.next_attempt_at = None;
+                subscriptions::store(&mut *conn, &subscription).await?;
+            }
+        }
     }
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)

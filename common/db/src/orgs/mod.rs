@@ -3,6 +3,7 @@
 //! Permits to act on an org are in the folder `permits`, installations that are shared with it in `code_host`. Start with
 //! [`Org`].
 
+pub mod ai_limit;
 pub mod icons;
 pub mod invites;
 mod lifecycle;
@@ -14,5 +15,5 @@ pub mod tokens;
 pub use self::{
     lifecycle::{CreateError, DeleteError, count_projects, create, delete, rename},
     membership::{Membership, membership},
-    org::{Org, find_id, page},
+    org::{Org, find_id, find_name, page},
 };

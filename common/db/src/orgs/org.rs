@@ -67,6 +67,11 @@ pub async fn page(
     Ok(rows.into_iter().map(OrgAndRole::split).collect())
 }
 
+/// Returns the name of an org; `None` once it is deleted.
+pub async fn find_name(db: impl PgExecutor<'_>, id: &OrgId) -> Result<Option<OrgName>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT name FROM orgs WHERE id = $1", id.as_str()).fetch_optional(db).await
+}
+
 /// Returns the id of the org called `name`, for what is public of it.
 pub async fn find_id(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<OrgId>, sqlx::Error> {
     sqlx::query_scalar!("SELECT id FROM orgs WHERE name = $1", name.as_str()).fetch_optional(db).await

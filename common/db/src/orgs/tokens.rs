@@ -3,13 +3,18 @@
 use domain::{
     Timestamp, TokenId,
     limits::ORG_TOKENS,
+    month::Month,
     token::{TokenHash, TokenKind},
+    usage::{Microcents, MonthlyLimit},
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::{
     permits::{Admin, AtLeast, LockedOrg, OrgPermit},
-    sign_in::users::User,
+    sign_in::{
+        tokens::{LimitError, Revoked, set_limit},
+        users::User,
+    },
 };
 
 /// A working token of an org.
@@ -25,6 +30,10 @@ pub struct OrgToken {
     pub created_at: Timestamp,
     /// The login of its maker; `None` once that account is gone.
     pub created_by: Option<String>,
+    /// The most that it may cost in a month.
+    pub limit: Option<MonthlyLimit>,
+    /// What it has cost in the month that was asked for.
+    pub month_cost: Microcents,
 }
 
 /// A token to make.
@@ -34,6 +43,8 @@ pub struct NewToken<'a> {
     pub kind: TokenKind,
     /// The label.
     pub label: Option<&'a str>,
+    /// The most that it may cost in a month.
+    pub limit: Option<MonthlyLimit>,
     /// Hash of the token's secret.
     pub secret: &'a TokenHash,
 }
@@ -72,10 +83,12 @@ pub async fn create(
         label: new.label.map(ToOwned::to_owned),
         created_at: now,
         created_by: Some(creator.vcs_login.clone()),
+        limit: new.limit,
+        month_cost: Microcents::default(),
     };
     sqlx::query!(
-        "INSERT INTO tokens (id, kind, org_id, created_by, label, secret_hash, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO tokens (id, kind, org_id, created_by, label, secret_hash, created_at, monthly_limit_cents)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         token.id.as_str(),
         token.kind as TokenKind,
         org.id.as_str(),
@@ -83,44 +96,97 @@ pub async fn create(
         new.label,
         new.secret.as_bytes(),
         now,
+        new.limit as Option<MonthlyLimit>,
     )
     .execute(conn)
     .await?;
     Ok(token)
 }
 
-/// Returns the org's working tokens, newest first: at most `rows`, older than `before`.
+/// Reads working tokens of an org with what each has cost in a month; arguments after the first continue the statement.
+macro_rules! select_tokens {
+    ($rest:literal, $org:expr, $month:expr $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            TokenRow,
+            r#"SELECT t.id, t.kind, t.label, t.created_at, u.vcs_login AS "created_by?", t.monthly_limit_cents,
+                      COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
+                                WHERE k.account_id = t.org_id AND k.token_id = t.id AND k.month = $2), 0) AS "month_cost!"
+               FROM tokens t LEFT JOIN users u ON u.id = t.created_by
+               WHERE t.org_id = $1 AND t.revoked_at IS NULL "# + $rest,
+            $org.as_str(),
+            $month.first_day()
+            $(, $argument)*
+        )
+    };
+}
+
+struct TokenRow {
+    id: TokenId,
+    kind: TokenKind,
+    label: Option<String>,
+    created_at: Timestamp,
+    created_by: Option<String>,
+    monthly_limit_cents: Option<MonthlyLimit>,
+    month_cost: i64,
+}
+
+impl From<TokenRow> for OrgToken {
+    fn from(row: TokenRow) -> Self {
+        let TokenRow { id, kind, label, created_at, created_by, monthly_limit_cents: limit, month_cost } = row;
+        let month_cost = Microcents(month_cost.try_into().unwrap_or_default());
+        Self { id, kind, label, created_at, created_by, limit, month_cost }
+    }
+}
+
+/// Returns the org's working tokens, newest first: at most `rows`, older than `before`, with what each has cost in `month`.
 pub async fn page(
     db: impl PgExecutor<'_>,
     org: &OrgPermit<impl AtLeast<Admin>>,
+    month: Month,
     before: Option<&TokenId>,
     rows: i64,
 ) -> Result<Vec<OrgToken>, sqlx::Error> {
-    sqlx::query_as!(
-        OrgToken,
-        r#"SELECT t.id, t.kind, t.label,
-                  t.created_at, u.vcs_login AS "created_by?"
-           FROM tokens t LEFT JOIN users u ON u.id = t.created_by
-           WHERE t.org_id = $1 AND t.revoked_at IS NULL AND ($2::text IS NULL OR t.id < $2)
-           ORDER BY t.id DESC LIMIT $3"#,
-        org.id.as_str(),
+    let tokens = select_tokens!(
+        "AND ($3::text IS NULL OR t.id < $3) ORDER BY t.id DESC LIMIT $4",
+        org.id,
+        month,
         before.map(TokenId::as_str),
         rows,
-    )
-    .fetch_all(db)
-    .await
+    );
+    Ok(tokens.fetch_all(db).await?.into_iter().map(Into::into).collect())
 }
 
-/// Revokes a token, and returns its kind; `None` when the org has no such token or it is revoked already.
+/// Sets or removes the monthly limit of an org's key. Returns the token with what it has cost in `month`.
+pub async fn limit(
+    conn: &mut PgConnection,
+    org: &LockedOrg<impl AtLeast<Admin>>,
+    id: &TokenId,
+    limit: Option<MonthlyLimit>,
+    month: Month,
+) -> Result<OrgToken, LimitError> {
+    let kind = sqlx::query_scalar!(
+        "SELECT kind FROM tokens WHERE id = $1 AND org_id = $2 AND revoked_at IS NULL FOR UPDATE",
+        id.as_str(),
+        org.id.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    set_limit(&mut *conn, id, kind, limit).await?;
+    let token = select_tokens!("AND t.id = $3", org.id, month, id.as_str()).fetch_one(conn).await?;
+    Ok(token.into())
+}
+
+/// Revokes a token, and returns it; `None` when the org has no such token or it is revoked already.
 pub async fn revoke(
     conn: &mut PgConnection,
     org: &LockedOrg<impl AtLeast<Admin>>,
     id: &TokenId,
     now: Timestamp,
-) -> Result<Option<TokenKind>, sqlx::Error> {
-    sqlx::query_scalar!(
+) -> Result<Option<Revoked>, sqlx::Error> {
+    sqlx::query_as!(
+        Revoked,
         "UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND org_id = $2 AND revoked_at IS NULL
-           RETURNING kind",
+           RETURNING kind, label",
         id.as_str(),
         org.id.as_str(),
         now,

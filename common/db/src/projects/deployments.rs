@@ -2,15 +2,19 @@
 //! activations and deletions of one project follow one another.
 
 use domain::{
-    Account, DeploymentId, ProjectId, Timestamp, changes::Touched, deployment::DeploymentStatus,
-    limits::DEPLOYMENT_KEPT, plans::Plans,
+    Account, DeploymentId, ProjectId, Timestamp,
+    changes::Touched,
+    deployment::DeploymentStatus,
+    limits::DEPLOYMENT_KEPT,
+    plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::{
+    billing::plan,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
     projects::project::{Project, select_projects},
-    quotas::{self, QuotaError, QuotaReached},
+    quotas::{self, QuotaError},
     upkeep::pack_removals,
 };
 
@@ -112,7 +116,7 @@ pub enum UploadError {
     Gone,
     /// The plan of the project's owner has no room for it.
     #[error(transparent)]
-    Quota(#[from] QuotaReached),
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -174,8 +178,8 @@ pub async fn promote(
     now: Timestamp,
 ) -> Result<Touched, UploadError> {
     let Some(owner) = lock_project(conn, &project.id).await? else { return Err(UploadError::Gone) };
-    quotas::lock(conn, &owner).await?;
-    quotas::stored_bytes(&mut *conn, &owner, content.stored_bytes, &plans.limits_of(&owner)).await?;
+    let allowance = plan::locked(conn, plans, &owner).await?;
+    quotas::stored_bytes(&mut *conn, &owner, content.stored_bytes, &allowance).await?;
     let (files, bytes, stored_bytes) = content.columns();
     let promoted = sqlx::query!(
         "UPDATE deployments SET status = 'superseded', files = $2, bytes = $3, stored_bytes = $4

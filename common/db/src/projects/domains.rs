@@ -1,13 +1,18 @@
 //! Custom domains: hostnames of people's own, each attached to one project.
 
-use domain::{Account, Hostname, OrgId, ProjectId, Timestamp, UserId, addresses::HostKey};
+use domain::{
+    Account, Hostname, OrgId, ProjectId, Timestamp,
+    addresses::HostKey,
+    plans::{LimitReached, Plans},
+};
 use sqlx::{PgConnection, PgExecutor};
 
 use super::claims;
 use crate::{
+    billing::plan,
     certificates::orders::OrderStatus,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
-    quotas,
+    quotas::{self, QuotaError},
 };
 
 /// A custom domain of a project.
@@ -84,6 +89,16 @@ pub async fn is_attached(
     .await
 }
 
+/// Returns who owns the project that has the domain; `None` when no project has it.
+pub async fn owner(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Account>, sqlx::Error> {
+    let owner = sqlx::query_scalar!(
+        r#"SELECT coalesce(p.org_id, p.user_id) AS "owner!: ::domain::Account"
+           FROM custom_domains d JOIN projects p ON p.id = d.project_id WHERE d.domain = $1"#,
+        domain.as_str(),
+    );
+    owner.fetch_optional(db).await
+}
+
 /// The result of attaching a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
@@ -106,19 +121,28 @@ pub enum AttachError {
     #[error("the domain is attached to another project")]
     Taken,
     /// The owner's plan allows no more.
-    #[error("the owner has as many domains as the plan allows")]
-    PlanLimit,
+    #[error(transparent)]
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
 }
 
-/// Attaches the domain to the project. Its owner may have `most` over all projects, this one included.
+impl From<QuotaError> for AttachError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// Attaches the domain to the project, if its owner's plan has room for it.
 pub async fn attach(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Member>>,
     domain: &Hostname,
-    most: u32,
+    plans: &Plans,
     now: Timestamp,
 ) -> Result<Attached, AttachError> {
     let owner = lock_owner(&mut *conn, project).await?;
@@ -127,9 +151,8 @@ pub async fn attach(
         Some(_) => return Err(AttachError::Taken),
         None => {}
     }
-    if !has_room(&mut *conn, &owner, 1, most).await? {
-        return Err(AttachError::PlanLimit);
-    }
+    let allowance = plan::locked(&mut *conn, plans, &owner).await?;
+    quotas::domains(&mut *conn, &owner, 1, &allowance).await?;
     let attached = sqlx::query!(
         "INSERT INTO custom_domains (domain, project_id, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
         domain.as_str(),
@@ -163,40 +186,15 @@ pub(super) async fn lock_owner(
     owner.ok_or(AttachError::Gone)
 }
 
-/// Whether `owner` may have `more` domains, `most` in all. Locks the owner until the end of the transaction, so that
-/// those who ask at once come one after the other.
-pub(super) async fn has_room(
-    conn: &mut PgConnection,
-    owner: &Account,
-    more: i64,
-    most: u32,
-) -> Result<bool, sqlx::Error> {
-    quotas::lock(conn, owner).await?;
+/// Returns the number of the project's domains. The caller has locked it.
+pub(crate) async fn count(db: impl PgExecutor<'_>, project: &ProjectId) -> Result<u64, sqlx::Error> {
     let count = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM custom_domains d JOIN projects p ON p.id = d.project_id
-           WHERE p.user_id = $1 OR p.org_id = $2"#,
-        owner.as_user().map(UserId::as_str),
-        owner.as_org().map(OrgId::as_str),
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(count + more <= i64::from(most))
-}
-
-/// Whether the project's domains fit into the plan of who is to own it, which allows `most`. The project is locked.
-pub(crate) async fn fit(
-    conn: &mut PgConnection,
-    project: &ProjectId,
-    owner: &Account,
-    most: u32,
-) -> Result<bool, sqlx::Error> {
-    let its = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM custom_domains WHERE project_id = $1"#,
         project.as_str(),
     )
-    .fetch_one(&mut *conn)
+    .fetch_one(db)
     .await?;
-    Ok(its == 0 || has_room(conn, owner, its, most).await?)
+    Ok(u64::try_from(count).unwrap_or_default())
 }
 
 /// Detaches the domain. Returns false when the project does not have it.

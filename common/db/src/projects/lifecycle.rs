@@ -1,15 +1,19 @@
 //! Projects from their creation to their deletion.
 
 use domain::{
-    Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId, addresses::HostKey, changes::Touched,
-    names::NewProjectName, plans::Plans,
+    Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    addresses::HostKey,
+    changes::Touched,
+    names::NewProjectName,
+    plans::{LimitReached, Plans},
 };
 use sqlx::PgConnection;
 
 use super::{domains, project::Project};
 use crate::{
+    billing::plan,
     permits::{Admin, AtLeast, ProjectPermit},
-    quotas::{self, QuotaError, QuotaReached},
+    quotas::{self, QuotaError},
     upkeep::pack_removals,
 };
 
@@ -24,7 +28,7 @@ pub enum CreateError {
     OwnerGone,
     /// The owner's plan allows no more.
     #[error(transparent)]
-    Quota(#[from] QuotaReached),
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(sqlx::Error),
@@ -54,8 +58,8 @@ pub async fn create(
     plans: &Plans,
     now: Timestamp,
 ) -> Result<Project, CreateError> {
-    quotas::lock(conn, owner).await?;
-    quotas::projects(&mut *conn, owner, &plans.limits_of(owner)).await?;
+    let allowance = plan::locked(conn, plans, owner).await?;
+    quotas::projects(&mut *conn, owner, &allowance).await?;
     let name = ProjectName::from(name);
     let id = ProjectId::new(now);
     sqlx::query_as!(

@@ -1,8 +1,10 @@
 //! Shares: ephemeral projects with three words for an address.
 
 use domain::{
-    Account, DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId, addresses::HostKey, changes::Touched,
-    plans::Plans,
+    Account, DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId,
+    addresses::HostKey,
+    changes::Touched,
+    plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
 
@@ -10,7 +12,10 @@ use super::{
     deployments::{Content, Origin},
     lifecycle,
 };
-use crate::quotas::{self, QuotaError, QuotaReached};
+use crate::{
+    billing::plan,
+    quotas::{self, QuotaError},
+};
 
 /// A live share.
 #[derive(Debug, Clone)]
@@ -71,7 +76,7 @@ pub enum CreateError {
     NameTaken,
     /// The person's plan allows no more shares, or no more files.
     #[error(transparent)]
-    Quota(#[from] QuotaReached),
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -94,10 +99,9 @@ pub async fn create(
     now: Timestamp,
 ) -> Result<Created, CreateError> {
     let owner = Account::User(new.user.clone());
-    let limits = plans.limits_of(&owner);
-    quotas::lock(conn, &owner).await?;
-    quotas::shares(&mut *conn, new.user, &limits, now).await?;
-    quotas::stored_bytes(&mut *conn, &owner, new.content.stored_bytes, &limits).await?;
+    let allowance = plan::locked(conn, plans, &owner).await?;
+    quotas::shares(&mut *conn, new.user, &allowance, now).await?;
+    quotas::stored_bytes(&mut *conn, &owner, new.content.stored_bytes, &allowance).await?;
     let id = ProjectId::new(now);
     let project = ProjectName::ephemeral();
     let (files, bytes, stored_bytes) = new.content.columns();

@@ -1,14 +1,20 @@
 //! A project's way to another owner.
 
-use domain::{Account, OrgId, UserId, access::AccessMode, changes::Touched, plans::Plans};
+use domain::{
+    Account, OrgId, UserId,
+    access::AccessMode,
+    changes::Touched,
+    plans::{LimitReached, Plans},
+};
 use sqlx::PgConnection;
 
 use super::{domains, project::Project};
 use crate::{
+    billing::plan,
     code_host::repo_links,
     orgs::Membership,
     permits::{Admin, AtLeast, ProjectPermit},
-    quotas::{self, QuotaError, QuotaReached},
+    quotas::{self, QuotaError},
 };
 
 /// The future owner of a project.
@@ -45,12 +51,9 @@ pub enum TransferError {
     /// Only the org's members may see the site, and a personal project has none: it would have to become public.
     #[error("the site is open to the organization's members only")]
     OrgGated,
-    /// The plan of who is to own it has no room for its domains.
-    #[error("the new owner's plan does not allow the project's domains")]
-    DomainLimit,
-    /// The plan of who is to own it has no room for the project, or for its files.
+    /// The plan of who is to own it has no room for the project, for its files, or for its domains.
     #[error(transparent)]
-    Quota(#[from] QuotaReached),
+    Quota(#[from] LimitReached),
     /// The database.
     #[error(transparent)]
     Db(#[from] sqlx::Error),
@@ -87,14 +90,15 @@ pub async fn transfer(
     if org.is_none() && stored.access_mode == AccessMode::Org {
         return Err(TransferError::OrgGated);
     }
-    let (owner, limits) = (to.account(), plans.limits_of(&to.account()));
-    if !domains::fit(conn, &project.id, &owner, limits.domains).await? {
-        return Err(TransferError::DomainLimit);
+    let owner = to.account();
+    let allowance = plan::locked(conn, plans, &owner).await?;
+    quotas::projects(&mut *conn, &owner, &allowance).await?;
+    let its = domains::count(&mut *conn, &project.id).await?;
+    if its > 0 {
+        quotas::domains(&mut *conn, &owner, its, &allowance).await?;
     }
-    quotas::lock(conn, &owner).await?;
-    quotas::projects(&mut *conn, &owner, &limits).await?;
     let its = quotas::stored_by_project(&mut *conn, &project.id).await?;
-    quotas::stored_bytes(&mut *conn, &owner, its, &limits).await?;
+    quotas::stored_bytes(&mut *conn, &owner, its, &allowance).await?;
     let moved = sqlx::query!(
         "UPDATE projects SET user_id = $2, org_id = $3, access_version = access_version + 1 WHERE id = $1",
         project.id.as_str(),

@@ -2,7 +2,9 @@
 
 use domain::{
     OrgId, OrgName, Timestamp, TokenId, UserId,
+    month::Month,
     token::{TokenHash, TokenKind},
+    usage::{Microcents, MonthlyLimit},
 };
 use sqlx::{PgConnection, PgPool};
 
@@ -21,6 +23,31 @@ pub struct Token {
     pub created_at: Timestamp,
     /// Time of the revocation; `None` while the token works.
     pub revoked_at: Option<Timestamp>,
+    /// The most that it may cost in a month.
+    pub limit: Option<MonthlyLimit>,
+}
+
+/// A user's token, and what it has cost.
+#[derive(Debug, Clone)]
+pub struct TokenAndCost {
+    /// The token.
+    pub token: Token,
+    /// What it has cost in the month that was asked for.
+    pub month_cost: Microcents,
+}
+
+/// Why a token's limit was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitError {
+    /// There is no such token, or it is revoked.
+    #[error("there is no such token")]
+    NotFound,
+    /// It is no key of the gateway: nothing is paid for what it does.
+    #[error("a {} token has no limit", .0.as_str())]
+    NotAKey(TokenKind),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
 }
 
 /// A presented token and its owner.
@@ -53,7 +80,7 @@ pub enum Owner {
 pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bearer>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT t.id, t.kind, t.label, t.created_at,
-                  t.revoked_at,
+                  t.revoked_at, t.monthly_limit_cents,
                   u.id AS "user_id?", u.vcs_id AS "vcs_id?", u.vcs_login AS "vcs_login?", u.email AS "email?",
                   u.created_at AS "user_created_at?",
                   o.id AS "org_id?", o.name AS "org_name?", o.created_at AS "org_created_at?"
@@ -76,6 +103,7 @@ pub async fn find_bearer(pool: &PgPool, secret: &TokenHash) -> Result<Option<Bea
             label: row.label,
             created_at: row.created_at,
             revoked_at: row.revoked_at,
+            limit: row.monthly_limit_cents,
         };
         Some(Bearer { token, owner })
     }))
@@ -87,56 +115,141 @@ pub async fn create_for_user(
     user: &UserId,
     kind: TokenKind,
     label: Option<&str>,
+    limit: Option<MonthlyLimit>,
     secret: &TokenHash,
     now: Timestamp,
 ) -> Result<Token, sqlx::Error> {
-    let token =
-        Token { id: TokenId::new(now), kind, label: label.map(ToOwned::to_owned), created_at: now, revoked_at: None };
+    let (id, label_kept) = (TokenId::new(now), label.map(ToOwned::to_owned));
+    let token = Token { id, kind, label: label_kept, created_at: now, revoked_at: None, limit };
     sqlx::query!(
-        "INSERT INTO tokens (id, kind, user_id, created_by, label, secret_hash, created_at)
-         VALUES ($1, $2, $3, $3, $4, $5, $6)",
+        "INSERT INTO tokens (id, kind, user_id, created_by, label, secret_hash, created_at, monthly_limit_cents)
+         VALUES ($1, $2, $3, $3, $4, $5, $6, $7)",
         token.id.as_str(),
         kind as TokenKind,
         user.as_str(),
         label,
         secret.as_bytes(),
         now,
+        limit as Option<MonthlyLimit>,
     )
     .execute(conn)
     .await?;
     Ok(token)
 }
 
-/// Returns at most `limit` of a user's tokens, newest first, those before `before` only.
+/// Reads tokens of users with what each has cost in a month, the second argument; the first continues the statement.
+macro_rules! select_tokens {
+    ($rest:literal, $month:expr $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            TokenRow,
+            r#"SELECT t.id, t.kind, t.label, t.created_at, t.revoked_at, t.monthly_limit_cents,
+                      COALESCE((SELECT k.cost_microcents FROM ai_usage_keys k
+                                WHERE k.account_id = t.user_id AND k.token_id = t.id AND k.month = $1), 0) AS "month_cost!"
+               FROM tokens t "# + $rest,
+            $month
+            $(, $argument)*
+        )
+    };
+}
+
+struct TokenRow {
+    id: TokenId,
+    kind: TokenKind,
+    label: Option<String>,
+    created_at: Timestamp,
+    revoked_at: Option<Timestamp>,
+    monthly_limit_cents: Option<MonthlyLimit>,
+    month_cost: i64,
+}
+
+impl From<TokenRow> for TokenAndCost {
+    fn from(row: TokenRow) -> Self {
+        let TokenRow { id, kind, label, created_at, revoked_at, monthly_limit_cents: limit, month_cost } = row;
+        let month_cost = Microcents(month_cost.try_into().unwrap_or_default());
+        Self { token: Token { id, kind, label, created_at, revoked_at, limit }, month_cost }
+    }
+}
+
+/// Returns at most `rows` of a user's tokens, newest first, those before `before` only, with what each has cost in `month`.
 pub async fn list_of_user(
     pool: &PgPool,
     user: &UserId,
+    month: Month,
     before: Option<&TokenId>,
-    limit: i64,
-) -> Result<Vec<Token>, sqlx::Error> {
-    sqlx::query_as!(
-        Token,
-        "SELECT id, kind, label, created_at,
-                  revoked_at
-           FROM tokens WHERE user_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3",
+    rows: i64,
+) -> Result<Vec<TokenAndCost>, sqlx::Error> {
+    let tokens = select_tokens!(
+        "WHERE t.user_id = $2 AND ($3::text IS NULL OR t.id < $3) ORDER BY t.id DESC LIMIT $4",
+        month.first_day(),
         user.as_str(),
         before.map(TokenId::as_str),
-        limit,
-    )
-    .fetch_all(pool)
-    .await
+        rows,
+    );
+    Ok(tokens.fetch_all(pool).await?.into_iter().map(Into::into).collect())
 }
 
-/// Revokes a user's token, and returns its kind; `None` when the user has no such token or it is revoked already.
+/// Sets or removes the monthly limit of a user's key. Returns the token with what it has cost in `month`.
+pub async fn limit_of_user(
+    conn: &mut PgConnection,
+    user: &UserId,
+    id: &TokenId,
+    limit: Option<MonthlyLimit>,
+    month: Month,
+) -> Result<TokenAndCost, LimitError> {
+    let kind = sqlx::query_scalar!(
+        "SELECT kind FROM tokens WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL FOR UPDATE",
+        id.as_str(),
+        user.as_str(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    set_limit(&mut *conn, id, kind, limit).await?;
+    let token = select_tokens!("WHERE t.id = $2", month.first_day(), id.as_str()).fetch_one(conn).await?;
+    Ok(token.into())
+}
+
+/// Writes the limit of a token that is locked and of `kind`, if it is there and a key of the gateway.
+pub(crate) async fn set_limit(
+    conn: &mut PgConnection,
+    id: &TokenId,
+    kind: Option<TokenKind>,
+    limit: Option<MonthlyLimit>,
+) -> Result<(), LimitError> {
+    match kind {
+        None => return Err(LimitError::NotFound),
+        Some(TokenKind::Ai) => {}
+        Some(kind @ (TokenKind::Cli | TokenKind::Deploy)) => return Err(LimitError::NotAKey(kind)),
+    }
+    sqlx::query!(
+        "UPDATE tokens SET monthly_limit_cents = $2 WHERE id = $1",
+        id.as_str(),
+        limit as Option<MonthlyLimit>,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A token that was revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revoked {
+    /// The API that it worked against.
+    pub kind: TokenKind,
+    /// The label that its owner gave it.
+    pub label: Option<String>,
+}
+
+/// Revokes a user's token, and returns it; `None` when the user has no such token or it is revoked already.
 pub async fn revoke_of_user(
     conn: &mut PgConnection,
     user: &UserId,
     id: &TokenId,
     now: Timestamp,
-) -> Result<Option<TokenKind>, sqlx::Error> {
-    sqlx::query_scalar!(
+) -> Result<Option<Revoked>, sqlx::Error> {
+    sqlx::query_as!(
+        Revoked,
         "UPDATE tokens SET revoked_at = $3 WHERE id = $1 AND user_id = $2 AND revoked_at IS NULL
-           RETURNING kind",
+           RETURNING kind, label",
         id.as_str(),
         user.as_str(),
         now,

@@ -1,0 +1,56 @@
+//! Accounts as customers of a payment provider.
+
+use domain::{Account, OrgId, Timestamp, UserId};
+use sqlx::PgExecutor;
+
+/// Returns the provider's id of the account.
+pub async fn find(db: impl PgExecutor<'_>, account: &Account, provider: &str) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT customer_id FROM billing_customers WHERE account = $1 AND provider = $2",
+        account.as_str(),
+        provider,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Records the provider's id of the account, and returns the one that is recorded: another admin may have been faster.
+pub async fn record(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+    provider: &str,
+    customer_id: &str,
+    now: Timestamp,
+) -> Result<String, sqlx::Error> {
+    // The update changes nothing; without it, the row that is there would not be returned.
+    sqlx::query_scalar!(
+        "INSERT INTO billing_customers (account, provider, customer_id, created_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (account, provider) DO UPDATE SET customer_id = billing_customers.customer_id
+         RETURNING customer_id",
+        account.as_str(),
+        provider,
+        customer_id,
+        now,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Forgets the provider's id of the account, which the provider does not know any more.
+pub async fn forget(db: impl PgExecutor<'_>, account: &Account, provider: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM billing_customers WHERE account = $1 AND provider = $2", account.as_str(), provider)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+/// Returns whether the account was not deleted.
+pub async fn exists(db: impl PgExecutor<'_>, account: &Account) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM users WHERE id = $1) OR EXISTS (SELECT FROM orgs WHERE id = $2) AS "exists!""#,
+        account.as_user().map(UserId::as_str),
+        account.as_org().map(OrgId::as_str),
+    )
+    .fetch_one(db)
+    .await
+}

@@ -1,0 +1,46 @@
+//! What an account uses of its plan.
+
+use domain::{Account, OrgId, Timestamp, UserId, month::Month, usage::Microcents};
+use sqlx::PgPool;
+
+use crate::stats::bandwidth;
+
+/// An account's use of its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Projects, shares not counted.
+    pub projects: u64,
+    /// Custom domains, over all projects.
+    pub domains: u64,
+    /// Bytes sent to people within the month.
+    pub bandwidth_bytes: u64,
+    /// The cost of the month's completions.
+    pub ai_cost: Microcents,
+}
+
+/// Returns what the account uses of its plan; of what is counted by month, the UTC month of `now`.
+pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<Usage, sqlx::Error> {
+    let month = Month::of(now);
+    let row = sqlx::query!(
+        r#"WITH owned AS (SELECT id, share_name FROM projects WHERE user_id = $1 OR org_id = $2)
+           SELECT (SELECT count(*) FROM owned WHERE share_name IS NULL) AS "projects!",
+                  (SELECT count(*) FROM custom_domains d JOIN owned ON owned.id = d.project_id) AS "domains!",
+                  (SELECT COALESCE(sum(cost_microcents), 0)::bigint FROM ai_usage_days
+                   WHERE account_id = $3 AND day >= $4 AND day < $5) AS "ai_cost!""#,
+        account.as_user().map(UserId::as_str),
+        account.as_org().map(OrgId::as_str),
+        account.as_str(),
+        month.first_day(),
+        month.next().first_day(),
+    )
+    .fetch_one(pool)
+    .await?;
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let bandwidth = bandwidth::of_month(pool, account, month, now).await?;
+    Ok(Usage {
+        projects: count(row.projects),
+        domains: count(row.domains),
+        bandwidth_bytes: bandwidth.people_bytes,
+        ai_cost: Microcents(count(row.ai_cost)),
+    })
+}

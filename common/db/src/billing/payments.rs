@@ -1,0 +1,247 @@
+//! Payments: each is recorded before the provider is asked, and keeps what its invoice will say.
+
+use domain::{
+    Account, PaymentId, SubscriptionId, Timestamp,
+    billing::{
+        Cents,
+        payment::{PaymentState, Sequence},
+    },
+};
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+
+/// A payment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Payment {
+    /// The id.
+    pub id: PaymentId,
+    /// The account that pays.
+    pub account: Account,
+    /// The subscription that is paid.
+    pub subscription_id: SubscriptionId,
+    /// Whether the payer is present.
+    pub sequence: Sequence,
+    /// The number of the month that is paid.
+    pub period: i32,
+    /// The id of the plan that it is paid for.
+    pub plan: String,
+    /// The number of charges for the month before this one.
+    pub attempt: i32,
+    /// The amount without VAT.
+    pub net_cents: Cents,
+    /// The VAT.
+    pub vat_cents: Cents,
+    /// The amount with VAT.
+    pub total_cents: Cents,
+    /// What the invoice will say.
+    pub terms: Value,
+    /// The state.
+    pub state: PaymentState,
+    /// The kind of provider.
+    pub provider: String,
+    /// The provider's id; `None` until it has answered.
+    pub provider_id: Option<String>,
+    /// The page on which a payer who is present pays.
+    pub checkout_url: Option<String>,
+    /// The way it was paid.
+    pub method: Option<String>,
+    /// The provider's reason for a refusal.
+    pub failure: Option<String>,
+    /// Whether it pays, or may pay, for its month.
+    pub covers: bool,
+    /// What the provider says of it that the ledger cannot follow.
+    pub difference: Option<String>,
+    /// The time at which it was recorded.
+    pub created_at: Timestamp,
+    /// The time at which it came to an end.
+    pub settled_at: Option<Timestamp>,
+    /// The time at which a job asks the provider about it.
+    pub next_look_at: Option<Timestamp>,
+    /// The number of calls about it in a row that the provider has not answered.
+    pub look_failures: i32,
+}
+
+impl Payment {
+    /// Returns whether the provider may still move money for it, or has, so that its month needs no other charge.
+    pub fn is_live(&self) -> bool {
+        self.covers && (self.state.is_under_way() || self.state == PaymentState::Paid)
+    }
+}
+
+/// Reads payments. The literal is what follows `FROM payments`.
+macro_rules! select_payments {
+    ($rest:literal, $($argument:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Payment,
+            "SELECT id, account, subscription_id, sequence, period, plan, attempt, net_cents, vat_cents, total_cents,
+                    terms, state, provider, provider_id, checkout_url, method, failure, covers, difference, created_at,
+                    settled_at, next_look_at, look_failures
+             FROM payments " + $rest,
+            $($argument),*
+        )
+    };
+}
+
+/// Inserts a payment.
+pub async fn insert(conn: &mut PgConnection, payment: &Payment) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO payments (id, account, subscription_id, sequence, period, plan, attempt, net_cents, vat_cents,
+                               total_cents, terms, state, provider, created_at, next_look_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        payment.id.as_str(),
+        payment.account.as_str(),
+        payment.subscription_id.as_str(),
+        payment.sequence as Sequence,
+        payment.period,
+        payment.plan,
+        payment.attempt,
+        payment.net_cents.0,
+        payment.vat_cents.0,
+        payment.total_cents.0,
+        payment.terms,
+        payment.state as PaymentState,
+        payment.provider,
+        payment.created_at,
+        payment.next_look_at as Option<Timestamp>,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Writes a payment that the transaction has locked.
+pub async fn store(conn: &mut PgConnection, payment: &Payment) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE payments SET state = $2, provider_id = $3, checkout_url = $4, method = $5, failure = $6, covers = $7,
+             difference = $8, settled_at = $9, next_look_at = $10, look_failures = $11
+         WHERE id = $1",
+        payment.id.as_str(),
+        payment.state as PaymentState,
+        payment.provider_id,
+        payment.checkout_url,
+        payment.method,
+        payment.failure,
+        payment.covers,
+        payment.difference,
+        payment.settled_at as Option<Timestamp>,
+        payment.next_look_at as Option<Timestamp>,
+        payment.look_failures,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Returns a payment.
+pub async fn find(db: impl PgExecutor<'_>, id: &PaymentId) -> Result<Option<Payment>, sqlx::Error> {
+    select_payments!("WHERE id = $1", id.as_str()).fetch_optional(db).await
+}
+
+/// Returns a payment by the provider's id.
+pub async fn find_at_provider(
+    db: impl PgExecutor<'_>,
+    provider: &str,
+    provider_id: &str,
+) -> Result<Option<Payment>, sqlx::Error> {
+    select_payments!("WHERE provider = $1 AND provider_id = $2", provider, provider_id).fetch_optional(db).await
+}
+
+/// Locks the payments for a month of a subscription until the end of the transaction, and returns them in the order of
+/// their attempts. The account's subscriptions are locked before.
+pub async fn lock_of_month(
+    conn: &mut PgConnection,
+    subscription: &SubscriptionId,
+    period: i32,
+) -> Result<Vec<Payment>, sqlx::Error> {
+    select_payments!(
+        "WHERE subscription_id = $1 AND period = $2 ORDER BY attempt FOR NO KEY UPDATE",
+        subscription.as_str(),
+        period,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Returns the plan of the last payment for a month of a subscription.
+pub async fn plan_of_month(
+    db: impl PgExecutor<'_>,
+    subscription: &SubscriptionId,
+    period: i32,
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT plan FROM payments WHERE subscription_id = $1 AND period = $2 ORDER BY attempt DESC LIMIT 1",
+        subscription.as_str(),
+        period,
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Takes at most `limit` payments that the provider is to be asked about, the longest due first, and puts the next look
+/// off to `next`: what is done with the answer may be cut off anywhere.
+pub async fn take_due(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    next: Timestamp,
+    limit: i64,
+) -> Result<Vec<Payment>, sqlx::Error> {
+    sqlx::query_as!(
+        Payment,
+        "WITH due AS MATERIALIZED (
+             SELECT id FROM payments WHERE next_look_at <= $1 ORDER BY next_look_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+         UPDATE payments p SET next_look_at = $2 FROM due WHERE p.id = due.id
+         RETURNING p.id, p.account, p.subscription_id, p.sequence, p.period, p.plan, p.attempt, p.net_cents,
+                   p.vat_cents, p.total_cents, p.terms, p.state, p.provider, p.provider_id, p.checkout_url, p.method,
+                   p.failure, p.covers, p.difference, p.created_at, p.settled_at, p.next_look_at, p.look_failures",
+        now,
+        next,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Notes that the provider has not answered about a payment, which is looked at again at `next`.
+pub async fn look_later(db: impl PgExecutor<'_>, id: &PaymentId, next: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE payments SET next_look_at = $2, look_failures = look_failures + 1 WHERE id = $1",
+        id.as_str(),
+        next,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Returns whether a month of the subscription was charged back and not paid otherwise since.
+pub async fn is_month_owed(db: impl PgExecutor<'_>, subscription: &SubscriptionId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+             SELECT FROM payments p JOIN payment_reversals r ON r.payment_id = p.id
+             WHERE p.subscription_id = $1 AND p.state = 'paid' AND NOT p.covers
+               AND r.kind = 'chargeback' AND r.state = 'done'
+               AND NOT EXISTS (SELECT FROM payments o WHERE o.subscription_id = p.subscription_id
+                                 AND o.period = p.period AND o.state = 'paid' AND o.covers)) AS "owed!""#,
+        subscription.as_str(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Has the provider asked about a payment at `at`, or before if that was so already.
+pub async fn look_soon(
+    db: impl PgExecutor<'_>,
+    provider: &str,
+    provider_id: &str,
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE payments SET next_look_at = LEAST(COALESCE(next_look_at, $3), $3) WHERE provider = $1 AND provider_id = $2",
+        provider,
+        provider_id,
+        at,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}

@@ -1,0 +1,72 @@
+//! The plan that an account is on: that of its subscription while it is active or past due, else the cheapest.
+
+use domain::{
+    Account,
+    plans::{Allowance, PlanLimits, Plans},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::quotas;
+
+/// Returns the id of the plan that the account is subscribed to; `None` without a subscription that entitles to one. The
+/// configuration may have it no more.
+pub async fn subscribed(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT plan FROM subscriptions WHERE account = $1 AND status IN ('active', 'past_due')",
+        account.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns the limits of the account's plan.
+pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -> Result<PlanLimits, sqlx::Error> {
+    Ok(plans.limits_of(subscribed(db, account).await?.as_deref()))
+}
+
+/// Returns what the account's plan allows, for a look before work begins. What decides is [`locked`].
+pub async fn allowance<'p>(
+    db: impl PgExecutor<'_>,
+    plans: &'p Plans,
+    account: &Account,
+) -> Result<Allowance<'p>, sqlx::Error> {
+    Ok(plans.allowance_of(subscribed(db, account).await?.as_deref()))
+}
+
+/// Locks the account, and returns what its plan allows until the end of the transaction: neither what is counted
+/// afterwards nor the plan changes meanwhile, as long as whoever changes a plan holds [`quotas::lock`] too.
+pub async fn locked<'p>(
+    conn: &mut PgConnection,
+    plans: &'p Plans,
+    account: &Account,
+) -> Result<Allowance<'p>, sqlx::Error> {
+    quotas::lock(&mut *conn, account).await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    allowance(conn, plans, account).await
+}
+
+/// Returns the number of deployments that each of the account's projects keeps: what its plan allows, and no less than
+/// any plan did that it paid for. A subscription that ends, or becomes a smaller one, deletes nothing.
+pub async fn kept_deployments(conn: &mut PgConnection, plans: &Plans, account: &Account) -> Result<u32, sqlx::Error> {
+    let now = limits(&mut *conn, plans, account).await?.deployments;
+    let former = sqlx::query_scalar!(
+        r#"SELECT plan AS "plan!" FROM payments WHERE account = $1 AND state = 'paid'
+           UNION SELECT plan FROM subscriptions WHERE account = $1 AND anchored_at IS NOT NULL"#,
+        account.as_str(),
+    )
+    .fetch_all(conn)
+    .await?;
+    let most = plans.most_deployments(former.iter().map(String::as_str));
+    Ok(most.map_or(now, |most| most.max(now)))
+}
+
+/// Returns the ids of the plans that subscriptions entitle to, each with the number of subscriptions.
+pub async fn subscriptions_by_plan(db: impl PgExecutor<'_>) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT plan, count(*) AS "count!" FROM subscriptions WHERE status IN ('active', 'past_due')
+           GROUP BY plan ORDER BY plan"#,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.plan, row.count)).collect())
+}

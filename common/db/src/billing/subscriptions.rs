@@ -1,0 +1,162 @@
+//! Subscriptions of accounts to plans.
+
+use domain::{
+    Account, SubscriptionId, Timestamp,
+    billing::{
+        period::months_after,
+        subscription::{EndReason, SubscriptionStatus},
+    },
+};
+use sqlx::{PgConnection, PgExecutor};
+
+/// A subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// The id.
+    pub id: SubscriptionId,
+    /// The account that has it.
+    pub account: Account,
+    /// The id of the plan.
+    pub plan: String,
+    /// The id of the plan from the next month on, if that is another.
+    pub next_plan: Option<String>,
+    /// The state.
+    pub status: SubscriptionStatus,
+    /// The time of the first payment, from which the months are counted; `None` while it is pending.
+    pub anchored_at: Option<Timestamp>,
+    /// The number of the present month, from 0 on.
+    pub period: i32,
+    /// The start of the present month.
+    pub period_start: Option<Timestamp>,
+    /// The end of the present month.
+    pub period_end: Option<Timestamp>,
+    /// The number of the month that is charged next: the one after the present one, or the present one once its payment
+    /// was taken back.
+    pub due_period: i32,
+    /// Whether it ends with the present month.
+    pub cancel_at_period_end: bool,
+    /// The number of charges for the month that is due that have failed.
+    pub failures: i32,
+    /// The time at which a job has to do something for it; `None` when only the payer or the provider can.
+    pub next_attempt_at: Option<Timestamp>,
+    /// The time at which it was begun.
+    pub created_at: Timestamp,
+    /// The time at which it ended.
+    pub ended_at: Option<Timestamp>,
+    /// The reason for which it ended.
+    pub end_reason: Option<EndReason>,
+}
+
+impl Subscription {
+    /// Returns the start of a month; `None` while the subscription is pending.
+    pub fn start_of(&self, period: i32) -> Option<Timestamp> {
+        Some(months_after(self.anchored_at?, u32::try_from(period).ok()?))
+    }
+
+    /// Makes `period` the present month, and the one after it the month that is charged next.
+    pub fn begin_period(&mut self, period: i32) {
+        self.period = period;
+        self.due_period = period.saturating_add(1);
+        (self.period_start, self.period_end) = (self.start_of(period), self.start_of(self.due_period));
+        self.next_attempt_at = self.period_end;
+        self.failures = 0;
+    }
+}
+
+/// Reads subscriptions. The literal is what follows `FROM subscriptions`.
+macro_rules! select_subscriptions {
+    ($rest:literal, $($argument:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Subscription,
+            "SELECT id, account, plan, next_plan, status, anchored_at, period, period_start, period_end, due_period,
+                    cancel_at_period_end, failures, next_attempt_at, created_at, ended_at, end_reason
+             FROM subscriptions " + $rest,
+            $($argument),*
+        )
+    };
+}
+
+/// Returns the account's subscription: the entitled one, else the newest that waits for its first payment.
+pub async fn current(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Subscription>, sqlx::Error> {
+    select_subscriptions!(
+        "WHERE account = $1 AND status <> 'ended' ORDER BY status = 'pending', id DESC LIMIT 1",
+        account.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Returns what [`current`] returns, else the account's subscription that ended last.
+pub async fn latest(db: impl PgExecutor<'_>, account: &Account) -> Result<Option<Subscription>, sqlx::Error> {
+    select_subscriptions!(
+        "WHERE account = $1
+         ORDER BY status = 'ended', status = 'pending', ended_at DESC, id DESC LIMIT 1",
+        account.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Locks the account's subscriptions until the end of the transaction, and returns them, the oldest first.
+pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Vec<Subscription>, sqlx::Error> {
+    select_subscriptions!("WHERE account = $1 ORDER BY id FOR NO KEY UPDATE", account.as_str()).fetch_all(conn).await
+}
+
+/// Locks at most `limit` subscriptions for which there is something to do, the longest due first. What another
+/// transaction has locked is left to it.
+pub async fn lock_due(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Subscription>, sqlx::Error> {
+    select_subscriptions!(
+        "WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
+        now,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Inserts a subscription that waits for its first payment.
+pub async fn insert(
+    conn: &mut PgConnection,
+    id: &SubscriptionId,
+    account: &Account,
+    plan: &str,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO subscriptions (id, account, plan, status, created_at) VALUES ($1, $2, $3, 'pending', $4)",
+        id.as_str(),
+        account.as_str(),
+        plan,
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Writes a subscription that the transaction has locked.
+pub async fn store(conn: &mut PgConnection, subscription: &Subscription) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE subscriptions SET plan = $2, next_plan = $3, status = $4, anchored_at = $5, period = $6,
+             period_start = $7, period_end = $8, due_period = $9, cancel_at_period_end = $10, failures = $11,
+             next_attempt_at = $12, ended_at = $13, end_reason = $14
+         WHERE id = $1",
+        subscription.id.as_str(),
+        subscription.plan,
+        subscription.next_plan,
+        subscription.status as SubscriptionStatus,
+        subscription.anchored_at as Option<Timestamp>,
+        subscription.period,
+        subscription.period_start as Option<Timestamp>,
+        subscription.period_end as Option<Timestamp>,
+        subscription.due_period,
+        subscription.cancel_at_period_end,
+        subscription.failures,
+        subscription.next_attempt_at as Option<Timestamp>,
+        subscription.ended_at as Option<Timestamp>,
+        subscription.end_reason as Option<EndReason>,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}

@@ -1,0 +1,306 @@
+//! Letters that wait for a mail server: each is written in the transaction of what it tells of, and sent by a job.
+//!
+//! Whoever sends a letter has first put its next attempt off, so that nobody else takes it meanwhile, and a crash delays it
+//! only. Start with [`queue`] and [`take`].
+
+use std::time::Duration;
+
+use domain::{Account, EmailAddress, InvoiceId, LetterId, OrgName, Timestamp};
+use serde_json::Value;
+use sqlx::{PgConnection, PgExecutor};
+
+/// The time in which letters are counted for [`NewLetter::most_a_day`].
+const DAY: Duration = Duration::from_hours(24);
+
+/// A letter to be sent.
+#[derive(Debug)]
+pub struct NewLetter<'a> {
+    /// The event that it tells of. Each recipient has one letter of an event, whatever is repeated.
+    pub event: &'a str,
+    /// The recipient.
+    pub recipient: &'a EmailAddress,
+    /// The account that it is about.
+    pub account: Option<&'a Account>,
+    /// The kind of letter, by which it can be unsubscribed.
+    pub kind: &'a str,
+    /// The values that it is written from.
+    pub content: &'a Value,
+    /// The invoice whose documents are attached.
+    pub invoice: Option<&'a InvoiceId>,
+    /// The letters of this kind that the recipient gets within a day; further ones are left out. `None` leaves none out.
+    pub most_a_day: Option<i64>,
+}
+
+/// Queues a letter, which is due immediately. Queueing one for the same event and recipient again does nothing.
+pub async fn queue(conn: &mut PgConnection, letter: &NewLetter<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
+    let NewLetter { event, recipient, account, kind, content, invoice, most_a_day } = letter;
+    let (id, event) = (LetterId::new(now), format!("{event} {}", recipient.as_str()));
+    sqlx::query!(
+        "INSERT INTO letters
+             (id, event, recipient, account, kind, content, invoice_id, state, next_attempt_at, created_at)
+         SELECT $1::text, $2::text, $3::text, $4::text, $5::text, $6::jsonb, $7::text, 'waiting', $8::timestamptz, $8
+          WHERE $9::bigint IS NULL
+             OR $9 > (SELECT count(*) FROM letters WHERE recipient = $3 AND kind = $5 AND created_at > $10)
+         ON CONFLICT (event) DO NOTHING",
+        id.as_str(),
+        event,
+        recipient.as_str(),
+        account.map(Account::as_str),
+        kind,
+        content,
+        invoice.map(InvoiceId::as_str),
+        now,
+        *most_a_day,
+        (now - DAY),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Returns the addresses to which letters about an account go: a person's own, or those of an organization's owners.
+/// People of whom the code host tells no address have none.
+pub async fn contacts(conn: &mut PgConnection, account: &Account) -> Result<Vec<EmailAddress>, sqlx::Error> {
+    let addresses = sqlx::query_scalar!(
+        r#"SELECT email AS "email!" FROM users WHERE id = $1 AND email IS NOT NULL
+           UNION
+           SELECT u.email FROM org_members m JOIN users u ON u.id = m.user_id
+           WHERE m.org_id = $1 AND m.role = 'owner' AND u.email IS NOT NULL
+           ORDER BY 1"#,
+        account.as_str(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(addresses.into_iter().filter_map(|address| address.parse().ok()).collect())
+}
+
+/// A letter that was taken to be sent.
+#[derive(Debug, Clone)]
+pub struct TakenLetter {
+    /// Its id.
+    pub id: LetterId,
+    /// The recipient. What the code host said may be no address.
+    pub recipient: String,
+    /// The account that it is about.
+    pub account: Option<Account>,
+    /// The account's name, when that is an organization which still exists.
+    pub org: Option<OrgName>,
+    /// The values that it is written from.
+    pub content: Value,
+    /// The invoice whose documents are attached.
+    pub invoice: Option<InvoiceId>,
+    /// Attempts at it that were refused.
+    pub attempts: i32,
+    /// The time of the event that it tells of.
+    pub created_at: Timestamp,
+}
+
+/// Takes at most `limit` letters that are due, the oldest attempt first, and puts their next attempt off to `until`. Nobody
+/// else takes them before then.
+pub async fn take(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    until: Timestamp,
+    limit: i64,
+) -> Result<Vec<TakenLetter>, sqlx::Error> {
+    sqlx::query_as!(
+        TakenLetter,
+        r#"WITH due AS MATERIALIZED (
+               SELECT id FROM letters WHERE next_attempt_at <= $1
+               ORDER BY next_attempt_at, id LIMIT $3 FOR UPDATE SKIP LOCKED),
+           taken AS (
+               UPDATE letters l SET next_attempt_at = $2 FROM due WHERE l.id = due.id
+               RETURNING l.id, l.recipient, l.account, l.content, l.invoice_id, l.attempts, l.created_at)
+           SELECT t.id AS "id!: LetterId", t.recipient AS "recipient!: String", t.account AS "account?: Account",
+                  o.name AS "org?: OrgName", t.content AS "content!: Value", t.invoice_id AS "invoice?: InvoiceId",
+                  t.attempts AS "attempts!: i32", t.created_at AS "created_at!: Timestamp"
+             FROM taken t LEFT JOIN orgs o ON o.id = t.account ORDER BY t.id"#,
+        now,
+        until,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Notes that a mail server has taken a letter.
+pub async fn sent(db: impl PgExecutor<'_>, id: &LetterId, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE letters SET state = 'sent', attempts = attempts + 1, next_attempt_at = NULL, error = NULL, sent_at = $2
+         WHERE id = $1",
+        id.as_str(),
+        now,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Notes that an attempt at a letter was refused, with the reason and the time of the next; without one it is given up.
+pub async fn refused(
+    db: impl PgExecutor<'_>,
+    id: &LetterId,
+    error: &str,
+    next: Option<Timestamp>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE letters SET state = CASE WHEN $3::timestamptz IS NULL THEN 'given_up' ELSE 'waiting' END,
+                            attempts = attempts + 1, next_attempt_at = $3, error = $2
+         WHERE id = $1 AND state = 'waiting'",
+        id.as_str(),
+        error,
+        next as Option<Timestamp>,
+    )
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// Puts letters off without counting an attempt.
+pub async fn put_off(db: impl PgExecutor<'_>, ids: &[LetterId], next: Timestamp) -> Result<(), sqlx::Error> {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    sqlx::query!("UPDATE letters SET next_attempt_at = $2 WHERE id = ANY($1) AND state = 'waiting'", &ids, next,)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+/// Settles letters that are due and whose recipients have unsubscribed from their kind since they were queued.
+pub async fn settle_unsubscribed(db: impl PgExecutor<'_>, now: Timestamp) -> Result<u64, sqlx::Error> {
+    let settled = sqlx::query!(
+        "UPDATE letters l SET state = 'unsubscribed', next_attempt_at = NULL FROM letter_refusals r
+         WHERE l.next_attempt_at <= $1 AND r.recipient = l.recipient AND r.kind = l.kind",
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(settled.rows_affected())
+}
+
+/// Gives up at most `limit` letters that are due and were queued before `since`, and returns how many.
+pub async fn give_up_stale(
+    db: impl PgExecutor<'_>,
+    now: Timestamp,
+    since: Timestamp,
+    error: &str,
+    limit: i64,
+) -> Result<u64, sqlx::Error> {
+    let given_up = sqlx::query!(
+        "UPDATE letters SET state = 'given_up', next_attempt_at = NULL, error = coalesce(error, $3)
+         WHERE id IN (
+             SELECT id FROM letters WHERE next_attempt_at <= $1 AND created_at < $2
+             ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED)",
+        now,
+        since,
+        error,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(given_up.rows_affected())
+}
+
+/// Deletes at most `limit` letters that wait no more and were queued before `since`, and returns how many.
+pub async fn delete_old(db: impl PgExecutor<'_>, since: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM letters WHERE id IN (
+             SELECT id FROM letters WHERE created_at < $1 AND state <> 'waiting' ORDER BY created_at LIMIT $2)",
+        since,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}
+
+/// The letters that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Their number.
+    pub count: i64,
+    /// The time at which the oldest was queued.
+    pub oldest: Option<Timestamp>,
+}
+
+/// Counts the letters that wait.
+pub async fn waiting(db: impl PgExecutor<'_>) -> Result<Waiting, sqlx::Error> {
+    sqlx::query_as!(
+        Waiting,
+        r#"SELECT count(*) AS "count!", min(created_at) AS "oldest: Timestamp"
+           FROM letters WHERE next_attempt_at IS NOT NULL"#,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// What is attached to the letter about an invoice or a credit note.
+#[derive(Debug, Clone)]
+pub struct InvoiceFiles {
+    /// The document's number.
+    pub number: String,
+    /// The PDF.
+    pub pdf: Vec<u8>,
+    /// The UBL document.
+    pub ubl: String,
+}
+
+/// Returns the files of an invoice; `None` until they are rendered.
+pub async fn invoice_files(db: impl PgExecutor<'_>, invoice: &InvoiceId) -> Result<Option<InvoiceFiles>, sqlx::Error> {
+    sqlx::query_as!(
+        InvoiceFiles,
+        "SELECT i.number, d.pdf, d.ubl FROM invoice_documents d JOIN invoices i ON i.id = d.invoice_id
+         WHERE d.invoice_id = $1",
+        invoice.as_str(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Unsubscribes an address from a kind of letter. Those that wait are not sent.
+pub async fn unsubscribe(
+    conn: &mut PgConnection,
+    recipient: &EmailAddress,
+    kind: &str,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO letter_refusals (recipient, kind, refused_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        recipient.as_str(),
+        kind,
+        now,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "UPDATE letters SET state = 'unsubscribed', next_attempt_at = NULL
+         WHERE recipient = $1 AND kind = $2 AND state = 'waiting'",
+        recipient.as_str(),
+        kind,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Subscribes an address to a kind of letter again.
+pub async fn subscribe(db: impl PgExecutor<'_>, recipient: &EmailAddress, kind: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM letter_refusals WHERE recipient = $1 AND kind = $2", recipient.as_str(), kind)
+        .execute(db)
+        .await
+        .map(drop)
+}
+
+/// Returns whether an address has unsubscribed from a kind of letter.
+pub async fn is_unsubscribed(
+    db: impl PgExecutor<'_>,
+    recipient: &EmailAddress,
+    kind: &str,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM letter_refusals WHERE recipient = $1 AND kind = $2) AS "is!""#,
+        recipient.as_str(),
+        kind,
+    )
+    .fetch_one(db)
+    .await
+}
