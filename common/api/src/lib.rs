@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod audit;
+pub mod billing;
 pub mod deployments;
 pub mod device;
 pub mod domains;

@@ -1,6 +1,6 @@
 //! `/tokens`.
 
-use domain::{Timestamp, TokenId, token::TokenKind};
+use domain::{Timestamp, TokenId, token::TokenKind, usage::MonthlyLimit};
 use serde::{Deserialize, Serialize};
 
 /// A token, without its secret.
@@ -17,6 +17,21 @@ pub struct Token {
     pub created_at: Timestamp,
     /// The time at which the token was revoked; null while it works.
     pub revoked_at: Option<Timestamp>,
+    /// The most that an `ai` token may cost in a UTC month, in euro cents; null when only the plan bounds it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
+    /// What the token has cost in this UTC month, in euro cents, rounded up.
+    pub month_cents: u64,
+}
+
+/// The request to change a token.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChangeToken {
+    /// The most that the token, of kind `ai`, may cost in a UTC month, in euro cents; null removes the limit.
+    #[serde(deserialize_with = "super::nullable")]
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
 }
 
 /// A new token with its secret, which is shown only here.
@@ -54,6 +69,10 @@ pub struct CreateToken {
         schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")
     )]
     pub label: Option<String>,
+    /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
 }
 
 /// The kinds of tokens that a person may own.
@@ -113,6 +132,10 @@ pub struct CreateOrgToken {
         schema(max_length = 200, pattern = "^[\\t-\\r ]*[^\\u0000-\\u001f\\u007f-\\u009f]*[\\t-\\r ]*$")
     )]
     pub label: Option<String>,
+    /// The most that the token may cost in a UTC month, in euro cents: for kind `ai` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
 }
 
 /// The kinds of tokens that an organization may own.

@@ -1,6 +1,6 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`.
 
-use domain::month::Month;
+use domain::{month::Month, usage::MonthlyLimit};
 use serde::{Deserialize, Serialize};
 
 /// The month that is asked for.
@@ -20,6 +20,27 @@ pub struct AiUsage {
     pub usage: Vec<ModelUsage>,
     /// The usage of all models together.
     pub totals: UsageTotals,
+}
+
+/// The limit that an organization has set for the cost of all its AI keys in a UTC month.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AiLimit {
+    /// The limit in euro cents; null when only the plan bounds the cost.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
+    /// What the keys have cost in this UTC month, in euro cents, rounded up.
+    pub month_cents: u64,
+}
+
+/// The request to limit the cost of an organization's AI keys in a UTC month.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SetAiLimit {
+    /// The limit in euro cents; null removes it.
+    #[serde(deserialize_with = "super::nullable")]
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<u32>, maximum = 100_000_000))]
+    pub monthly_limit_cents: Option<MonthlyLimit>,
 }
 
 /// The usage of one model.

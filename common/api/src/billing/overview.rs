@@ -1,0 +1,77 @@
+//! The overview of an account's plan and money.
+
+use domain::{Timestamp, billing::Cents, plans::PlanLimits};
+use serde::{Deserialize, Serialize};
+
+use super::{BillingProfile, Invoice, Subscription};
+
+/// An account's plan with its use, and its bill.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BillingOverview {
+    /// The id of the account's plan; null when the operator has configured no plans.
+    pub plan: Option<String>,
+    /// The limits of the account's plan.
+    pub limits: PlanLimits,
+    /// The use that counts against the limits.
+    pub usage: PlanUsage,
+    /// The plans that can be chosen, the cheapest first.
+    pub catalog: Vec<CatalogPlan>,
+    /// The account's subscription; null when it has none, or when it has ended.
+    pub subscription: Option<Subscription>,
+    /// The invoice of the next renewal; null when nothing will be charged.
+    pub next_invoice: Option<NextInvoice>,
+    /// The details that invoices carry; null until they are stored.
+    pub profile: Option<BillingProfile>,
+    /// The 20 newest invoices and credit notes, newest first.
+    pub invoices: Vec<Invoice>,
+}
+
+/// An account's use of its plan. What is counted by month begins anew with the UTC month.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlanUsage {
+    /// The number of projects, shares not counted.
+    pub projects: u64,
+    /// The number of custom domains, over all projects.
+    pub domains: u64,
+    /// The number of server apps that are kept ready.
+    pub ready_apps: u64,
+    /// Bytes that were sent to people this month. Requests of declared bots and automation do not count.
+    pub bandwidth_bytes: u64,
+    /// The cost of this month's completions, in whole cents, rounded down.
+    pub ai_credit_cents: u64,
+}
+
+/// A plan that can be chosen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CatalogPlan {
+    /// The plan's id.
+    #[cfg_attr(feature = "openapi", schema(example = "pro"))]
+    pub id: String,
+    /// The plan's name for people.
+    pub name: String,
+    /// A month's price, in euro cents without VAT.
+    pub price_cents: u32,
+    /// The plan's limits.
+    pub limits: PlanLimits,
+}
+
+/// The invoice that the next renewal will bring, to the cent, if nothing changes until then.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NextInvoice {
+    /// The time at which the charge is made.
+    pub charged_at: Timestamp,
+    /// The id of the plan that is charged.
+    pub plan: String,
+    /// The amount without VAT, in cents.
+    pub net_cents: Cents,
+    /// The VAT, in cents.
+    pub vat_cents: Cents,
+    /// The amount with VAT, in cents.
+    pub total_cents: Cents,
+    /// The currency: `EUR`.
+    pub currency: String,
+}
