@@ -1,9 +1,11 @@
-//! `POST /webhooks/github`: events of the code host. [`receive`] reads a delivery and verifies its signature, [`events`]
-//! applies each kind of event to the database.
+//! What other servers tell of. `POST /webhooks/github`: events of the code host; [`receive`] reads a delivery and verifies
+//! its signature, [`events`] applies each kind of event to the database. `POST /webhooks/payments`: payments that have
+//! changed at their provider ([`payments`]).
 //!
 //! Nothing here waits for the code host or deploys: a push becomes a row, which a job (`jobs/pushes`) works off.
 
 mod events;
+pub mod payments;
 mod receive;
 
 use api::webhooks::WebhookTaken;

@@ -1,0 +1,124 @@
+//! `/play/:id`: where play money is paid. Like a real provider's page, it is open to whoever has its address; it says in
+//! large letters that no money moves.
+
+use askama::Template;
+use axum::{
+    Extension,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+    response::Response,
+};
+use db::billing::play::{self, PlayPayment, PlayStatus};
+use serde::Deserialize;
+use url::Url;
+
+use super::PageError;
+use crate::{
+    addresses::paths,
+    app::App,
+    auth::session,
+    billing,
+    extract::{Path, read_body},
+    html,
+    middleware::client::ClientAddress,
+    payments::ProviderKind,
+    rates::{self, Bucket},
+};
+
+/// The page of a payment.
+#[derive(Template)]
+#[template(path = "play/payment.html")]
+struct PaymentPage<'a> {
+    payment: &'a PlayPayment,
+    /// The path of this page.
+    path: &'a str,
+    /// What became of the payment, once that is decided.
+    outcome: Option<&'a str>,
+}
+
+/// The payer's decision.
+#[derive(Deserialize)]
+struct Form {
+    decision: Decision,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decision {
+    /// Pay, now and later.
+    Pay,
+    /// Pay now; charges that follow fail.
+    Once,
+    Fail,
+    Cancel,
+}
+
+/// Shows the payment. Changes nothing.
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    Path(id): Path<String>,
+) -> Result<Response, PageError> {
+    // Ids cannot be guessed; each guess still costs a query.
+    app.rate_limits.count(Bucket::Public, &rates::client(client)).await.check()?;
+    Ok(match find(&app, &id).await? {
+        Some(payment) => page(StatusCode::OK, &payment),
+        None => no_payment(),
+    })
+}
+
+/// Takes the payer's decision, settles the payment, and sends the payer back.
+pub(super) async fn decide(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, PageError> {
+    if !session::is_consoles_own(&app, &Method::POST, &headers) {
+        return Ok(session::foreign_form());
+    }
+    let Some(payment) = find(&app, &id).await? else { return Ok(no_payment()) };
+    let Ok(Form { decision }) = serde_urlencoded::from_bytes(&read_body(body).await?) else {
+        return Ok(page(StatusCode::BAD_REQUEST, &payment));
+    };
+    let (status, later_charges_pay) = match decision {
+        Decision::Pay => (PlayStatus::Paid, true),
+        Decision::Once => (PlayStatus::Paid, false),
+        Decision::Fail => (PlayStatus::Failed, true),
+        Decision::Cancel => (PlayStatus::Canceled, true),
+    };
+    // A second press changes nothing, and leads where the first one led.
+    play::decide(&app.db, &id, status, later_charges_pay).await?;
+    if let Err(error) = billing::look(&app, &id).await {
+        // A job looks again; the payer has done their part.
+        tracing::warn!("a payment of play money is not settled yet: {error:#}");
+    }
+    Ok(html::see_other(&payment.redirect_url))
+}
+
+async fn find(app: &App, id: &str) -> Result<Option<PlayPayment>, PageError> {
+    if app.payments.as_ref().is_none_or(|provider| provider.kind() != ProviderKind::Play) {
+        return Ok(None);
+    }
+    let payment = play::find(&app.db, id).await?;
+    // Nobody is present at the others.
+    Ok(payment.filter(|payment| payment.is_first))
+}
+
+fn page(status: StatusCode, payment: &PlayPayment) -> Response {
+    let outcome = match payment.status {
+        PlayStatus::Open => None,
+        PlayStatus::Paid => Some("This payment was paid."),
+        PlayStatus::Failed => Some("This payment failed."),
+        PlayStatus::Canceled => Some("This payment was canceled."),
+    };
+    let path = format!("{}/{}", paths::PLAY, payment.id);
+    // The answer to the form leads back to where the payer came from.
+    let origin = payment.redirect_url.parse().map(|url: Url| url.origin().ascii_serialization()).ok();
+    html::page_with_forms_to(origin.as_deref(), status, &PaymentPage { payment, path: &path, outcome })
+}
+
+fn no_payment() -> Response {
+    html::message(StatusCode::NOT_FOUND, "No such payment", "There is no payment of play money at this address.")
+}

@@ -1,0 +1,232 @@
+//! One call of Mollie: bounded in time and size, never redirected, and failing with an error that holds no secret.
+
+use std::{error::Error as _, time::Duration};
+
+use anyhow::Context as _;
+use http::{HeaderMap, StatusCode, header};
+use reqwest::{Client, RequestBuilder, Response, redirect};
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use url::Url;
+
+use super::Mollie;
+use crate::payments::PaymentError;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time for a whole call, its answer included.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// Largest answer that is read: a page of 250 payments has some 500 KB.
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// Pause after a rate limit when Mollie names none.
+const RATE_LIMIT_PAUSE: Duration = Duration::from_mins(1);
+/// Longest pause that is believed.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// Most characters of Mollie's own words that are logged.
+const SENTENCE_CHARS: usize = 300;
+const VERSION: &str = "v2";
+const MEDIA_TYPE: &str = "application/hal+json";
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const USER_AGENT: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
+
+/// The body of an error.
+#[derive(Deserialize)]
+struct Refusal {
+    status: Option<u16>,
+    detail: Option<String>,
+    title: Option<String>,
+    field: Option<String>,
+}
+
+/// Makes the HTTP client. It follows no redirect: the key must not leave Mollie.
+pub(super) fn client() -> anyhow::Result<Client> {
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(CALL_TIMEOUT)
+        .redirect(redirect::Policy::none())
+        .build()
+        .context("the HTTP client for Mollie")
+}
+
+impl Mollie {
+    /// Prepares a GET of a path below the API's version, with one parameter.
+    pub(super) fn get(
+        &self,
+        call: &'static str,
+        segments: &[&str],
+        (name, value): (&str, &str),
+    ) -> Result<RequestBuilder, PaymentError> {
+        let mut url = self.url(call, segments)?;
+        url.query_pairs_mut().append_pair(name, value);
+        Ok(self.client.get(url).bearer_auth(self.key.expose_secret()).header(header::ACCEPT, MEDIA_TYPE))
+    }
+
+    /// Prepares a POST to a path below the API's version. Within its memory, Mollie answers a repeated key as it did before.
+    pub(super) fn post(
+        &self,
+        call: &'static str,
+        segments: &[&str],
+        key: &str,
+        body: &Value,
+    ) -> Result<RequestBuilder, PaymentError> {
+        let url = self.url(call, segments)?;
+        let request = self.client.post(url).bearer_auth(self.key.expose_secret());
+        Ok(request.header(header::ACCEPT, MEDIA_TYPE).header(IDEMPOTENCY_KEY, key).json(body))
+    }
+
+    fn url(&self, call: &'static str, segments: &[&str]) -> Result<Url, PaymentError> {
+        let mut url = self.api.clone();
+        url.path_segments_mut()
+            .map_err(|()| odd(call, "no use of billing.mollie_url, which cannot carry a path"))?
+            .pop_if_empty()
+            .push(VERSION)
+            .extend(segments);
+        Ok(url)
+    }
+}
+
+/// Sends a request, and reads the answer's JSON.
+pub(super) async fn send<T: DeserializeOwned>(call: &'static str, request: RequestBuilder) -> Result<T, PaymentError> {
+    let response = request.send().await.map_err(|error| unreachable(call, error))?;
+    let (status, pause) = (response.status(), pause(response.headers()));
+    let body = body(call, response).await?;
+    if !status.is_success() {
+        return Err(failure(call, status, pause, &body));
+    }
+    // Not the error's text, which repeats what it could not read.
+    serde_json::from_slice(&body).map_err(|error| odd(call, &format!("not the JSON expected ({:?})", error.classify())))
+}
+
+/// An answer that Mollie's documentation knows nothing of.
+pub(super) fn odd(call: &'static str, what: &str) -> PaymentError {
+    PaymentError::Unavailable { reason: format!("{call}: {what}"), retry_after: None }
+}
+
+fn failure(call: &'static str, status: StatusCode, pause: Option<Duration>, body: &[u8]) -> PaymentError {
+    let unavailable = |retry_after: Option<Duration>| PaymentError::Unavailable {
+        reason: format!("{call}: {status}: {}", sentence(body)),
+        retry_after,
+    };
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => unavailable(Some(pause.unwrap_or(RATE_LIMIT_PAUSE))),
+        StatusCode::NOT_FOUND | StatusCode::GONE if is_mollies(status, body) => PaymentError::Unknown,
+        // Somebody else's page, as of a proxy, says nothing about payments. A key that is wrong or may not do this is the
+        // operator's to mend, and no payer's failure.
+        StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            unavailable(None)
+        }
+        status if status.is_client_error() && !is_passing(status) => {
+            PaymentError::Refused(format!("{call}: {status}: {}", sentence(body)))
+        }
+        _ => unavailable(pause),
+    }
+}
+
+/// Whether the same call may fare otherwise: it is still being worked on, or came too slowly.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY)
+}
+
+/// Whether the body of an error repeats its status, as Mollie's do.
+fn is_mollies(status: StatusCode, body: &[u8]) -> bool {
+    serde_json::from_slice::<Refusal>(body).is_ok_and(|refusal| refusal.status == Some(status.as_u16()))
+}
+
+/// Mollie's own words about an error.
+fn sentence(body: &[u8]) -> String {
+    let Ok(refusal) = serde_json::from_slice::<Refusal>(body) else { return "no reason given".to_owned() };
+    let words = refusal.detail.or(refusal.title).unwrap_or_else(|| "no reason given".to_owned());
+    let field = refusal.field.map(|field| format!(" ({field})")).unwrap_or_default();
+    format!("{words}{field}").chars().filter(|c| !c.is_control()).take(SENTENCE_CHARS).collect()
+}
+
+async fn body(call: &'static str, mut response: Response) -> Result<Vec<u8>, PaymentError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(call, error))? {
+        if body.len() + chunk.len() > ANSWER_MAX {
+            return Err(odd(call, "an answer that is too large"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// A connection that failed. Its URL holds ids only, and is left out all the same.
+fn unreachable(call: &'static str, error: reqwest::Error) -> PaymentError {
+    let error = error.without_url();
+    let mut reason = format!("{call}: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        reason.push_str(": ");
+        reason.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    PaymentError::Unavailable { reason, retry_after: None }
+}
+
+/// The pause of `Retry-After`, in seconds.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &[u8] =
+        br#"{"status":422,"title":"Unprocessable Entity","detail":"The amount is too high","field":"amount"}"#;
+
+    fn of(status: u16, pause: Option<u64>) -> PaymentError {
+        failure("X", StatusCode::from_u16(status).unwrap(), pause.map(Duration::from_secs), BODY)
+    }
+
+    #[test]
+    fn a_refusal_holds_the_providers_sentence() {
+        for status in [400, 405, 415, 422] {
+            assert!(
+                matches!(of(status, None), PaymentError::Refused(why) if why.contains("The amount is too high (amount)"))
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_go_otherwise_next_time_is_no_refusal() {
+        for status in [301, 302, 307, 401, 403, 408, 409, 425, 500, 502, 503, 504] {
+            assert!(matches!(of(status, None), PaymentError::Unavailable { retry_after: None, .. }), "{status}");
+        }
+        for status in [404, 410] {
+            let code = StatusCode::from_u16(status).unwrap();
+            let body = format!("{{\"status\":{status},\"title\":\"Not Found\"}}");
+            assert!(matches!(failure("X", code, None, body.as_bytes()), PaymentError::Unknown), "{status}");
+            for another in [&b"<html>"[..], b"", b"{}", BODY] {
+                assert!(matches!(failure("X", code, None, another), PaymentError::Unavailable { .. }), "{status}");
+            }
+        }
+    }
+
+    #[test]
+    fn pauses_are_kept_to_and_bounded() {
+        let pause_of = |status, seconds| match of(status, seconds) {
+            PaymentError::Unavailable { retry_after, .. } => retry_after,
+            error => panic!("{error}"),
+        };
+        assert_eq!(pause_of(429, Some(7)), Some(Duration::from_secs(7)));
+        assert_eq!(pause_of(429, None), Some(RATE_LIMIT_PAUSE));
+        assert_eq!(pause_of(503, Some(7)), Some(Duration::from_secs(7)));
+        let of = |value: &'static str| {
+            pause(&HeaderMap::from_iter([(header::RETRY_AFTER, http::HeaderValue::from_static(value))]))
+        };
+        assert_eq!(of("100000"), Some(LONGEST_PAUSE));
+        assert_eq!(of("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+    }
+
+    #[test]
+    fn odd_bodies_of_errors_are_no_reason() {
+        assert_eq!(sentence(b"<html>"), "no reason given");
+        assert_eq!(sentence(b"{}"), "no reason given");
+        assert_eq!(sentence(b"{\"detail\":\"a\\nb\"}"), "ab");
+        assert_eq!(sentence(format!("{{\"detail\":\"{}\"}}", "x".repeat(9_000)).as_bytes()).len(), SENTENCE_CHARS);
+    }
+}

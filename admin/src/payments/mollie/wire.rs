@@ -1,0 +1,403 @@
+//! Mollie's JSON. What its documentation does not know (a status, a currency, an amount in another form) is an error,
+//! never a guess.
+
+use domain::{
+    PaymentId,
+    billing::{
+        Cents,
+        payment::{PaymentState, Reversal, ReversalState, Sequence},
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::call::odd;
+use crate::payments::{Mandate, PaymentError, PaymentOrder, ProviderPayment, ProviderReversal};
+
+const CURRENCY: &str = "EUR";
+/// Most digits of an amount before its point.
+const EURO_DIGITS: usize = 10;
+/// Longest id.
+const ID_CHARS: usize = 100;
+/// Most characters of a reason that are kept.
+const REASON_CHARS: usize = 200;
+
+/// An amount of money.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Amount {
+    currency: String,
+    value: String,
+}
+
+/// A payment.
+#[derive(Deserialize)]
+pub(super) struct WirePayment {
+    id: String,
+    status: String,
+    amount: Amount,
+    method: Option<String>,
+    #[serde(default)]
+    metadata: Value,
+    #[serde(default, rename = "statusReason")]
+    status_reason: Value,
+    #[serde(default)]
+    details: Value,
+    #[serde(default, rename = "_links")]
+    links: Links,
+    #[serde(default, rename = "_embedded")]
+    embedded: Embedded,
+}
+
+#[derive(Default, Deserialize)]
+struct Links {
+    checkout: Option<Link>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    href: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Embedded {
+    #[serde(default)]
+    refunds: Vec<WireRefund>,
+    #[serde(default)]
+    chargebacks: Vec<WireChargeback>,
+}
+
+/// A refund.
+#[derive(Deserialize)]
+pub(super) struct WireRefund {
+    id: String,
+    amount: Amount,
+    status: String,
+    #[serde(default)]
+    metadata: Value,
+}
+
+#[derive(Deserialize)]
+struct WireChargeback {
+    id: String,
+    amount: Amount,
+    #[serde(rename = "reversedAt")]
+    reversed_at: Option<String>,
+}
+
+/// A customer.
+#[derive(Deserialize)]
+pub(super) struct WireCustomer {
+    pub(super) id: String,
+}
+
+/// The payments of a customer.
+#[derive(Deserialize)]
+pub(super) struct PaymentList {
+    #[serde(rename = "_embedded")]
+    embedded: Payments,
+}
+
+#[derive(Deserialize)]
+struct Payments {
+    payments: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    #[serde(default)]
+    metadata: Value,
+}
+
+/// The mandates of a customer.
+#[derive(Deserialize)]
+pub(super) struct MandateList {
+    #[serde(rename = "_embedded")]
+    embedded: Mandates,
+}
+
+#[derive(Deserialize)]
+struct Mandates {
+    mandates: Vec<WireMandate>,
+}
+
+#[derive(Deserialize)]
+struct WireMandate {
+    status: String,
+}
+
+impl From<Cents> for Amount {
+    fn from(cents: Cents) -> Self {
+        Self { currency: CURRENCY.to_owned(), value: cents.decimal() }
+    }
+}
+
+impl Amount {
+    /// Reads the amount exactly: digits, a point, two digits.
+    fn read(&self, call: &'static str) -> Result<Cents, PaymentError> {
+        if self.currency != CURRENCY {
+            return Err(odd(call, "an amount in another currency"));
+        }
+        let parts = self.value.split_once('.').filter(|(euros, cents)| {
+            let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            (1..=EURO_DIGITS).contains(&euros.len()) && cents.len() == 2 && are_digits(euros) && are_digits(cents)
+        });
+        let cents = parts.and_then(|(euros, cents)| format!("{euros}{cents}").parse().ok());
+        cents.map(Cents).ok_or_else(|| odd(call, "an amount that is no decimal number with two digits"))
+    }
+}
+
+impl WirePayment {
+    /// Reads the payment.
+    pub(super) fn read(self, call: &'static str) -> Result<ProviderPayment, PaymentError> {
+        let state = match self.status.as_str() {
+            // Authorized is not paid: it needs a capture, which nobody asks for here.
+            "open" | "pending" | "authorized" => PaymentState::Open,
+            "paid" => PaymentState::Paid,
+            "failed" => PaymentState::Failed,
+            "canceled" => PaymentState::Canceled,
+            "expired" => PaymentState::Expired,
+            _ => return Err(odd(call, "an unknown status of a payment")),
+        };
+        let checkout_url = self.links.checkout.map(|link| {
+            let url = link.href.parse().ok().filter(|url: &Url| matches!(url.scheme(), "https" | "http"));
+            url.ok_or_else(|| odd(call, "a checkout page that is no address"))
+        });
+        let mut reversals = Vec::new();
+        for refund in self.embedded.refunds {
+            reversals.push(refund.read(call)?);
+        }
+        for chargeback in self.embedded.chargebacks {
+            reversals.push(chargeback.read(call)?);
+        }
+        Ok(ProviderPayment {
+            id: id(call, self.id)?,
+            order: noted(&self.metadata, "intent_id"),
+            state,
+            total: self.amount.read(call)?,
+            method: self.method,
+            failure: (state == PaymentState::Failed).then(|| reason(&self.status_reason, &self.details)).flatten(),
+            checkout_url: checkout_url.transpose()?,
+            reversals,
+        })
+    }
+}
+
+impl WireRefund {
+    /// Reads the refund.
+    pub(super) fn read(self, call: &'static str) -> Result<ProviderReversal, PaymentError> {
+        let state = match self.status.as_str() {
+            "queued" | "pending" | "processing" => ReversalState::Pending,
+            "refunded" => ReversalState::Done,
+            "failed" | "canceled" => ReversalState::Canceled,
+            _ => return Err(odd(call, "an unknown status of a refund")),
+        };
+        Ok(ProviderReversal {
+            id: id(call, self.id)?,
+            order: noted(&self.metadata, "reversal_id"),
+            kind: Reversal::Refund,
+            total: self.amount.read(call)?,
+            state,
+        })
+    }
+}
+
+impl WireChargeback {
+    fn read(self, call: &'static str) -> Result<ProviderReversal, PaymentError> {
+        let state = if self.reversed_at.is_some() { ReversalState::Canceled } else { ReversalState::Done };
+        let total = self.amount.read(call)?;
+        Ok(ProviderReversal { id: id(call, self.id)?, order: None, kind: Reversal::Chargeback, total, state })
+    }
+}
+
+impl PaymentList {
+    /// Finds the id of the payment that was made for our order.
+    pub(super) fn id_of(&self, order: &PaymentId) -> Option<&str> {
+        let is_ordered = |listed: &&Listed| noted::<PaymentId>(&listed.metadata, "intent_id").as_ref() == Some(order);
+        self.embedded.payments.iter().find(is_ordered).map(|listed| &*listed.id)
+    }
+}
+
+impl MandateList {
+    /// Reads the best of the mandates.
+    pub(super) fn read(self, call: &'static str) -> Result<Mandate, PaymentError> {
+        let mut best = Mandate::Missing;
+        for mandate in self.embedded.mandates {
+            match (mandate.status.as_str(), best) {
+                ("valid", _) => best = Mandate::Valid,
+                ("pending", Mandate::Missing) => best = Mandate::Pending,
+                ("pending" | "invalid", _) => {}
+                _ => return Err(odd(call, "an unknown status of a mandate")),
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// The body by which a payment is made.
+pub(super) fn order(order: &PaymentOrder<'_>, description: &str) -> Value {
+    let mut body = json!({
+        "amount": Amount::from(order.total),
+        "description": description,
+        "webhookUrl": order.webhook_url.as_str(),
+        "customerId": order.customer_id,
+        "metadata": { "intent_id": order.id.as_str() },
+    });
+    match order.sequence {
+        Sequence::First => {
+            body["sequenceType"] = "first".into();
+            body["redirectUrl"] = order.redirect_url.as_str().into();
+        }
+        // Nobody is there to be sent back.
+        Sequence::Recurring => body["sequenceType"] = "recurring".into(),
+    }
+    body
+}
+
+/// Checks an id: it is stored, logged and put into addresses.
+pub(super) fn id(call: &'static str, id: String) -> Result<String, PaymentError> {
+    let is_plain = (1..=ID_CHARS).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_plain { Ok(id) } else { Err(odd(call, "an id that is none")) }
+}
+
+/// Reads an id of ours out of what Mollie keeps for us. Payments that others made have none, or something else there.
+fn noted<T: std::str::FromStr>(metadata: &Value, field: &str) -> Option<T> {
+    metadata.get(field)?.as_str()?.parse().ok()
+}
+
+/// Mollie's reason for a refusal, from wherever the payment's method has it.
+fn reason(status_reason: &Value, details: &Value) -> Option<String> {
+    let places =
+        [(status_reason, "message"), (details, "failureMessage"), (details, "bankReason"), (details, "failureReason")];
+    let words = places.into_iter().find_map(|(object, field)| object.get(field)?.as_str())?;
+    Some(words.chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payment(with: &Value) -> Result<ProviderPayment, PaymentError> {
+        let mut all = json!({
+            "resource": "payment", "id": "tr_WDqYK6vllg", "mode": "test", "status": "open",
+            "amount": { "currency": "EUR", "value": "12.34" }, "metadata": null, "method": null,
+        });
+        all.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+        serde_json::from_value::<WirePayment>(all).unwrap().read("X")
+    }
+
+    #[test]
+    fn every_status_has_its_state_and_no_other_is_guessed() {
+        for (status, state) in [
+            ("open", PaymentState::Open),
+            ("pending", PaymentState::Open),
+            ("authorized", PaymentState::Open),
+            ("paid", PaymentState::Paid),
+            ("failed", PaymentState::Failed),
+            ("canceled", PaymentState::Canceled),
+            ("expired", PaymentState::Expired),
+        ] {
+            assert_eq!(payment(&json!({ "status": status })).unwrap().state, state);
+        }
+        for status in ["", "PAID", "settled", "shipping"] {
+            assert!(matches!(payment(&json!({ "status": status })), Err(PaymentError::Unavailable { .. })), "{status}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_read_to_the_cent_or_not_at_all() {
+        let read = |currency: &str, value: &str| {
+            Amount { currency: currency.to_owned(), value: value.to_owned() }.read("X").ok().map(|cents| cents.0)
+        };
+        for (text, cents) in [
+            ("12.34", 1_234),
+            ("0.00", 0),
+            ("0.07", 7),
+            ("1000000.10", 100_000_010),
+            ("9999999999.99", 999_999_999_999),
+        ] {
+            assert_eq!(read("EUR", text), Some(cents), "{text}");
+        }
+        for text in
+            ["", "12", "12.3", "12.345", ".34", "12,34", "-1.00", "+1.00", "1e3.00", " 1.00", "1.0x", "99999999999.00"]
+        {
+            assert_eq!(read("EUR", text), None, "{text:?}");
+        }
+        assert_eq!(read("USD", "12.34"), None);
+        assert_eq!(read("eur", "12.34"), None);
+        let written = Amount::from(Cents(5));
+        assert_eq!((written.currency.as_str(), written.value.as_str()), ("EUR", "0.05"));
+    }
+
+    #[test]
+    fn what_went_back_is_read_with_the_payment() {
+        use ReversalState::{Canceled, Done, Pending};
+        let refund = |id: &str, status: &str| {
+            json!({ "id": id, "status": status, "amount": { "currency": "EUR", "value": "1.00" },
+                    "metadata": { "reversal_id": "rev_0123456789abcdefghij" } })
+        };
+        let amount = json!({ "currency": "EUR", "value": "12.34" });
+        let embedded = json!({
+            "refunds": [refund("re_1", "queued"), refund("re_2", "processing"), refund("re_3", "refunded"),
+                        refund("re_4", "failed"), refund("re_5", "canceled")],
+            "chargebacks": [{ "id": "chb_1", "amount": amount, "reversedAt": null },
+                            { "id": "chb_2", "amount": amount, "reversedAt": "2026-03-14T17:09:02+00:00" }],
+        });
+        let found = payment(&json!({ "status": "paid", "_embedded": embedded })).unwrap().reversals;
+        let states: Vec<ReversalState> = found.iter().map(|reversal| reversal.state).collect();
+        assert_eq!(states, [Pending, Pending, Done, Canceled, Canceled, Done, Canceled]);
+        assert_eq!(found[0].order.as_ref().unwrap().as_str(), "rev_0123456789abcdefghij");
+        assert_eq!((found[5].kind, found[5].total, &found[5].order), (Reversal::Chargeback, Cents(1_234), &None));
+        let odd = json!({ "_embedded": { "refunds": [refund("re_1", "lost")] } });
+        assert!(payment(&odd).is_err());
+    }
+
+    #[test]
+    fn what_others_noted_is_not_our_order() {
+        for metadata in [json!(null), json!("x"), json!([1]), json!({ "order_id": 7 }), json!({ "intent_id": "tr_1" })]
+        {
+            assert_eq!(payment(&json!({ "metadata": metadata })).unwrap().order, None);
+        }
+        let ours = json!({ "metadata": { "intent_id": "pay_0123456789abcdefghij" } });
+        assert_eq!(payment(&ours).unwrap().order.unwrap().as_str(), "pay_0123456789abcdefghij");
+    }
+
+    #[test]
+    fn addresses_and_ids_that_are_none_are_refused() {
+        for href in ["javascript:alert(1)", "", "/checkout", "data:text/html,x"] {
+            assert!(payment(&json!({ "_links": { "checkout": { "href": href } } })).is_err(), "{href}");
+        }
+        for bad in ["", "../x", "tr 1", &"t".repeat(101)] {
+            assert!(payment(&json!({ "id": bad })).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_found_where_the_method_has_it() {
+        for with in [
+            json!({ "statusReason": { "code": "insufficient_funds", "message": "No funds" } }),
+            json!({ "details": { "failureReason": "insufficient_funds", "failureMessage": "No funds" } }),
+            json!({ "details": { "bankReasonCode": "AM04", "bankReason": "No funds" } }),
+        ] {
+            let mut failed = with.clone();
+            failed["status"] = "failed".into();
+            assert_eq!(payment(&failed).unwrap().failure.as_deref(), Some("No funds"));
+            assert_eq!(payment(&with).unwrap().failure, None, "only of what failed");
+        }
+    }
+
+    #[test]
+    fn one_valid_mandate_is_enough() {
+        let of = |states: &[&str]| {
+            let mandates: Vec<Value> = states.iter().map(|status| json!({ "status": status })).collect();
+            let list = json!({ "count": states.len(), "_embedded": { "mandates": mandates } });
+            serde_json::from_value::<MandateList>(list).unwrap().read("X").ok()
+        };
+        assert_eq!(of(&[]), Some(Mandate::Missing));
+        assert_eq!(of(&["invalid"]), Some(Mandate::Missing));
+        assert_eq!(of(&["invalid", "pending"]), Some(Mandate::Pending));
+        assert_eq!(of(&["pending", "valid", "pending", "invalid"]), Some(Mandate::Valid));
+        assert_eq!(of(&["valid", "odd"]), None);
+    }
+}

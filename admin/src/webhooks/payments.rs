@@ -1,0 +1,247 @@
+//! `POST /webhooks/payments`: a payment has changed at its provider. Whatever is sent, nothing of it is believed but the
+//! payment's id: what became of it is asked of the provider.
+//!
+//! The classic webhook is a form with the id and is not signed, so anybody can send one. The newer webhook is an event in
+//! JSON, signed with `billing.mollie_webhook_secret`.
+
+use std::time::Duration;
+
+use api::{Done, webhooks::PaymentHint};
+use axum::{Extension, body::Body, extract::State, http::HeaderMap};
+use db::billing::payments;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::{HeaderName, header::CONTENT_TYPE};
+use serde::Deserialize;
+use sha2::Sha256;
+use tracing::Instrument as _;
+
+use crate::{
+    app::App,
+    billing,
+    error::{ApiError, Code},
+    extract::{Json, read_body_up_to},
+    middleware::client::ClientAddress,
+    rates::{self, Bucket},
+};
+
+/// Largest body that is read. An event with the whole payment in it has some 5 KB.
+const BODY_BYTES: usize = 64 * 1024;
+/// Longest id. Those of today have 10 to 30 characters.
+const ID_CHARS: usize = 64;
+/// How long the answer waits for the look. The provider gives up on us after 15 s; the look goes on.
+const LOOK_WAIT: Duration = Duration::from_secs(5);
+/// Pause before a look that failed is made again.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// What ids of payments begin with, among those of refunds and other things that events are about.
+const PAYMENT_PREFIX: &str = "tr_";
+
+const SIGNATURE: HeaderName = HeaderName::from_static("x-mollie-signature");
+
+/// An event: an id, and perhaps a snapshot of what it names. A snapshot may also be sent alone.
+#[derive(Default, Deserialize)]
+struct Event {
+    #[serde(rename = "entityId")]
+    entity_id: Option<String>,
+    #[serde(default, rename = "_embedded")]
+    embedded: Embedded,
+    #[serde(flatten)]
+    snapshot: Snapshot,
+}
+
+#[derive(Default, Deserialize)]
+struct Embedded {
+    #[serde(default)]
+    entity: Snapshot,
+}
+
+#[derive(Default, Deserialize)]
+struct Snapshot {
+    id: Option<String>,
+    /// Of a refund or a charge-back: the payment that it takes from.
+    #[serde(rename = "paymentId")]
+    payment_id: Option<String>,
+}
+
+/// Takes a webhook of the payment provider.
+///
+/// Its payment is read at the provider, and settled as that says; an id that nobody knows is answered like any other. The
+/// webhook is set with each payment, so nothing has to be configured at the provider; events of its newer kind are taken
+/// when `billing.mollie_webhook_secret` is set.
+#[utoipa::path(
+    post, path = "/webhooks/payments", tag = "Billing", security(("payment_event" = []), ()),
+    request_body(content(
+        (PaymentHint = "application/x-www-form-urlencoded"),
+        (serde_json::Value = "application/json"),
+    ), description = "A payment's id, or a signed event"),
+    params(
+        ("x-mollie-signature" = Option<String>, Header, description = "The HMAC-SHA-256 of an event, in hex"),
+    ),
+    responses((status = 200, description = "The webhook was taken, whether or not the payment is known here", body = Done)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "the body holds no id",
+        "unauthorized": "the signature is wrong, or signed webhooks are not taken here",
+        "not_found": "plans cannot be paid on this platform",
+        "rate_limit_exceeded": "too many webhooks about unknown payments came from this address",
+        "busy": "as many payments are being looked at as the server does at a time",
+    }))),
+)]
+pub async fn receive(
+    State(app): State<App>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Done>, ApiError> {
+    let Some(provider) = &app.payments else {
+        return Err(ApiError::new(Code::NotFound, "This platform takes no payments: billing.provider is none."));
+    };
+    // Counted first and taken back when the payment is ours, so that made-up ones that come together cannot all slip through.
+    let counted = rates::client(client);
+    app.rate_limits.count(Bucket::PaymentWebhook, &counted).await.check()?;
+    let turn = app.bounds.webhook(client.into())?;
+    let body = read_body_up_to(body, BODY_BYTES).await?;
+    let secret = app.config.billing.mollie_webhook_secret.as_deref().unwrap_or_default();
+    let Some(id) = named(secret, &headers, &body)? else { return Ok(Json(Done::OK)) };
+    drop(turn);
+    if payments::find_at_provider(&app.db, provider.kind().as_str(), &id).await?.is_some() {
+        app.rate_limits.uncount(Bucket::PaymentWebhook, &counted).await;
+    }
+    let (permit, kind) = (app.bounds.payment_look().await?, provider.kind().as_str());
+    let looking = app.clone();
+    let look = async move {
+        if let Err(error) = billing::look(&looking, &id).await {
+            tracing::warn!(id, "a payment could not be looked at: {error:#}");
+            // The provider was told that its word has come: a job looks again, soon.
+            let soon = looking.clock.now() + LOOK_AGAIN;
+            if let Err(error) = payments::look_soon(&looking.db, kind, &id, soon).await {
+                tracing::warn!(id, %error, "its next look could not be brought forward");
+            }
+        }
+        drop(permit);
+    };
+    // Elapsed: the look goes on without the client, and the program's stop waits for it.
+    let _ = tokio::time::timeout(LOOK_WAIT, app.tasks.spawn(look.in_current_span())).await;
+    Ok(Json(Done::OK))
+}
+
+/// Reads which payment a webhook is about. None when it is about something else.
+fn named(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, ApiError> {
+    if !headers.contains_key(SIGNATURE) {
+        let is_json = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        if is_json {
+            return Err(unsigned("An event in JSON must be signed."));
+        }
+        let hint: PaymentHint = serde_urlencoded::from_bytes(body)
+            .map_err(|_| ApiError::invalid("The body must be a form with the payment's `id`."))?;
+        return if is_id(&hint.id) { Ok(Some(hint.id)) } else { Err(ApiError::invalid("`id` is not a payment's id.")) };
+    }
+    // Anybody can make an HMAC with an empty key.
+    if secret.is_empty() {
+        return Err(unsigned("Signed webhooks are not taken here: billing.mollie_webhook_secret is not set."));
+    }
+    if !is_genuine(secret.as_bytes(), headers, body) {
+        return Err(unsigned("X-Mollie-Signature is wrong; the secret must be billing.mollie_webhook_secret."));
+    }
+    let event: Event =
+        serde_json::from_slice(body).map_err(|_| ApiError::invalid("The body is not an event in JSON."))?;
+    let Event { entity_id, embedded: Embedded { entity }, snapshot } = event;
+    let ids = [entity_id, entity.id, entity.payment_id, snapshot.id, snapshot.payment_id];
+    Ok(ids.into_iter().flatten().find(|id| id.starts_with(PAYMENT_PREFIX) && is_id(id)))
+}
+
+fn unsigned(sentence: &'static str) -> ApiError {
+    ApiError::new(Code::Unauthorized, sentence)
+}
+
+/// Whether the text can be a payment's id.
+fn is_id(text: &str) -> bool {
+    (1..=ID_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Compares the body's HMAC with the signature, which is there exactly once, in constant time.
+fn is_genuine(secret: &[u8], headers: &HeaderMap, body: &[u8]) -> bool {
+    let mut values = headers.get_all(SIGNATURE).into_iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let Ok(text) = value.to_str() else { return false };
+    let mut signature = [0; 32];
+    if hex::decode_to_slice(text.strip_prefix("sha256=").unwrap_or(text), &mut signature).is_err() {
+        return false;
+    }
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+    mac.update(body);
+    mac.verify_slice(&signature).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    const SECRET: &str = "secret-of-the-webhooks";
+
+    fn signed(body: &str) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+        mac.update(body.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+
+    fn with(signature: &str) -> HeaderMap {
+        HeaderMap::from_iter([(SIGNATURE, HeaderValue::from_str(signature).unwrap())])
+    }
+
+    fn event(body: &str) -> Option<String> {
+        named(SECRET, &with(&signed(body)), body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_form_names_its_payment() {
+        let of = |body: &str| named("", &HeaderMap::new(), body.as_bytes()).ok().flatten();
+        assert_eq!(of("id=tr_WDqYK6vllg").as_deref(), Some("tr_WDqYK6vllg"));
+        assert_eq!(of("testByMollie=1&id=tr_7").as_deref(), Some("tr_7"));
+        let long = format!("id=tr_{}", "a".repeat(ID_CHARS));
+        for body in ["", "id=", "di=tr_1", "id=tr_1&id=tr_2", "id=..%2Ftr_1", "id=tr%201", "{\"id\":\"tr_1\"}", &long] {
+            assert_eq!(of(body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_signed_is_read_as_an_event() {
+        let body = r#"{"resource":"event","type":"payment.paid","entityId":"tr_1"}"#;
+        let genuine = signed(body);
+        assert_eq!(event(body).as_deref(), Some("tr_1"));
+        let prefixed = named(SECRET, &with(&format!("sha256={genuine}")), body.as_bytes());
+        assert_eq!(prefixed.unwrap().as_deref(), Some("tr_1"));
+        let shorter = genuine[..62].to_owned();
+        for signature in ["", "sha256=", &shorter, &"0".repeat(64), &format!("sha1={genuine}"), &format!("{genuine}00")]
+        {
+            assert!(named(SECRET, &with(signature), body.as_bytes()).is_err(), "{signature}");
+        }
+        let mut twice = with(&genuine);
+        twice.append(SIGNATURE, HeaderValue::from_str(&genuine).unwrap());
+        assert!(named(SECRET, &twice, body.as_bytes()).is_err());
+        assert!(named(SECRET, &with(&genuine), b"{}").is_err(), "of another body");
+        assert!(named("", &with(&signed_by_nothing(body)), body.as_bytes()).is_err());
+        assert!(named(SECRET, &with(&signed("[")), b"[").is_err());
+    }
+
+    fn signed_by_nothing(body: &str) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"").unwrap();
+        mac.update(body.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+
+    #[test]
+    fn an_event_names_its_payment_wherever_it_stands() {
+        for body in [
+            r#"{"entityId":"tr_1"}"#,
+            r#"{"entityId":"re_1","_embedded":{"entity":{"resource":"refund","id":"re_1","paymentId":"tr_1"}}}"#,
+            r#"{"resource":"payment","id":"tr_1","status":"paid"}"#,
+            r#"{"resource":"refund","id":"re_1","paymentId":"tr_1"}"#,
+        ] {
+            assert_eq!(event(body).as_deref(), Some("tr_1"), "{body}");
+        }
+        for body in ["{}", r#"{"entityId":"re_1"}"#, r#"{"id":"event_1","entityId":"pl_1"}"#] {
+            assert_eq!(event(body), None, "{body}");
+        }
+    }
+}
