@@ -1,0 +1,122 @@
+//! Changes from one plan to another: up immediately, down with the next month.
+
+use db::{
+    audit::Actor,
+    billing::{
+        subscriptions,
+        usage::{self, Holdings},
+    },
+    quotas,
+};
+use domain::{
+    Account, Timestamp,
+    audit::Action,
+    billing::subscription::{PlanChange, SubscriptionStatus},
+    changes::Subject,
+    plans::PlanLimits,
+};
+
+use super::{audit, end::lock_entitled};
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// The time from which a change of plan applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// It applies now; the price from the next month on.
+    Immediately,
+    /// It applies from the next month on.
+    AtRenewal(Timestamp),
+}
+
+/// Changes the plan of the account's subscription: to a dearer one immediately, to a cheaper one from the next month on,
+/// unless the account has more than that plan allows. The present plan takes back a change that was to come.
+pub async fn change_plan(app: &App, actor: Actor<'_>, account: &Account, plan: &str) -> Result<Changed, ApiError> {
+    let wanted =
+        app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
+    let mut change = app.change(actor).await?;
+    // Whoever makes something that the plan counts holds it, too.
+    quotas::lock(&mut change, account).await?;
+    let mut subscription = lock_entitled(&mut change, account).await?;
+    if subscription.cancel_at_period_end {
+        return Err(ApiError::invalid("The subscription is cancelled; resume it first, then change the plan."));
+    }
+    // A plan that the configuration has no more costs nothing that could be compared.
+    let direction = PlanChange::between(app.plans(), &subscription.plan, plan).unwrap_or(PlanChange::Upgrade);
+    let changed = match direction {
+        PlanChange::None => {
+            if subscription.next_plan.take().is_none() {
+                return Ok(Changed::Immediately);
+            }
+            Changed::Immediately
+        }
+        PlanChange::Upgrade => {
+            if subscription.status == SubscriptionStatus::PastDue {
+                return Err(ApiError::invalid("A charge has failed; the plan can be changed once it is paid."));
+            }
+            plan.clone_into(&mut subscription.plan);
+            subscription.next_plan = None;
+            change.touch(Subject::Plan(account.clone().into()));
+            Changed::Immediately
+        }
+        PlanChange::Downgrade => {
+            if wanted.price_cents == 0 {
+                return Err(ApiError::invalid(format!(
+                    "{} costs nothing; cancel the subscription instead.",
+                    wanted.name
+                )));
+            }
+            let now = change.now();
+            let holdings = usage::holdings(&mut *change, account, now).await?;
+            if let Some(over) = over(&holdings, &wanted.limits) {
+                let message = format!("{} allows {over}; remove what is over first.", wanted.name);
+                return Err(ApiError::new(Code::PlanLimitReached, message));
+            }
+            subscription.next_plan = Some(plan.to_owned());
+            Changed::AtRenewal(subscription.period_end.unwrap_or(now))
+        }
+    };
+    audit(&mut change, account, Action::BillingPlan, "changed", plan).await?;
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit().await?;
+    Ok(changed)
+}
+
+/// Names the first thing of which the account has more than a plan allows.
+fn over(holdings: &Holdings, limits: &PlanLimits) -> Option<String> {
+    let counts = [
+        (holdings.projects, limits.projects, "projects"),
+        (holdings.domains, limits.domains, "custom domains"),
+        (holdings.shares, limits.shares, "live shares"),
+        (holdings.orgs, limits.orgs, "organizations"),
+        (holdings.seats, limits.members, "members with pending invites"),
+    ];
+    let counted = counts.into_iter().find(|(has, most, _)| *has > i64::from(*most));
+    if let Some((has, most, what)) = counted {
+        return Some(format!("{most} {what}, and there are {has}"));
+    }
+    let stored = u64::try_from(holdings.stored_bytes).unwrap_or_default();
+    let most = limits.storage_bytes;
+    (stored > most).then(|| format!("{most} bytes of stored files, and there are {stored}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::plans::Plans;
+
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_named_with_both_numbers() {
+        let plans = Plans::default();
+        let limits = plans.find("pro").unwrap().limits;
+        let none = Holdings { orgs: 0, seats: 0, projects: 0, domains: 0, shares: 0, stored_bytes: 0 };
+        assert_eq!(over(&none, &limits), None);
+        let most = i64::from(limits.domains);
+        assert_eq!(over(&Holdings { domains: most, ..none }, &limits), None);
+        let named = over(&Holdings { domains: most + 1, ..none }, &limits).unwrap();
+        assert_eq!(named, format!("{most} custom domains, and there are {}", most + 1));
+    }
+}

@@ -1,0 +1,146 @@
+//! One charge at the provider: of a payment that was recorded before, as often as it takes to get an answer.
+
+use std::time::Duration;
+
+use db::{
+    billing::{
+        customers,
+        payments::{self, Payment},
+        subscriptions,
+    },
+    letters,
+};
+use domain::billing::payment::{PaymentState, Sequence};
+
+use super::{
+    Terms,
+    schedule::{MANDATE_PAUSE, MANDATE_WAIT, after_silence},
+    settle::{Word, settle},
+};
+use crate::{
+    app::App,
+    payments::{Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderPayment},
+};
+
+/// The provider's answer to a charge, which is recorded already.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It has the payment.
+    Told(ProviderPayment),
+    /// It will not make it, for this reason.
+    Refused(String),
+    /// It does not know the payer, or the payment any more.
+    Unknown,
+    /// It has not answered, or the customer's mandate is not ready: the charge is made again later.
+    Later(Option<Duration>),
+}
+
+/// Has the provider make the payment, or read it when it has it, and records the answer. Called again, it does not charge
+/// again: the provider knows the payment by our id.
+pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &Payment) -> anyhow::Result<Answer> {
+    match ask(app, provider, payment).await {
+        Ok(Some(said)) => {
+            settle(app, payment, Word::Provider(&said)).await?;
+            Ok(Answer::Told(said))
+        }
+        Ok(None) => {
+            payments::look_later(&app.db, &payment.id, app.clock.now() + MANDATE_PAUSE).await?;
+            Ok(Answer::Later(None))
+        }
+        Err(ChargeError::Provider(PaymentError::Unavailable { reason, retry_after })) => {
+            tracing::debug!(payment = %payment.id, reason, "the payment provider does not answer");
+            let again = after_silence(payment.look_failures, retry_after, app.clock.now());
+            payments::look_later(&app.db, &payment.id, again).await?;
+            Ok(Answer::Later(retry_after))
+        }
+        // The key is one of another account than before, or the provider has forgotten: a payer who is present begins anew.
+        Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == Sequence::First => {
+            let subscription = subscriptions::current(&app.db, &payment.account).await?;
+            // A customer by whose mandate a plan is charged is not forgotten over a checkout that was left.
+            if !subscription.is_some_and(|subscription| subscription.status.is_entitled()) {
+                customers::forget(&app.db, &payment.account, &payment.provider).await?;
+            }
+            settle(app, payment, Word::Unknown).await?;
+            Ok(Answer::Unknown)
+        }
+        Err(ChargeError::Provider(refusal @ (PaymentError::Refused(_) | PaymentError::Unknown))) => {
+            let reason = refusal.to_string();
+            settle(app, payment, Word::Refused(&reason)).await?;
+            Ok(Answer::Refused(reason))
+        }
+        Err(ChargeError::Own(error)) => Err(error),
+    }
+}
+
+/// The failure of a charge: on the provider's side, or on ours.
+enum ChargeError {
+    Provider(PaymentError),
+    Own(anyhow::Error),
+}
+
+impl From<PaymentError> for ChargeError {
+    fn from(error: PaymentError) -> Self {
+        Self::Provider(error)
+    }
+}
+
+impl From<sqlx::Error> for ChargeError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Own(error.into())
+    }
+}
+
+/// Returns `None` while the customer's mandate is being set up.
+async fn ask(
+    app: &App,
+    provider: &dyn PaymentProvider,
+    payment: &Payment,
+) -> Result<Option<ProviderPayment>, ChargeError> {
+    if let (Some(id), false) = (&payment.provider_id, payment.state == PaymentState::Intended) {
+        return Ok(Some(provider.payment(id).await?));
+    }
+    let terms: Terms = serde_json::from_value(payment.terms.clone()).map_err(|error| ChargeError::Own(error.into()))?;
+    let customer_id = match payment.sequence {
+        Sequence::First => customer(app, provider, payment, &terms).await?,
+        Sequence::Recurring => {
+            let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
+            let customer = customer.ok_or_else(|| PaymentError::Refused("there is no customer".to_owned()))?;
+            match provider.mandate(&customer).await? {
+                Mandate::Valid => customer,
+                Mandate::Pending if app.clock.now().since(payment.created_at) < MANDATE_WAIT => return Ok(None),
+                Mandate::Pending => return Err(PaymentError::Refused("the mandate is still pending".to_owned()).into()),
+                Mandate::Missing => return Err(PaymentError::Refused("there is no mandate".to_owned()).into()),
+            }
+        }
+    };
+    let site = &app.config.site;
+    let webhook_url = site.base_url.join("/webhooks/payments").map_err(|error| ChargeError::Own(error.into()))?;
+    let order = PaymentOrder {
+        id: &payment.id,
+        customer_id: &customer_id,
+        sequence: payment.sequence,
+        total: payment.total_cents,
+        description: &terms.description(),
+        redirect_url: &site.console_url,
+        webhook_url: &webhook_url,
+    };
+    Ok(Some(provider.create_payment(&order).await?))
+}
+
+/// Returns the provider's id of the account, which becomes a customer if it is none.
+async fn customer(
+    app: &App,
+    provider: &dyn PaymentProvider,
+    payment: &Payment,
+    terms: &Terms,
+) -> Result<String, ChargeError> {
+    let account = &payment.account;
+    if let Some(known) = customers::find(&app.db, account, &payment.provider).await? {
+        return Ok(known);
+    }
+    let mut conn = app.db.acquire().await?;
+    let contacts = letters::contacts(&mut conn, account).await?;
+    drop(conn);
+    let made = provider.create_customer(account, terms.buyer.name.as_str(), contacts.first()).await?;
+    Ok(customers::record(&app.db, account, &payment.provider, &made, app.clock.now()).await?)
+}

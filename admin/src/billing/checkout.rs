@@ -1,0 +1,157 @@
+//! The checkout of a plan: the first payment of a subscription, which makes the mandate for those that follow.
+
+use db::{
+    audit::Actor,
+    billing::{
+        payments::{self, Payment},
+        subscriptions,
+    },
+    quotas,
+};
+use domain::{
+    Account, PaymentId, SubscriptionId, Timestamp,
+    audit::Action,
+    billing::{
+        payment::{PaymentState, Sequence},
+        subscription::SubscriptionStatus,
+    },
+};
+use url::Url;
+
+use super::{
+    Terms, audit,
+    charge::{Answer, charge},
+    provider,
+    schedule::after_silence,
+};
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+    payments::ProviderKind,
+};
+
+/// The most payments that are begun for one checkout: the second when the first turns out to have ended.
+const ATTEMPTS: usize = 2;
+
+/// Begins a subscription, and returns the page on which its first payment is paid. Asked again for the same plan while
+/// that payment can be paid, it returns the same page.
+pub async fn checkout(app: &App, actor: Actor<'_>, account: &Account, plan: &str) -> Result<Url, ApiError> {
+    let provider = provider(app)?;
+    let found =
+        app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
+    if found.price_cents == 0 {
+        return Err(ApiError::invalid(format!("{} costs nothing, so that it cannot be bought.", found.name)));
+    }
+    for _ in 0..ATTEMPTS {
+        let intent = intend(app, actor, account, plan, provider.kind()).await?;
+        match charge(app, provider, &intent).await.map_err(ApiError::internal)? {
+            Answer::Told(said) => match (said.state, said.checkout_url) {
+                (PaymentState::Paid, _) => return Ok(app.config.site.console_url.clone()),
+                (PaymentState::Open | PaymentState::Intended, Some(url)) => return Ok(url),
+                (PaymentState::Open | PaymentState::Intended, None) => {
+                    return Err(unavailable("no checkout page was made"));
+                }
+                (PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired, _) => {}
+            },
+            Answer::Later(retry_after) => {
+                let known = intent.checkout_url.as_deref().and_then(|url| url.parse().ok());
+                let error = unavailable("it does not answer");
+                return known.ok_or(match retry_after {
+                    Some(wait) => error.retry_after(wait),
+                    None => error,
+                });
+            }
+            Answer::Unknown => {}
+            Answer::Refused(reason) => return Err(unavailable(&reason)),
+        }
+    }
+    Err(unavailable("every payment ended immediately"))
+}
+
+fn unavailable(reason: &str) -> ApiError {
+    ApiError::new(
+        Code::BillingUnavailable,
+        "The payment provider cannot be used at the moment. Please try again later.",
+    )
+    .caused_by(anyhow::anyhow!("checkout: {reason}"))
+}
+
+/// Returns the payment that waits to be paid for this plan on the same terms, or records a new one.
+async fn intend(
+    app: &App,
+    actor: Actor<'_>,
+    account: &Account,
+    plan: &str,
+    provider: ProviderKind,
+) -> Result<Payment, ApiError> {
+    let mut change = app.change(actor).await?;
+    let now = change.now();
+    // Locked before looking: two checkouts would not see each other's payment.
+    quotas::lock(&mut change, account).await?;
+    let of_account = subscriptions::lock(&mut change, account).await?;
+    if of_account.iter().any(|subscription| subscription.status.is_entitled()) {
+        return Err(ApiError::new(
+            Code::SubscriptionActive,
+            "There is a subscription already; change its plan instead: `svc billing change <plan>`, or POST …/change-plan.",
+        ));
+    }
+    let terms = Terms::of(app, &mut *change, account, plan, now).await?;
+    let terms_value = serde_json::to_value(&terms).map_err(ApiError::internal)?;
+    for subscription in of_account.iter().rev().filter(|of| of.status == SubscriptionStatus::Pending) {
+        let begun = payments::lock_of_month(&mut change, &subscription.id, 0).await?;
+        let same = begun.into_iter().find(|payment| {
+            let is_same = payment.plan == plan && payment.terms == terms_value;
+            is_same && payment.state.is_under_way() && payment.provider == provider.as_str()
+        });
+        if let Some(same) = same {
+            return Ok(same);
+        }
+    }
+    let subscription = SubscriptionId::new(now);
+    subscriptions::insert(&mut change, &subscription, account, plan, now).await?;
+    let payment = new_payment(account, &subscription, Sequence::First, 0, 0, &terms, provider, now)?;
+    payments::insert(&mut change, &payment).await?;
+    audit(&mut change, account, Action::BillingPlan, "checkout", plan).await?;
+    change.commit_without_waiting().await?;
+    Ok(payment)
+}
+
+/// Makes a payment that the provider is to be asked for.
+#[expect(clippy::too_many_arguments, reason = "each is a column of the row")]
+pub(super) fn new_payment(
+    account: &Account,
+    subscription: &SubscriptionId,
+    sequence: Sequence,
+    period: i32,
+    attempt: i32,
+    terms: &Terms,
+    provider: ProviderKind,
+    now: Timestamp,
+) -> Result<Payment, sqlx::Error> {
+    Ok(Payment {
+        id: PaymentId::new(now),
+        account: account.clone(),
+        subscription_id: subscription.clone(),
+        sequence,
+        period,
+        plan: terms.plan.clone(),
+        attempt,
+        net_cents: terms.amounts.net,
+        vat_cents: terms.amounts.vat,
+        total_cents: terms.amounts.total,
+        terms: serde_json::to_value(terms).map_err(|error| sqlx::Error::Encode(error.into()))?,
+        state: PaymentState::Intended,
+        provider: provider.as_str().to_owned(),
+        provider_id: None,
+        checkout_url: None,
+        method: None,
+        failure: None,
+        covers: true,
+        difference: None,
+        created_at: now,
+        settled_at: None,
+        // Whoever records it asks the provider right away; a job does when that was cut off.
+        next_look_at: Some(after_silence(1, None, now)),
+        look_failures: 0,
+    })
+}

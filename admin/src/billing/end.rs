@@ -1,0 +1,100 @@
+//! The end of subscriptions: cancelled with the month, resumed before it, ended without deleting anything.
+
+use db::{
+    audit::Actor,
+    billing::{
+        payments,
+        subscriptions::{self, Subscription},
+    },
+};
+use domain::{
+    Account,
+    audit::Action,
+    billing::subscription::{EndReason, SubscriptionStatus},
+    changes::Subject,
+};
+
+use super::audit;
+use crate::{
+    app::App,
+    change::Change,
+    error::ApiError,
+    mail::notices::{Notice, notify},
+};
+
+/// Lets the account's subscription end with its present month. One whose present month is not paid ends immediately,
+/// unless a charge is under way.
+pub async fn cancel(app: &App, actor: Actor<'_>, account: &Account) -> Result<(), ApiError> {
+    let mut change = app.change(actor).await?;
+    let mut subscription = lock_entitled(&mut change, account).await?;
+    if subscription.cancel_at_period_end {
+        return Ok(());
+    }
+    subscription.cancel_at_period_end = true;
+    audit(&mut change, account, Action::BillingRenewal, "canceled", &subscription.plan).await?;
+    let of_month = payments::lock_of_month(&mut change, &subscription.id, subscription.due_period).await?;
+    let is_under_way = of_month.iter().any(payments::Payment::is_live);
+    if subscription.status == SubscriptionStatus::PastDue && !is_under_way {
+        end(app, &mut change, &mut subscription, EndReason::Canceled).await?;
+    }
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit().await?;
+    Ok(())
+}
+
+/// Lets the account's subscription go on after its present month, although it was cancelled.
+pub async fn resume(app: &App, actor: Actor<'_>, account: &Account) -> Result<(), ApiError> {
+    let mut change = app.change(actor).await?;
+    let mut subscription = lock_entitled(&mut change, account).await?;
+    if !subscription.cancel_at_period_end {
+        return Ok(());
+    }
+    if payments::is_month_owed(&mut *change, &subscription.id).await? {
+        return Err(ApiError::invalid(
+            "A payment was charged back, and its month is not paid; buy the plan again once this one has ended.",
+        ));
+    }
+    subscription.cancel_at_period_end = false;
+    audit(&mut change, account, Action::BillingRenewal, "resumed", &subscription.plan).await?;
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit().await?;
+    Ok(())
+}
+
+/// Locks the account's subscriptions, and returns the entitled one.
+pub(super) async fn lock_entitled(change: &mut Change<'_>, account: &Account) -> Result<Subscription, ApiError> {
+    let of_account = subscriptions::lock(change, account).await?;
+    let entitled = of_account.into_iter().find(|subscription| subscription.status.is_entitled());
+    entitled.ok_or_else(|| {
+        ApiError::invalid(
+            "There is no subscription; buy a plan first: `svc billing checkout <plan>`, or POST …/checkout.",
+        )
+    })
+}
+
+/// Ends a subscription; its caller stores it. The account is on the free plan from then on, and nothing is deleted.
+pub(super) async fn end(
+    app: &App,
+    change: &mut Change<'_>,
+    subscription: &mut Subscription,
+    reason: EndReason,
+) -> Result<(), sqlx::Error> {
+    let now = change.now();
+    let was_entitled = subscription.status.is_entitled();
+    subscription.status = SubscriptionStatus::Ended;
+    subscription.ended_at = Some(now);
+    subscription.end_reason = Some(reason);
+    subscription.next_attempt_at = None;
+    subscription.next_plan = None;
+    if !was_entitled {
+        return Ok(());
+    }
+    let account = subscription.account.clone();
+    change.touch(Subject::Plan(account.clone().into()));
+    let is_unpaid = reason == EndReason::Unpaid;
+    let what = if is_unpaid { "ended_unpaid" } else { "ended" };
+    audit(change, &account, Action::BillingPlan, what, &subscription.plan).await?;
+    let plan = app.plans().find(&subscription.plan).map_or(&subscription.plan, |plan| &plan.name).clone();
+    let event = format!("subscription_ended/{}/{}", subscription.id, subscription.period);
+    notify(change, &account, &event, &Notice::SubscriptionEnded { plan, is_unpaid }, None, now).await
+}

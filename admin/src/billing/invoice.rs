@@ -1,0 +1,306 @@
+//! Invoices and credit notes: their numbers, and everything that their documents are rendered from.
+
+use config::Seller;
+use db::billing::{
+    invoices::{self, Invoice},
+    payments::Payment,
+    reversals::PaymentReversal,
+    subscriptions::Subscription,
+};
+use domain::{
+    InvoiceId, PaymentId, ReversalId, Timestamp,
+    billing::{
+        Cents,
+        invoice::{InvoiceKind, InvoiceStatus, credit},
+        payment::{Reversal, ReversalState},
+        vat::{Amounts, Treatment},
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Terms, terms::Buyer};
+use crate::{
+    change::Change,
+    mail::notices::{Notice, notify},
+    payments::ProviderKind,
+};
+
+/// Everything that the documents of an invoice or a credit note are rendered from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoiceContent {
+    /// Invoice or credit note.
+    pub kind: InvoiceKind,
+    /// The number.
+    pub number: String,
+    /// The time of issue.
+    pub issued_at: Timestamp,
+    /// The seller.
+    pub seller: Seller,
+    /// The buyer, with the registry's proof about its VAT number.
+    pub buyer: Buyer,
+    /// The lines, without VAT.
+    pub lines: Vec<Line>,
+    /// The treatment of VAT, with its rate.
+    pub treatment: Treatment,
+    /// The amounts; positive on both kinds.
+    pub amounts: Amounts,
+    /// The payment.
+    pub payment: PaymentDetails,
+    /// The invoice that a credit note corrects, or that is issued again.
+    pub corrects: Option<Correction>,
+}
+
+/// A line of an invoice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The text.
+    pub description: String,
+    /// The plan's id.
+    pub plan: String,
+    /// The start of the month; `None` when nothing was left to be bought with the payment.
+    pub period_start: Option<Timestamp>,
+    /// The end of the month.
+    pub period_end: Option<Timestamp>,
+    /// The number of months.
+    pub quantity: u32,
+    /// The price of one, without VAT.
+    pub unit_net: Cents,
+    /// The price of all, without VAT.
+    pub net: Cents,
+}
+
+/// The payment of an invoice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentDetails {
+    /// Our id.
+    pub id: PaymentId,
+    /// The kind of provider: `mollie` or `play`.
+    pub provider: String,
+    /// The provider's id.
+    pub provider_id: Option<String>,
+    /// The way it was paid, such as `ideal`.
+    pub method: Option<String>,
+    /// The time of the payment; of a credit note, of its reversal.
+    pub paid_at: Timestamp,
+    /// Whether it was paid with play money, so that the document is worth nothing.
+    pub is_play: bool,
+}
+
+/// The invoice that another document refers to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Correction {
+    /// Its number.
+    pub number: String,
+    /// The time of its issue.
+    pub issued_at: Timestamp,
+    /// The reason, in a sentence.
+    pub reason: String,
+}
+
+/// A document to be issued.
+struct Draft<'a> {
+    kind: InvoiceKind,
+    payment: &'a Payment,
+    terms: &'a Terms,
+    lines: Vec<Line>,
+    amounts: Amounts,
+    paid_at: Timestamp,
+    reversal: Option<&'a ReversalId>,
+    restores: Option<&'a ReversalId>,
+    corrects: Option<(&'a Invoice, &'static str)>,
+}
+
+/// Issues the invoice of a payment that was just paid. `subscription` is the one that it paid for; its month is left out
+/// when nothing was left to be bought.
+pub(super) async fn issue(
+    change: &mut Change<'_>,
+    payment: &Payment,
+    terms: &Terms,
+    subscription: &Subscription,
+) -> Result<(), sqlx::Error> {
+    let month = |period| subscription.start_of(period).filter(|_| payment.covers);
+    let lines = vec![Line {
+        description: format!("Plan {}, one month", terms.plan_name),
+        plan: terms.plan.clone(),
+        period_start: month(payment.period),
+        period_end: month(payment.period.saturating_add(1)),
+        quantity: 1,
+        unit_net: terms.amounts.net,
+        net: terms.amounts.net,
+    }];
+    let now = change.now();
+    let draft = Draft {
+        kind: InvoiceKind::Invoice,
+        payment,
+        terms,
+        lines,
+        amounts: terms.amounts,
+        paid_at: payment.settled_at.unwrap_or(now),
+        reversal: None,
+        restores: None,
+        corrects: None,
+    };
+    write(change, draft).await
+}
+
+/// Issues a credit note over a reversal that is done, as far as the invoice has not been credited yet.
+pub(super) async fn issue_credit_note(
+    change: &mut Change<'_>,
+    payment: &Payment,
+    terms: &Terms,
+    reversal: &PaymentReversal,
+) -> Result<(), sqlx::Error> {
+    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
+    let Some(invoice) = original(&issued) else { return Ok(()) };
+    if issued.iter().any(|note| note.reversal_id.as_ref() == Some(&reversal.id)) {
+        return Ok(());
+    }
+    let amounts = credit(invoice.amounts(), credited(&issued), reversal.total_cents);
+    if amounts.total == Cents::ZERO {
+        tracing::error!(payment = %payment.id, reversal = %reversal.id, "more went back than was paid");
+        return Ok(());
+    }
+    let reason = match reversal.kind {
+        Reversal::Refund => "The payment was refunded.",
+        Reversal::Chargeback => "The payment was charged back by the payer's bank.",
+    };
+    let paid_at = reversal.settled_at.unwrap_or_else(|| change.now());
+    let draft = Draft {
+        kind: InvoiceKind::CreditNote,
+        payment,
+        terms,
+        lines: vec![correction_line(terms, amounts.net)],
+        amounts,
+        paid_at,
+        reversal: Some(&reversal.id),
+        restores: None,
+        corrects: Some((invoice, reason)),
+    };
+    write(change, draft).await
+}
+
+/// Invoices again what was credited over a reversal whose money came back.
+pub(super) async fn restore(
+    change: &mut Change<'_>,
+    payment: &Payment,
+    terms: &Terms,
+    reversal: &PaymentReversal,
+) -> Result<(), sqlx::Error> {
+    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
+    let note = issued.iter().find(|note| note.reversal_id.as_ref() == Some(&reversal.id));
+    let (Some(invoice), Some(note)) = (original(&issued), note) else { return Ok(()) };
+    let paid_at = change.now();
+    let draft = Draft {
+        kind: InvoiceKind::Invoice,
+        payment,
+        terms,
+        lines: vec![correction_line(terms, note.net_cents)],
+        amounts: note.amounts(),
+        paid_at,
+        reversal: None,
+        restores: Some(&reversal.id),
+        corrects: Some((invoice, "Money that was credited came back.")),
+    };
+    write(change, draft).await
+}
+
+fn correction_line(terms: &Terms, net: Cents) -> Line {
+    Line {
+        description: format!("Plan {}", terms.plan_name),
+        plan: terms.plan.clone(),
+        period_start: None,
+        period_end: None,
+        quantity: 1,
+        unit_net: net,
+        net,
+    }
+}
+
+/// Returns the invoice that bills the payment, of all that were issued about it.
+pub(super) fn original(issued: &[Invoice]) -> Option<&Invoice> {
+    issued.iter().find(|invoice| invoice.kind == InvoiceKind::Invoice && invoice.restores.is_none())
+}
+
+/// Returns what of an invoice is credited at present.
+fn credited(issued: &[Invoice]) -> Amounts {
+    let sum = |part: fn(&Invoice) -> Cents| {
+        let of = |invoice: &Invoice| match invoice.kind {
+            InvoiceKind::CreditNote => part(invoice),
+            InvoiceKind::Invoice if invoice.restores.is_some() => -part(invoice),
+            InvoiceKind::Invoice => Cents::ZERO,
+        };
+        issued.iter().map(of).sum()
+    };
+    Amounts { net: sum(|i| i.net_cents), vat: sum(|i| i.vat_cents), total: sum(|i| i.total_cents) }
+}
+
+/// Says on the invoice what became of its money.
+pub(super) async fn update_status(
+    change: &mut Change<'_>,
+    payment: &Payment,
+    reversals: &[PaymentReversal],
+) -> Result<(), sqlx::Error> {
+    let issued = invoices::of_payment(&mut **change, &payment.id).await?;
+    let Some(invoice) = original(&issued) else { return Ok(()) };
+    let done = || reversals.iter().filter(|reversal| reversal.state == ReversalState::Done);
+    let back: Cents = done().map(|reversal| reversal.total_cents).sum();
+    let status = match () {
+        () if done().any(|reversal| reversal.kind == Reversal::Chargeback) => InvoiceStatus::ChargedBack,
+        () if back == Cents::ZERO => InvoiceStatus::Paid,
+        () if back >= invoice.total_cents => InvoiceStatus::Refunded,
+        () => InvoiceStatus::PartlyRefunded,
+    };
+    invoices::set_status(change, &invoice.id, status).await
+}
+
+/// Numbers and inserts a document, and queues its letter.
+async fn write(change: &mut Change<'_>, draft: Draft<'_>) -> Result<(), sqlx::Error> {
+    let Draft { kind, payment, terms, lines, amounts, paid_at, reversal, restores, corrects } = draft;
+    let now = change.now();
+    let number = invoices::number(change, kind, now.as_datetime().year()).await?;
+    let content = InvoiceContent {
+        kind,
+        number: number.to_string(),
+        issued_at: now,
+        seller: terms.seller.clone(),
+        buyer: terms.buyer.clone(),
+        lines,
+        treatment: terms.treatment,
+        amounts,
+        payment: PaymentDetails {
+            id: payment.id.clone(),
+            provider: payment.provider.clone(),
+            provider_id: payment.provider_id.clone(),
+            method: payment.method.clone(),
+            paid_at,
+            is_play: payment.provider == ProviderKind::Play.as_str(),
+        },
+        corrects: corrects.map(|(invoice, reason)| Correction {
+            number: invoice.number.clone(),
+            issued_at: invoice.issued_at,
+            reason: reason.to_owned(),
+        }),
+    };
+    let is_credit_note = kind == InvoiceKind::CreditNote;
+    let invoice = Invoice {
+        id: InvoiceId::new(now),
+        account: payment.account.clone(),
+        kind,
+        number: number.to_string(),
+        payment_id: payment.id.clone(),
+        reversal_id: reversal.cloned(),
+        corrects: corrects.filter(|_| is_credit_note).map(|(invoice, _)| invoice.id.clone()),
+        restores: restores.cloned(),
+        status: InvoiceStatus::Paid,
+        issued_at: now,
+        net_cents: amounts.net,
+        vat_cents: amounts.vat,
+        total_cents: amounts.total,
+        content: serde_json::to_value(&content).map_err(|error| sqlx::Error::Encode(error.into()))?,
+        has_document: false,
+    };
+    invoices::insert(change, &invoice, number).await?;
+    let notice =
+        Notice::Invoice { number: invoice.number, total: amounts.total, plan: terms.plan_name.clone(), is_credit_note };
+    notify(change, &payment.account, &format!("invoice/{}", invoice.id), &notice, Some(&invoice.id), now).await
+}

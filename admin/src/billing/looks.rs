@@ -1,0 +1,63 @@
+//! Looks at payments: what a job asks the provider about them.
+
+use std::time::Duration;
+
+use db::billing::payments::{self, Payment};
+use futures_util::{StreamExt as _, stream};
+
+use super::{
+    charge::charge,
+    refund::ask_refunds,
+    renew::CHARGES_AT_A_TIME,
+    schedule::after_silence,
+    settle::{Word, settle},
+};
+use crate::{app::App, payments::PaymentError};
+
+/// Time after which a payment is looked at again whose look was cut off.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
+
+/// Looks at no more than `limit` payments that are due: charges that were never answered, payments under way, refunds that
+/// are to be asked for, and what may still be taken back. Returns how many there were.
+pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
+    let now = app.clock.now();
+    let due = payments::take_due(&app.db, now, now + LOOK_AGAIN, limit).await?;
+    let count = due.len();
+    let looks = stream::iter(due).map(async |payment: Payment| look_at(app, &payment).await.err());
+    let failures: Vec<_> = looks.buffer_unordered(CHARGES_AT_A_TIME).filter_map(std::future::ready).collect().await;
+    if let Some(error) = failures.first() {
+        let (failed, error) = (failures.len(), format!("{error:#}"));
+        tracing::warn!(failed, error, "payments cannot be looked at; it is tried again");
+    }
+    Ok(count)
+}
+
+/// Does what is due for a payment that a job has taken: charges it, reads it, asks for its refunds.
+async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
+    let provider = app.payments.as_deref().filter(|provider| provider.kind().as_str() == payment.provider);
+    let Some(provider) = provider else {
+        let next = after_silence(i32::MAX, None, app.clock.now());
+        return Ok(payments::look_later(&app.db, &payment.id, next).await?);
+    };
+    let Some(id) = payment.provider_id.as_deref() else {
+        return charge(app, provider, payment).await.map(drop);
+    };
+    if payment.state.is_under_way() {
+        return charge(app, provider, payment).await.map(drop);
+    }
+    ask_refunds(app, provider, payment).await?;
+    match provider.payment(id).await {
+        Ok(said) => settle(app, payment, Word::Provider(&said)).await,
+        Err(error) => {
+            let retry_after = match &error {
+                PaymentError::Unavailable { retry_after, .. } => *retry_after,
+                PaymentError::Unknown | PaymentError::Refused(_) => {
+                    tracing::error!(payment = %payment.id, %error, "a payment cannot be read at its provider");
+                    None
+                }
+            };
+            let next = after_silence(payment.look_failures, retry_after, app.clock.now());
+            Ok(payments::look_later(&app.db, &payment.id, next).await?)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Renewals: what is due for a subscription at the end of its month, and when a charge is tried again.
+
+use std::time::Duration;
+
+use db::{
+    audit::Actor,
+    billing::{
+        payments::{self, Payment},
+        subscriptions::{self, Subscription},
+    },
+};
+use domain::{
+    billing::{Cents, payment::Sequence, subscription::EndReason},
+    changes::Subject,
+};
+use futures_util::{StreamExt as _, stream};
+
+use super::{Terms, charge::charge, checkout::new_payment, end::end, terms::TermsError};
+use crate::{app::App, change::Change, payments::ProviderKind};
+
+/// Charges that the provider is asked for concurrently.
+pub(crate) const CHARGES_AT_A_TIME: usize = 32;
+/// Pause before a subscription is looked at again that cannot be charged, because something is missing on our side.
+const PAUSE: Duration = Duration::from_hours(6);
+
+/// Does what is due for at most `limit` subscriptions: ends them, or records their charges and then asks the provider for
+/// them. Returns how many there were. Cut off anywhere, it leaves charges that a job finds.
+pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let due = subscriptions::lock_due(&mut change, now, limit).await?;
+    let count = due.len();
+    let mut charges = Vec::with_capacity(count);
+    for mut subscription in due {
+        charges.extend(begin(app, &mut change, &mut subscription).await?);
+        subscriptions::store(&mut change, &subscription).await?;
+    }
+    change.commit_without_waiting().await?;
+    let Some(provider) = app.payments.as_deref() else { return Ok(count) };
+    let charging = stream::iter(charges).map(async |payment: Payment| {
+        let charged = charge(app, provider, &payment).await;
+        charged.err().map(|error| (payment, error))
+    });
+    let failures = charging.buffer_unordered(CHARGES_AT_A_TIME).filter_map(std::future::ready);
+    let failures: Vec<_> = failures.collect().await;
+    if let Some((payment, error)) = failures.first() {
+        let (failed, error) = (failures.len(), format!("{error:#}"));
+        tracing::warn!(%payment.id, failed, error, "charges are left to the job that looks at payments");
+    }
+    Ok(count)
+}
+
+/// Decides what is due for a locked subscription. Returns the charge that was recorded, if there is one.
+async fn begin(
+    app: &App,
+    change: &mut Change<'_>,
+    subscription: &mut Subscription,
+) -> Result<Option<Payment>, sqlx::Error> {
+    let now = change.now();
+    subscription.next_attempt_at = None;
+    if !subscription.status.is_entitled() {
+        return Ok(None);
+    }
+    let of_month = payments::lock_of_month(change, &subscription.id, subscription.due_period).await?;
+    if of_month.iter().any(Payment::is_live) {
+        return Ok(None);
+    }
+    if subscription.cancel_at_period_end {
+        end(app, change, subscription, EndReason::Canceled).await?;
+        return Ok(None);
+    }
+    if subscription.due_period > subscription.period
+        && let Some(next) = subscription.next_plan.take().filter(|next| app.plans().find(next).is_some())
+    {
+        subscription.plan = next;
+        change.touch(Subject::Plan(subscription.account.clone().into()));
+    }
+    let (terms, provider) = match (Terms::of_next(app, change, subscription).await, app.payments.as_deref()) {
+        (Ok(terms), Some(provider)) => (terms, provider.kind()),
+        (Err(TermsError::Db(error)), _) => return Err(error),
+        (terms, _) => {
+            let error =
+                terms.err().map_or_else(|| "there is no payment provider".to_owned(), |error| error.to_string());
+            tracing::error!(subscription = %subscription.id, error, "a subscription cannot be charged");
+            subscription.next_attempt_at = Some(now + PAUSE);
+            return Ok(None);
+        }
+    };
+    if terms.amounts.total == Cents::ZERO {
+        subscription.begin_period(subscription.due_period);
+        return Ok(None);
+    }
+    record(change, subscription, &of_month, &terms, provider).await.map(Some)
+}
+
+async fn record(
+    change: &mut Change<'_>,
+    subscription: &Subscription,
+    of_month: &[Payment],
+    terms: &Terms,
+    provider: ProviderKind,
+) -> Result<Payment, sqlx::Error> {
+    let attempt = of_month.iter().map(|payment| payment.attempt.saturating_add(1)).max().unwrap_or(0);
+    let (account, period, now) = (&subscription.account, subscription.due_period, change.now());
+    let payment = new_payment(account, &subscription.id, Sequence::Recurring, period, attempt, terms, provider, now)?;
+    payments::insert(change, &payment).await?;
+    Ok(payment)
+}

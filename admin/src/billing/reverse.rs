@@ -1,0 +1,182 @@
+//! Money that went back: refunds and charge-backs as the provider tells of them, their credit notes, and what a
+//! charge-back means for the subscription.
+
+use db::billing::{
+    payments::{self, Payment},
+    reversals::{self, PaymentReversal},
+};
+use domain::{
+    ReversalId,
+    audit::Action,
+    billing::{
+        payment::{Reversal, ReversalState},
+        subscription::{EndReason, SubscriptionStatus},
+    },
+};
+
+use super::{
+    audit,
+    end::end,
+    invoice,
+    schedule::{REFUND_LISTED_WITHIN, next_attempt},
+    settle::{Case, refund_surplus},
+};
+use crate::{
+    app::App,
+    change::Change,
+    mail::notices::{Notice, notify},
+    payments::ProviderReversal,
+};
+
+/// Follows what the provider says went back of a paid payment. `is_complete` says that it named all there is: what it
+/// does not name any more was called off.
+pub(super) async fn apply(
+    app: &App,
+    change: &mut Change<'_>,
+    case: &mut Case,
+    told: &[ProviderReversal],
+    is_complete: bool,
+) -> anyhow::Result<()> {
+    let mut known = reversals::of_payment(&mut **change, &case.payment.id).await?;
+    if known.is_empty() && told.is_empty() {
+        return Ok(());
+    }
+    let now = change.now();
+    for told in told {
+        let is_told = |reversal: &PaymentReversal| {
+            let is_ours = told.order.as_ref() == Some(&reversal.id);
+            is_ours || (reversal.kind == told.kind && reversal.provider_id.as_deref() == Some(&*told.id))
+        };
+        let place = known.iter().position(is_told).unwrap_or(known.len());
+        if place == known.len() {
+            known.push(PaymentReversal {
+                id: ReversalId::new(now),
+                payment_id: case.payment.id.clone(),
+                kind: told.kind,
+                total_cents: told.total,
+                state: ReversalState::Pending,
+                provider_id: None,
+                reason: None,
+                created_at: now,
+                settled_at: None,
+            });
+        }
+        known[place].provider_id.get_or_insert_with(|| told.id.clone());
+        become_state(app, change, case, &mut known[place], told.state).await?;
+    }
+    if is_complete {
+        for reversal in &mut known {
+            let is_named = told.iter().any(|told| Some(&*told.id) == reversal.provider_id.as_deref());
+            let may_be_late = now.since(reversal.created_at) < REFUND_LISTED_WITHIN;
+            let is_asked = reversal.provider_id.is_some() && reversal.state == ReversalState::Pending;
+            if is_asked && !is_named && !may_be_late {
+                become_state(app, change, case, reversal, ReversalState::Canceled).await?;
+            }
+        }
+    }
+    Ok(invoice::update_status(change, &case.payment, &known).await?)
+}
+
+async fn become_state(
+    app: &App,
+    change: &mut Change<'_>,
+    case: &mut Case,
+    reversal: &mut PaymentReversal,
+    state: ReversalState,
+) -> anyhow::Result<()> {
+    let before = reversal.state;
+    let is_news = match (before, state) {
+        // A word of before that comes late.
+        (ReversalState::Done | ReversalState::Canceled, ReversalState::Pending) => false,
+        // It was credited and invoiced again; a third document about it would need a person.
+        (ReversalState::Canceled, ReversalState::Done)
+            if reversal.settled_at.is_some() && was_done(change, reversal).await? =>
+        {
+            case.differ(format!("the {:?} {} was called off, and is done now", reversal.kind, reversal.id));
+            false
+        }
+        _ => before != state,
+    };
+    if is_news {
+        reversal.state = state;
+        reversal.settled_at = Some(change.now()).filter(|_| state != ReversalState::Pending);
+    }
+    reversals::store(change, reversal).await?;
+    match (is_news, before, state) {
+        (true, _, ReversalState::Done) => {
+            invoice::issue_credit_note(change, &case.payment, &case.terms, reversal).await?;
+            if reversal.kind == Reversal::Chargeback {
+                charge_back(app, change, case, reversal).await?;
+            }
+        }
+        (true, ReversalState::Done, ReversalState::Canceled) => {
+            invoice::restore(change, &case.payment, &case.terms, reversal).await?;
+            if reversal.kind == Reversal::Chargeback {
+                come_back(change, case).await?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn was_done(change: &mut Change<'_>, reversal: &PaymentReversal) -> Result<bool, sqlx::Error> {
+    let issued = db::billing::invoices::of_payment(&mut **change, &reversal.payment_id).await?;
+    Ok(issued.iter().any(|note| note.reversal_id.as_ref() == Some(&reversal.id)))
+}
+
+/// Follows a charge-back. That of the present month makes the month due again, unless the next one is being charged.
+async fn charge_back(
+    app: &App,
+    change: &mut Change<'_>,
+    case: &mut Case,
+    reversal: &PaymentReversal,
+) -> anyhow::Result<()> {
+    let now = change.now();
+    let issued = db::billing::invoices::of_payment(&mut **change, &case.payment.id).await?;
+    if let Some(invoice) = invoice::original(&issued) {
+        let notice = Notice::ChargedBack { number: invoice.number.clone(), total: reversal.total_cents };
+        notify(change, &case.payment.account, &format!("charged_back/{}", reversal.id), &notice, None, now).await?;
+    }
+    let covered = std::mem::replace(&mut case.payment.covers, false);
+    let Case { payment, subscription, .. } = case;
+    let is_present = subscription.status.is_entitled()
+        && payment.period == subscription.period
+        && subscription.due_period > subscription.period;
+    if !covered {
+        return Ok(());
+    }
+    let of_next_month = payments::lock_of_month(change, &subscription.id, subscription.due_period).await?;
+    if !is_present || of_next_month.iter().any(Payment::is_live) {
+        // A month that is over cannot be charged again, and there is no other on credit.
+        if subscription.status.is_entitled() && payment.period <= subscription.period {
+            subscription.cancel_at_period_end = true;
+            audit(change, &payment.account, Action::BillingRenewal, "charged_back", &subscription.plan).await?;
+        }
+        return Ok(());
+    }
+    if subscription.cancel_at_period_end {
+        return Ok(end(app, change, subscription, EndReason::Canceled).await?);
+    }
+    subscription.due_period = subscription.period;
+    subscription.status = SubscriptionStatus::PastDue;
+    subscription.failures = 1;
+    subscription.next_attempt_at = next_attempt(subscription.failures, now);
+    Ok(())
+}
+
+/// Follows the return of what was charged back: it pays its month again, or is given back if the month was paid otherwise.
+async fn come_back(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
+    let is_of_subscription =
+        case.subscription.anchored_at.is_some() && case.payment.period <= case.subscription.due_period;
+    if !is_of_subscription || case.others_of_month.iter().any(Payment::is_live) {
+        return Ok(refund_surplus(change, &case.payment).await?);
+    }
+    case.payment.covers = true;
+    let Case { payment, subscription, .. } = case;
+    if subscription.status.is_entitled() && subscription.due_period == payment.period {
+        subscription.status = SubscriptionStatus::Active;
+        subscription.begin_period(payment.period);
+    }
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! What follows from the provider's word about a payment. Everything goes through [`settle`]: what is said again, or
+//! late, or in another order, changes nothing that it has changed before.
+
+use db::{
+    audit::Actor,
+    billing::{
+        customers,
+        payments::{self, Payment},
+        reversals::{self, PaymentReversal},
+        subscriptions::{self, Subscription},
+    },
+};
+use domain::{
+    ReversalId, Timestamp,
+    audit::Action,
+    billing::{
+        payment::{PaymentState, Reversal, ReversalState, Sequence},
+        subscription::{EndReason, SubscriptionStatus},
+    },
+    changes::Subject,
+};
+
+use super::{
+    Terms, audit,
+    end::end,
+    invoice, reverse,
+    schedule::{next_attempt, next_look},
+};
+use crate::{
+    app::App,
+    change::Change,
+    mail::notices::{Notice, notify},
+    payments::{PaymentError, ProviderPayment},
+};
+
+/// The reason of a refund that nobody asked for.
+const SURPLUS: &str = "paid although nothing was left to be bought with it";
+
+/// The beginning of the note that the provider has two payments for one of ours.
+const SECOND: &str = "the provider has a second payment for it";
+
+/// What is known of a payment.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word<'a> {
+    /// What the provider says.
+    Provider(&'a ProviderPayment),
+    /// The provider would not make it, for this reason.
+    Refused(&'a str),
+    /// The provider does not know it, or its payer.
+    Unknown,
+}
+
+/// Reads a payment at the provider, and settles what it says. A payment that is not ours is no error.
+pub async fn look(app: &App, provider_id: &str) -> anyhow::Result<()> {
+    let Some(provider) = app.payments.as_deref() else { return Ok(()) };
+    let said = match provider.payment(provider_id).await {
+        Ok(said) => said,
+        Err(PaymentError::Unknown) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let kind = provider.kind().as_str();
+    let by_id = payments::find_at_provider(&app.db, kind, &said.id).await?;
+    let found = match (by_id, &said.order) {
+        // The answer in which we would have learned its id never came.
+        (None, Some(order)) => payments::find(&app.db, order).await?.filter(|payment| payment.provider == kind),
+        (found, _) => found,
+    };
+    match found {
+        Some(payment) => settle(app, &payment, Word::Provider(&said)).await,
+        None => Ok(()),
+    }
+}
+
+/// A payment and its subscription, locked with everything that decides what follows.
+pub(super) struct Case {
+    /// The payment.
+    pub(super) payment: Payment,
+    /// The other payments for its month.
+    pub(super) others_of_month: Vec<Payment>,
+    /// Its subscription.
+    pub(super) subscription: Subscription,
+    /// The account's other subscriptions.
+    pub(super) other_subscriptions: Vec<Subscription>,
+    /// What its invoice says.
+    pub(super) terms: Terms,
+}
+
+impl Case {
+    /// Locks the account's subscriptions, then the payments of the month.
+    pub(super) async fn lock(change: &mut Change<'_>, payment: &Payment) -> anyhow::Result<Self> {
+        let (of_account, other_subscriptions): (Vec<_>, Vec<_>) = subscriptions::lock(change, &payment.account)
+            .await?
+            .into_iter()
+            .partition(|subscription| subscription.id == payment.subscription_id);
+        let (of_month, others_of_month): (Vec<_>, Vec<_>) =
+            payments::lock_of_month(change, &payment.subscription_id, payment.period)
+                .await?
+                .into_iter()
+                .partition(|other| other.id == payment.id);
+        let gone = || anyhow::anyhow!("payment {} is gone", payment.id);
+        let subscription = of_account.into_iter().next().ok_or_else(gone)?;
+        let payment = of_month.into_iter().next().ok_or_else(gone)?;
+        let terms = serde_json::from_value(payment.terms.clone())?;
+        Ok(Self { payment, others_of_month, subscription, other_subscriptions, terms })
+    }
+
+    /// Writes the payment, its next look and its subscription.
+    pub(super) async fn store(mut self, change: &mut Change<'_>) -> Result<(), sqlx::Error> {
+        let back = reversals::of_payment(&mut **change, &self.payment.id).await?;
+        let pending = || back.iter().filter(|reversal| reversal.state == ReversalState::Pending);
+        let now = change.now();
+        let is_to_be_asked = pending().any(|reversal| reversal.provider_id.is_none());
+        let next = next_look(&self.payment, pending().next().is_some(), now);
+        self.payment.next_look_at = if is_to_be_asked { Some(now) } else { next };
+        self.payment.look_failures = 0;
+        payments::store(change, &self.payment).await?;
+        subscriptions::store(change, &self.subscription).await
+    }
+
+    fn has_other_live_payment(&self) -> bool {
+        self.others_of_month.iter().any(Payment::is_live)
+    }
+
+    /// Notes a word of the provider that the ledger cannot follow.
+    pub(super) fn differ(&mut self, difference: String) {
+        tracing::error!(payment = %self.payment.id, difference, "the payment provider says what cannot be followed");
+        self.payment.difference = Some(difference);
+    }
+}
+
+/// Settles what is known of a payment in one transaction: its state, the entitlement, the invoice and its letter, what
+/// went back of it.
+pub(super) async fn settle(app: &App, payment: &Payment, word: Word<'_>) -> anyhow::Result<()> {
+    let mut change = app.change(Actor::Platform).await?;
+    let mut case = Case::lock(&mut change, payment).await?;
+    match word {
+        // Only what the provider does not have can have been refused.
+        Word::Refused(reason) if case.payment.state == PaymentState::Intended => {
+            fail(app, &mut change, &mut case, PaymentState::Failed, Some(reason)).await?;
+        }
+        Word::Unknown if case.payment.state.is_under_way() && case.payment.sequence == Sequence::First => {
+            fail(app, &mut change, &mut case, PaymentState::Expired, None).await?;
+        }
+        Word::Refused(_) | Word::Unknown => {}
+        Word::Provider(said) => follow(app, &mut change, &mut case, said).await?,
+    }
+    case.store(&mut change).await?;
+    change.commit_without_waiting().await?;
+    Ok(())
+}
+
+async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &ProviderPayment) -> anyhow::Result<()> {
+    let id = case.payment.provider_id.get_or_insert_with(|| said.id.clone());
+    if *id != said.id {
+        let difference = format!("{SECOND}, {}", said.id);
+        case.differ(difference);
+        return Ok(());
+    }
+    if said.total != case.payment.total_cents {
+        case.differ(format!("the provider has it with {} instead of {}", said.total, case.payment.total_cents));
+        return Ok(());
+    }
+    // A second payment is a person's to see to, whatever becomes of the first.
+    if !case.payment.difference.as_deref().is_some_and(|difference| difference.starts_with(SECOND)) {
+        case.payment.difference = None;
+    }
+    if said.method.is_some() {
+        case.payment.method.clone_from(&said.method);
+    }
+    let (before, is_under_way) = (case.payment.state, case.payment.state.is_under_way());
+    match said.state {
+        PaymentState::Intended | PaymentState::Open if is_under_way => {
+            case.payment.state = PaymentState::Open;
+            case.payment.checkout_url = said.checkout_url.as_ref().map(ToString::to_string);
+        }
+        PaymentState::Paid if before != PaymentState::Paid => pay(change, case).await?,
+        PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired if is_under_way => {
+            fail(app, change, case, said.state, said.failure.as_deref()).await?;
+        }
+        PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired if before == PaymentState::Paid => {
+            case.differ(format!("it was paid, and is {:?} now", said.state));
+        }
+        // Said before, or a word of before that comes late.
+        _ => {}
+    }
+    if case.payment.state == PaymentState::Paid {
+        reverse::apply(app, change, case, &said.reversals, true).await?;
+    }
+    Ok(())
+}
+
+/// What a payment buys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purchase {
+    /// The subscription's first month, from now on.
+    Start,
+    /// The month that is due.
+    Month,
+    /// The month that was due when the subscription ended unpaid, which is not over.
+    Revival,
+    /// Nothing: it is given back.
+    Nothing,
+}
+
+impl Purchase {
+    fn of(case: &Case, account_exists: bool, now: Timestamp) -> Self {
+        let Case { payment, subscription, .. } = case;
+        if !account_exists || case.has_other_live_payment() {
+            return Self::Nothing;
+        }
+        let is_due = payment.period == subscription.due_period;
+        if subscription.status.is_entitled() {
+            return if is_due { Self::Month } else { Self::Nothing };
+        }
+        if case.other_subscriptions.iter().any(|other| other.status.is_entitled()) {
+            return Self::Nothing;
+        }
+        let month_lasts = subscription.start_of(payment.period.saturating_add(1)).is_some_and(|end| end > now);
+        match payment.sequence {
+            Sequence::First if subscription.anchored_at.is_none() => Self::Start,
+            Sequence::Recurring if is_due && month_lasts && subscription.end_reason == Some(EndReason::Unpaid) => {
+                Self::Revival
+            }
+            Sequence::First | Sequence::Recurring => Self::Nothing,
+        }
+    }
+}
+
+async fn pay(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
+    let now = change.now();
+    let account_exists = customers::exists(&mut **change, &case.payment.account).await?;
+    let purchase = Purchase::of(case, account_exists, now);
+    let Case { payment, subscription, terms, .. } = case;
+    payment.state = PaymentState::Paid;
+    payment.settled_at = Some(now);
+    payment.failure = None;
+    match purchase {
+        Purchase::Start | Purchase::Revival => {
+            subscription.status = SubscriptionStatus::Active;
+            subscription.plan.clone_from(&payment.plan);
+            subscription.anchored_at.get_or_insert(now);
+            (subscription.ended_at, subscription.end_reason) = (None, None);
+            subscription.begin_period(payment.period);
+            change.touch(Subject::Plan(payment.account.clone().into()));
+            audit(change, &payment.account, Action::BillingPlan, "paid", &payment.plan).await?;
+        }
+        Purchase::Month => {
+            subscription.status = SubscriptionStatus::Active;
+            subscription.begin_period(payment.period);
+        }
+        Purchase::Nothing => payment.covers = false,
+    }
+    // Before the invoice's series is locked.
+    payments::store(change, payment).await?;
+    invoice::issue(change, payment, terms, subscription).await?;
+    if purchase == Purchase::Nothing {
+        refund_surplus(change, payment).await?;
+    }
+    Ok(())
+}
+
+/// Records that a payment is to be given back whole, as far as it was not; a job asks the provider.
+pub(super) async fn refund_surplus(change: &mut Change<'_>, payment: &Payment) -> Result<(), sqlx::Error> {
+    let now = change.now();
+    let back = reversals::of_payment(&mut **change, &payment.id).await?;
+    let back = back.iter().filter(|reversal| reversal.state != ReversalState::Canceled);
+    let total_cents = domain::billing::Cents(payment.total_cents.0 - back.map(|r| r.total_cents.0).sum::<i64>());
+    if total_cents.0 <= 0 {
+        return Ok(());
+    }
+    let reversal = PaymentReversal {
+        id: ReversalId::new(now),
+        payment_id: payment.id.clone(),
+        kind: Reversal::Refund,
+        total_cents,
+        state: ReversalState::Pending,
+        provider_id: None,
+        reason: Some(SURPLUS.to_owned()),
+        created_at: now,
+        settled_at: None,
+    };
+    reversals::store(change, &reversal).await
+}
+
+async fn fail(
+    app: &App,
+    change: &mut Change<'_>,
+    case: &mut Case,
+    state: PaymentState,
+    failure: Option<&str>,
+) -> anyhow::Result<()> {
+    let payment = &mut case.payment;
+    payment.state = state;
+    payment.settled_at = Some(change.now());
+    payment.failure = failure.map(ToOwned::to_owned);
+    if case.has_other_live_payment() {
+        return Ok(());
+    }
+    let subscription = &mut case.subscription;
+    match subscription.status {
+        SubscriptionStatus::Pending => {
+            let is_replaced = case.other_subscriptions.iter().any(|other| other.id > subscription.id);
+            let reason = if is_replaced { EndReason::Replaced } else { EndReason::NeverPaid };
+            end(app, change, subscription, reason).await?;
+        }
+        SubscriptionStatus::Active | SubscriptionStatus::PastDue if case.payment.period == subscription.due_period => {
+            dun(app, change, case).await?;
+        }
+        SubscriptionStatus::Active | SubscriptionStatus::PastDue | SubscriptionStatus::Ended => {}
+    }
+    Ok(())
+}
+
+/// Has the charge that failed tried again, or ends the subscription after the last attempt.
+async fn dun(app: &App, change: &mut Change<'_>, case: &mut Case) -> Result<(), sqlx::Error> {
+    let Case { payment, subscription, terms, .. } = case;
+    if subscription.cancel_at_period_end {
+        return end(app, change, subscription, EndReason::Canceled).await;
+    }
+    let now = change.now();
+    subscription.failures = subscription.failures.saturating_add(1);
+    subscription.status = SubscriptionStatus::PastDue;
+    subscription.next_attempt_at = next_attempt(subscription.failures, now);
+    let notice = Notice::PaymentFailed {
+        plan: terms.plan_name.clone(),
+        total: payment.total_cents,
+        next_attempt: subscription.next_attempt_at,
+    };
+    notify(change, &payment.account, &format!("payment_failed/{}", payment.id), &notice, None, now).await?;
+    if subscription.next_attempt_at.is_none() {
+        end(app, change, subscription, EndReason::Unpaid).await?;
+    }
+    Ok(())
+}

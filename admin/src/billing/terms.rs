@@ -1,0 +1,149 @@
+//! The terms of a payment: what its invoice will say, settled before the provider is asked.
+
+use config::Seller;
+use db::billing::{payments, profiles, subscriptions::Subscription};
+use domain::{
+    Account, Timestamp,
+    billing::{
+        Cents, Country,
+        details::{Address, InvoiceLine},
+        vat::{Amounts, Treatment, VatNumber, VatStatus},
+    },
+};
+use serde::{Deserialize, Serialize};
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::{
+    app::App,
+    error::{ApiError, Code},
+};
+
+/// What the invoice of a payment will say, as it was when the payment was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The plan's id.
+    pub plan: String,
+    /// The plan's name for people.
+    pub plan_name: String,
+    /// The seller.
+    pub seller: Seller,
+    /// The buyer.
+    pub buyer: Buyer,
+    /// The VAT.
+    pub treatment: Treatment,
+    /// The amounts.
+    pub amounts: Amounts,
+}
+
+/// The buyer, as the invoice names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buyer {
+    /// The account.
+    pub account: Account,
+    /// The name.
+    pub name: InvoiceLine,
+    /// The country.
+    pub country: Country,
+    /// The postal address.
+    pub address: Option<Address>,
+    /// The VAT number.
+    pub vat_number: Option<VatNumber>,
+    /// The registry's word about the number.
+    pub vat_status: Option<VatStatus>,
+    /// The time of the registry's answer.
+    pub vat_checked_at: Option<Timestamp>,
+    /// The registry's proof that it was asked.
+    pub vat_consultation: Option<String>,
+}
+
+/// The reason why nothing can be sold to an account.
+#[derive(Debug, thiserror::Error)]
+pub enum TermsError {
+    /// The configuration names no seller.
+    #[error("billing.seller is not configured, so that nothing can be sold")]
+    NoSeller,
+    /// The configuration has no such plan.
+    #[error("the configuration has no plan {0:?}")]
+    NoPlan(String),
+    /// The account has not filled in its billing details.
+    #[error("the account has no billing details")]
+    NoProfile,
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+impl Terms {
+    /// Makes the terms on which the account gets a month of `plan` that begins at `start`, by today's prices and details.
+    pub async fn of(
+        app: &App,
+        db: impl PgExecutor<'_>,
+        account: &Account,
+        plan: &str,
+        start: Timestamp,
+    ) -> Result<Self, TermsError> {
+        let seller = app.config.billing.seller.clone().ok_or(TermsError::NoSeller)?;
+        let found = app.plans().find(plan).ok_or_else(|| TermsError::NoPlan(plan.to_owned()))?;
+        let profile = profiles::find(db, account).await?.ok_or(TermsError::NoProfile)?;
+        let rates = &app.config.billing.vat_rates;
+        let on = start.as_datetime().date();
+        let treatment = Treatment::of(rates, seller.country, profile.country, profile.vat(), on);
+        Ok(Self {
+            plan: plan.to_owned(),
+            plan_name: found.name.clone(),
+            treatment,
+            amounts: treatment.amounts(Cents::from(found.price_cents)),
+            seller,
+            buyer: Buyer {
+                account: profile.account,
+                name: profile.name,
+                country: profile.country,
+                address: profile.address,
+                vat_number: profile.vat_number,
+                vat_status: profile.vat_status,
+                vat_checked_at: profile.vat_checked_at,
+                vat_consultation: profile.vat_consultation,
+            },
+        })
+    }
+
+    /// Makes the terms of the next charge of a subscription: for the month that is due, on the plan of that month.
+    pub(super) async fn of_next(
+        app: &App,
+        conn: &mut PgConnection,
+        subscription: &Subscription,
+    ) -> Result<Self, TermsError> {
+        let Subscription { id, account, due_period, period, plan, next_plan, .. } = subscription;
+        let start = subscription.start_of(*due_period).unwrap_or_else(|| app.clock.now());
+        // A month that was taken back costs what it did, whatever the plan was changed to in the course of it.
+        let plan = match payments::plan_of_month(&mut *conn, id, *due_period).await? {
+            Some(before) if due_period == period => before,
+            _ if due_period == period => plan.clone(),
+            _ => next_plan.as_ref().unwrap_or(plan).clone(),
+        };
+        Self::of(app, conn, account, &plan, start).await
+    }
+
+    /// Returns the text on the payer's statement.
+    pub(super) fn description(&self) -> String {
+        format!("{}, plan {}", self.seller.name, self.plan_name)
+    }
+}
+
+impl From<TermsError> for ApiError {
+    fn from(error: TermsError) -> Self {
+        match error {
+            TermsError::NoSeller => Self::new(
+                Code::BillingUnavailable,
+                "This installation does not say who sells its plans, so they cannot be paid.",
+            )
+            .caused_by(TermsError::NoSeller),
+            TermsError::NoPlan(plan) => Self::invalid(format!("There is no plan called {plan:?}.")),
+            TermsError::NoProfile => Self::invalid(
+                "Say whom invoices are made out to first: `svc billing details`, or PUT /billing/profile \
+                 (PUT /orgs/{name}/billing/profile for an organization), with at least a name and a country.",
+            ),
+            TermsError::Db(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A provider in memory that misbehaves on command.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use domain::{
+    Account, EmailAddress, PaymentId,
+    billing::{
+        Cents,
+        payment::{PaymentState, Reversal, ReversalState, Sequence},
+    },
+};
+
+use crate::payments::{
+    Mandate, PaymentError, PaymentOrder, PaymentProvider, ProviderKind, ProviderPayment, ProviderReversal, RefundOrder,
+};
+
+/// What goes wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing goes wrong.
+    None,
+    /// Nothing is done, and nothing answered.
+    Away,
+    /// It is done, and the answer lost.
+    AnswerLost,
+    /// It asks to be left alone for a minute.
+    Busy,
+}
+
+/// What the provider knows.
+pub(super) struct Known {
+    pub(super) payments: Vec<ProviderPayment>,
+    pub(super) recurring: PaymentState,
+    pub(super) mandate: Mandate,
+    pub(super) faults: VecDeque<Fault>,
+    pub(super) calls: BTreeMap<&'static str, usize>,
+}
+
+pub(super) struct Scripted {
+    known: Mutex<Known>,
+    /// The time that each answer takes.
+    latency: Duration,
+}
+
+impl Scripted {
+    pub(super) fn new(latency: Duration) -> Self {
+        let known = Mutex::new(Known {
+            payments: Vec::new(),
+            recurring: PaymentState::Paid,
+            mandate: Mandate::Valid,
+            faults: VecDeque::new(),
+            calls: BTreeMap::new(),
+        });
+        Self { known, latency }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap()
+    }
+
+    /// Moves a payment to a state.
+    pub(super) fn set(&self, id: &str, state: PaymentState) {
+        let mut known = self.known();
+        known.payments.iter_mut().find(|payment| payment.id == id).unwrap().state = state;
+    }
+
+    /// Takes money of a payment back without being asked.
+    pub(super) fn reverse(&self, id: &str, kind: Reversal, total: Cents, state: ReversalState) -> String {
+        let mut known = self.known();
+        let payment = known.payments.iter_mut().find(|payment| payment.id == id).unwrap();
+        let reversal = format!("{}_{}", payment.id, payment.reversals.len());
+        payment.reversals.push(ProviderReversal { id: reversal.clone(), order: None, kind, total, state });
+        reversal
+    }
+
+    /// Moves every refund and charge-back from one state to another.
+    pub(super) fn move_reversals(&self, from: ReversalState, to: ReversalState) {
+        let mut known = self.known();
+        for reversal in known.payments.iter_mut().flat_map(|payment| &mut payment.reversals) {
+            if reversal.state == from {
+                reversal.state = to;
+            }
+        }
+    }
+
+    /// The last payment that was made.
+    pub(super) fn last(&self) -> ProviderPayment {
+        self.known().payments.last().unwrap().clone()
+    }
+
+    /// Lets the next call go well, and the one after it not.
+    pub(super) fn call_ok_then(&self, fault: Fault) {
+        self.known().faults.extend([Fault::None, fault]);
+    }
+
+    /// The number of calls by the name of a method of the port.
+    pub(super) fn calls(&self, name: &str) -> usize {
+        self.known().calls.get(name).copied().unwrap_or(0)
+    }
+
+    async fn call<T>(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
+    ) -> Result<T, PaymentError> {
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
+        }
+        let mut known = self.known();
+        *known.calls.entry(name).or_default() += 1;
+        let away = |retry_after| PaymentError::Unavailable { reason: "scripted".into(), retry_after };
+        match known.faults.pop_front() {
+            Some(Fault::Away) => Err(away(None)),
+            Some(Fault::Busy) => Err(away(Some(Duration::from_mins(1)))),
+            Some(Fault::AnswerLost) => work(&mut known).and_then(|_| Err(away(None))),
+            Some(Fault::None) | None => work(&mut known),
+        }
+    }
+}
+
+#[async_trait]
+impl PaymentProvider for Scripted {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Mollie
+    }
+
+    async fn create_customer(
+        &self,
+        account: &Account,
+        _name: &str,
+        _email: Option<&EmailAddress>,
+    ) -> Result<String, PaymentError> {
+        self.call("create_customer", |_| Ok(format!("cst_{account}"))).await
+    }
+
+    async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
+        self.call("create_payment", |known| {
+            let is_same = |id: &Option<PaymentId>| id.as_ref() == Some(order.id);
+            if let Some(made) = known.payments.iter().find(|payment| is_same(&payment.order)) {
+                return Ok(made.clone());
+            }
+            let is_first = order.sequence == Sequence::First;
+            let payment = ProviderPayment {
+                id: format!("tr_{}", order.id.body()),
+                order: Some(order.id.clone()),
+                state: if is_first { PaymentState::Open } else { known.recurring },
+                total: order.total,
+                method: None,
+                failure: None,
+                checkout_url: is_first.then(|| format!("https://pay.example/{}", order.id).parse().unwrap()),
+                reversals: Vec::new(),
+            };
+            known.payments.push(payment.clone());
+            Ok(payment)
+        })
+        .await
+    }
+
+    async fn payment(&self, provider_id: &str) -> Result<ProviderPayment, PaymentError> {
+        self.call("payment", |known| {
+            let found = known.payments.iter().find(|payment| payment.id == provider_id);
+            found.cloned().ok_or(PaymentError::Unknown)
+        })
+        .await
+    }
+
+    async fn mandate(&self, _customer_id: &str) -> Result<Mandate, PaymentError> {
+        self.call("mandate", |known| Ok(known.mandate)).await
+    }
+
+    async fn refund(&self, refund: &RefundOrder<'_>) -> Result<ProviderReversal, PaymentError> {
+        self.call("refund", |known| {
+            let payment = known.payments.iter_mut().find(|payment| payment.id == refund.payment_id);
+            let payment = payment.ok_or(PaymentError::Unknown)?;
+            if let Some(made) = payment.reversals.iter().find(|made| made.order.as_ref() == Some(refund.id)) {
+                return Ok(made.clone());
+            }
+            let back = |reversal: &&ProviderReversal| reversal.state != ReversalState::Canceled;
+            let back: i64 = payment.reversals.iter().filter(back).map(|reversal| reversal.total.0).sum();
+            if payment.state != PaymentState::Paid || back + refund.total.0 > payment.total.0 {
+                return Err(PaymentError::Refused("there is not so much left".into()));
+            }
+            let reversal = ProviderReversal {
+                id: format!("re_{}", refund.id.body()),
+                order: Some(refund.id.clone()),
+                kind: Reversal::Refund,
+                total: refund.total,
+                state: ReversalState::Pending,
+            };
+            payment.reversals.push(reversal.clone());
+            Ok(reversal)
+        })
+        .await
+    }
+}

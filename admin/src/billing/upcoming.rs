@@ -1,0 +1,48 @@
+//! The next charge of an account, to the cent.
+
+use db::billing::subscriptions;
+use domain::{
+    Account, Timestamp,
+    billing::{Cents, vat::Treatment},
+};
+
+use super::{Terms, terms::TermsError};
+use crate::{app::App, error::ApiError};
+
+/// The next charge of an account, as it will be if nothing changes until then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upcoming {
+    /// The time of the charge.
+    pub charged_at: Timestamp,
+    /// The id of the plan that is charged.
+    pub plan: String,
+    /// The amount without VAT.
+    pub net: Cents,
+    /// The VAT.
+    pub vat: Cents,
+    /// The amount with VAT.
+    pub total: Cents,
+    /// The treatment of VAT.
+    pub treatment: Treatment,
+}
+
+/// Returns the next charge of the account, made of the same terms as the charge itself; `None` when nothing will be
+/// charged, or nothing can be.
+pub async fn upcoming(app: &App, account: &Account) -> Result<Option<Upcoming>, ApiError> {
+    let Some(subscription) = subscriptions::current(&app.db, account).await? else { return Ok(None) };
+    if !subscription.status.is_entitled() || subscription.cancel_at_period_end {
+        return Ok(None);
+    }
+    // No time is set while a charge is under way: it is the one for the month that is due.
+    let due = subscription.next_attempt_at.or_else(|| subscription.start_of(subscription.due_period));
+    let Some(charged_at) = due else { return Ok(None) };
+    let mut conn = app.db.acquire().await?;
+    let terms = match Terms::of_next(app, &mut conn, &subscription).await {
+        Ok(terms) => terms,
+        Err(TermsError::Db(error)) => return Err(error.into()),
+        Err(TermsError::NoSeller | TermsError::NoPlan(_) | TermsError::NoProfile) => return Ok(None),
+    };
+    let Terms { plan, treatment, amounts, .. } = terms;
+    let next = Upcoming { charged_at, plan, net: amounts.net, vat: amounts.vat, total: amounts.total, treatment };
+    Ok((next.total > Cents::ZERO).then_some(next))
+}

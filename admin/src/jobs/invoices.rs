@@ -1,0 +1,51 @@
+//! Renders the documents of invoices that were issued.
+//!
+//! An invoice is numbered with its payment, and whole without a document. A document that cannot be rendered is tried
+//! again, ever more rarely, and its letter waits for it.
+
+use std::time::Duration;
+
+use db::billing::documents::{self, DueDocuments, NewDocuments};
+
+use super::{Batch, Job};
+use crate::{app::App, billing};
+
+/// Invoices that are rendered at a time: some milliseconds each.
+const AT_A_TIME: i64 = 20;
+/// The time in which one of them is rendered, or given to somebody else.
+const TURN: Duration = Duration::from_mins(2);
+/// The pause after the first failure; every other doubles it.
+const RETRY: Duration = Duration::from_mins(1);
+/// Doublings of the pause, at most: it is about a day then.
+const DOUBLINGS: u32 = 10;
+
+/// Renders documents that are due.
+pub(super) struct Render;
+
+impl Job for Render {
+    const NAME: &'static str = "render invoices";
+    const EVERY: Duration = Duration::from_secs(2);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let due = documents::take_due(&app.db, app.clock.now(), TURN, AT_A_TIME).await?;
+        let taken = due.len();
+        for invoice in due {
+            if let Err(error) = render(app, &invoice).await {
+                let error = format!("{error:#}");
+                tracing::error!(invoice = %invoice.id, error, "the documents of an invoice cannot be rendered");
+                let doublings = u32::try_from(invoice.failures).unwrap_or_default().min(DOUBLINGS);
+                let next = app.clock.now() + RETRY * 2_u32.pow(doublings);
+                documents::put_off(&app.db, &invoice.id, next).await?;
+            }
+        }
+        Ok(Batch::of(taken, AT_A_TIME))
+    }
+}
+
+async fn render(app: &App, invoice: &DueDocuments) -> anyhow::Result<()> {
+    let content = serde_json::from_value(invoice.content.clone())?;
+    let rendered = tokio::task::spawn_blocking(move || billing::render(&content)).await??;
+    let documents = NewDocuments { pdf: &rendered.pdf, cii: &rendered.cii, ubl: &rendered.ubl };
+    documents::store(&app.db, &invoice.id, &documents, app.clock.now()).await?;
+    Ok(())
+}
