@@ -1,0 +1,192 @@
+//! What follows from the VAT registry's answers: a number that it knows makes a business of a buyer, one that it no longer knows
+//! makes a consumer again, and one about which it is silent stays what it was, for a time.
+//!
+//! Start with [`check_again`], which the job calls, within the day before an account is charged, too.
+
+use std::time::Duration;
+
+use db::{
+    audit::{Actor, Entry},
+    billing::profiles::{self, Profile},
+    orgs,
+};
+use domain::{Account, Timestamp, audit::Action, billing::vat::VatStatus};
+
+use crate::{
+    app::App,
+    mail::notices::{Notice, notify},
+    vat::{VatAnswer, VatError},
+};
+
+/// Time for which an answer is believed without another question.
+const FRESH: Duration = Duration::from_hours(24);
+/// Time after which a valid number is checked again: less than every month that is paid.
+const VALID_AGAIN: Duration = Duration::from_hours(27 * 24);
+/// Time after which an invalid number is checked again: it may have been registered since, or denied by mistake.
+const INVALID_AGAIN: Duration = Duration::from_hours(7 * 24);
+/// Pause after the first question without an answer; every other in a row doubles it, up to [`RETRY_LONGEST`].
+const RETRY: Duration = Duration::from_mins(1);
+const RETRY_LONGEST: Duration = Duration::from_hours(24);
+/// Doublings of [`RETRY`], at most.
+const DOUBLINGS: i32 = 16;
+/// Time after which a valid number that the registry has not confirmed again counts as unconfirmed, so that VAT is charged.
+const UNCONFIRMED_AFTER: Duration = Duration::from_hours(60 * 24);
+
+/// Returns the details of an account, whose VAT number was checked within the last 24 hours. Without an answer of the registry
+/// they are what is known: a number that was confirmed within the last 60 days stays valid.
+pub async fn fresh(app: &App, account: &Account) -> Result<Option<Profile>, sqlx::Error> {
+    let Some(profile) = profiles::find(&app.db, account).await? else { return Ok(None) };
+    let now = app.clock.now();
+    let is_fresh = profile.vat_checked_at.is_some_and(|at| now.since(at) < FRESH);
+    let needs_none = profile.vat_number.is_none() || (profile.vat_status == Some(VatStatus::Valid) && is_fresh);
+    if needs_none { Ok(Some(profile)) } else { check_again(app, profile).await }
+}
+
+/// Asks the registry about the number of `profile`, and stores what follows. The owners get a letter when it became invalid.
+/// Returns the account's details as they are then.
+pub async fn check_again(app: &App, profile: Profile) -> Result<Option<Profile>, sqlx::Error> {
+    let Some(number) = profile.vat_number.clone() else { return Ok(Some(profile)) };
+    let answer = app.vat.check(&number).await;
+    if let Err(VatError::Unavailable(reason)) = &answer {
+        tracing::info!(account = %profile.account, failures = profile.vat_failures, "{reason}");
+    }
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let mut checked = after(&profile, answer, now);
+    let org = match &profile.account {
+        Account::User(_) => None,
+        Account::Org(id) => {
+            let name = orgs::find_name(&mut *change, id).await?;
+            if name.is_none() {
+                // It was deleted. What it paid stays; nobody needs to know more of it.
+                checked.vat_next_check = None;
+            }
+            name.map(|name| (id.clone(), name))
+        }
+    };
+    if !profiles::note_check(&mut change, &checked).await? {
+        // There is another number by now, which was checked when it was stored.
+        return profiles::find(&mut *change, &profile.account).await;
+    }
+    if profile.vat_status != checked.vat_status
+        && let Some((id, name)) = org
+    {
+        let entry = Entry::of_org(Action::BillingVatStatus, &id, &name)
+            .with("vat_number", number.as_str())
+            .with("from", profile.vat_status.map(VatStatus::as_str))
+            .with("to", checked.vat_status.map(VatStatus::as_str));
+        change.audit(entry);
+    }
+    if profile.vat_status != Some(VatStatus::Invalid) && checked.vat_status == Some(VatStatus::Invalid) {
+        let event = format!("vat-invalid/{}/{}/{now}", profile.account, number.as_str());
+        let notice = Notice::VatNumberInvalid { number };
+        notify(&mut change, &profile.account, &event, &notice, None, now).await?;
+    }
+    change.commit_without_waiting().await?;
+    Ok(Some(checked))
+}
+
+/// Returns `profile` with what the registry's answer makes of its number.
+pub fn after(profile: &Profile, answer: Result<VatAnswer, VatError>, now: Timestamp) -> Profile {
+    let asked = Profile { vat_failures: 0, ..profile.clone() };
+    let answered =
+        Profile { vat_checked_at: Some(now), vat_consultation: None, vat_name: None, vat_address: None, ..asked };
+    match answer {
+        Ok(VatAnswer::Valid { name, address, consultation }) => Profile {
+            vat_status: Some(VatStatus::Valid),
+            vat_consultation: consultation,
+            vat_name: name,
+            vat_address: address,
+            vat_next_check: Some(now + VALID_AGAIN),
+            ..answered
+        },
+        Ok(VatAnswer::Unknown) => {
+            Profile { vat_status: Some(VatStatus::Invalid), vat_next_check: Some(now + INVALID_AGAIN), ..answered }
+        }
+        Err(VatError::Unavailable(_)) => {
+            let is_recent = profile.vat_checked_at.is_some_and(|at| now.since(at) <= UNCONFIRMED_AFTER);
+            let status = match profile.vat_status {
+                Some(VatStatus::Valid) if !is_recent => Some(VatStatus::Pending),
+                None => Some(VatStatus::Pending),
+                known => known,
+            };
+            let doublings = profile.vat_failures.clamp(0, DOUBLINGS);
+            let pause = RETRY.saturating_mul(1 << doublings).min(RETRY_LONGEST);
+            Profile {
+                vat_status: status,
+                vat_failures: profile.vat_failures.saturating_add(1),
+                vat_next_check: Some(now + pause),
+                ..profile.clone()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Clock, UserId};
+
+    use super::*;
+    use crate::vat::Unavailable;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn profile(now: Timestamp) -> Profile {
+        Profile {
+            account: UserId::new(now).into(),
+            name: "Acme".parse().unwrap(),
+            country: "DE".parse().unwrap(),
+            address: None,
+            vat_number: Some("DE123456789".parse().unwrap()),
+            vat_status: None,
+            vat_checked_at: None,
+            vat_consultation: None,
+            vat_name: None,
+            vat_address: None,
+            vat_next_check: None,
+            vat_failures: 0,
+            updated_at: now,
+        }
+    }
+
+    fn valid() -> VatAnswer {
+        let consultation = Some("WAPI1".to_owned());
+        VatAnswer::Valid { name: Some("ACME".to_owned()), address: None, consultation }
+    }
+
+    fn silent() -> Result<VatAnswer, VatError> {
+        Err(VatError::Unavailable(Unavailable::State("MS_UNAVAILABLE".to_owned())))
+    }
+
+    #[test]
+    fn a_silent_registry_is_asked_less_and_less_often() {
+        let now = Clock::system().now();
+        let mut profile = profile(now);
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            profile = after(&profile, silent(), now);
+            assert_eq!((profile.vat_status, profile.vat_checked_at), (Some(VatStatus::Pending), None));
+            pauses.push(profile.vat_next_check.unwrap().since(now));
+        }
+        assert_eq!(pauses[..3], [RETRY, RETRY * 2, RETRY * 4]);
+        assert!(pauses.is_sorted() && pauses.last() == Some(&DAY), "{pauses:?}");
+        let answered = after(&profile, Ok(valid()), now);
+        assert_eq!((answered.vat_failures, answered.vat_next_check), (0, Some(now + VALID_AGAIN)));
+    }
+
+    #[test]
+    fn silence_makes_no_number_invalid_and_an_old_confirmation_lapses() {
+        let start = Clock::system().now();
+        let confirmed = after(&profile(start), Ok(valid()), start);
+        assert_eq!((confirmed.vat_status, confirmed.vat_checked_at), (Some(VatStatus::Valid), Some(start)));
+        for (days, status) in [(28, VatStatus::Valid), (60, VatStatus::Valid), (61, VatStatus::Pending)] {
+            let later = after(&confirmed, silent(), start + DAY * days);
+            assert_eq!((later.vat_status, later.vat_checked_at), (Some(status), Some(start)), "{days} days");
+            assert_eq!(later.vat_consultation.as_deref(), Some("WAPI1"), "the proof of the last answer is kept");
+        }
+        let invalid = after(&confirmed, Ok(VatAnswer::Unknown), start + DAY);
+        assert_eq!((invalid.vat_status, invalid.vat_consultation.clone()), (Some(VatStatus::Invalid), None));
+        assert_eq!(after(&invalid, silent(), start + DAY * 90).vat_status, Some(VatStatus::Invalid));
+        assert_eq!(after(&invalid, Ok(valid()), start + DAY * 90).vat_status, Some(VatStatus::Valid));
+    }
+}
