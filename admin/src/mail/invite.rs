@@ -1,15 +1,13 @@
 //! The letter that invites somebody to an organization.
 
-use askama::Template;
 use domain::{BRAND, OrgName, orgs::DisplayName, role::InviteRole};
 
-use super::{Compose, Letter};
+use super::letter::{Button, Compose, Letter};
 
 const ADVICE: &str = "The link works once and for 14 days. Whoever has it can join: do not hand it on. \
                       If you do not know what this is about, ignore this letter.";
 
-/// An invitation to an organization. Whatever people have chosen stands in its letter as text, never as markup or as a
-/// header of its own.
+/// An invitation to an organization.
 #[derive(Debug, Clone, Copy)]
 pub struct Invitation<'a> {
     /// The organization.
@@ -24,60 +22,45 @@ pub struct Invitation<'a> {
     pub url: &'a str,
 }
 
-#[derive(Template)]
-#[template(path = "mail/invite.txt")]
-struct Text<'a> {
-    sentence: &'a str,
-    url: &'a str,
-    advice: &'a str,
-}
-
-#[derive(Template)]
-#[template(path = "mail/invite.html")]
-struct Html<'a> {
-    subject: &'a str,
-    sentence: &'a str,
-    url: &'a str,
-    advice: &'a str,
-}
-
 impl Compose for Invitation<'_> {
-    fn compose(&self) -> askama::Result<Letter> {
+    fn compose(&self) -> Letter {
         let Self { sender, url, .. } = *self;
         let org = self.display_name.map_or_else(|| self.org.to_string(), |name| format!("{name} ({})", self.org));
         let role = match self.role {
             InviteRole::Member => "a member",
             InviteRole::Admin => "an admin",
         };
-        let subject = format!("{sender} invites you to {org}");
-        let sentence = format!("{sender} invites you to join the organization {org} on {BRAND} as {role}.");
-        let (sentence, advice) = (sentence.as_str(), ADVICE);
-        let text = Text { sentence, url, advice }.render()?;
-        let html = Html { subject: &subject, sentence, url, advice }.render()?;
-        Ok(Letter { subject, text, html })
+        Letter {
+            subject: format!("{sender} invites you to {org}"),
+            heading: format!("Join {org}"),
+            paragraphs: vec![format!("{sender} invites you to join the organization {org} on {BRAND} as {role}.")],
+            button: Some(Button { label: "Accept the invitation", url: url.to_owned() }),
+            advice: Some(ADVICE.to_owned()),
+            ..Letter::default()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mail::letter::Footer;
 
     #[test]
     fn names_stay_text() {
         let name: DisplayName = "<b>Acme</b> & Söhne".parse().unwrap();
-        let letter = Invitation {
+        let invitation = Invitation {
             org: &"acme".parse().unwrap(),
             display_name: Some(&name),
             role: InviteRole::Admin,
             sender: "ada",
             url: "https://app.svc.localhost/invites/x",
-        }
-        .compose()
-        .unwrap();
+        };
+        let letter = invitation.compose().render(Footer::new("Sent by svc.")).unwrap();
         assert_eq!(letter.subject, "ada invites you to <b>Acme</b> & Söhne (acme)");
         assert!(letter.html.contains("&#60;b&#62;Acme&#60;/b&#62; &#38; Söhne (acme) on svc as an admin."));
-        let text = "ada invites you to join the organization <b>Acme</b> & Söhne (acme) on svc as an admin.\n\n\
-                    Accept the invitation:\nhttps://app.svc.localhost/invites/x\n\n";
-        assert_eq!(letter.text, format!("{text}{ADVICE}\n"));
+        let text = "Join <b>Acme</b> & Söhne (acme)\n\nada invites you to join the organization <b>Acme</b> & Söhne (acme) \
+                    on svc as an admin.\n\nAccept the invitation:\nhttps://app.svc.localhost/invites/x\n\n";
+        assert_eq!(letter.text, format!("{text}{ADVICE}\n\n-- \nSent by svc.\n"));
     }
 }

@@ -1,0 +1,80 @@
+//! When a letter is tried again, and how long a mail server that takes none is left alone.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use domain::Timestamp;
+
+/// Pauses between attempts at a letter, doubled each time.
+const PAUSES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
+/// Attempts at a letter, over some four and a half days.
+const ATTEMPTS: i32 = 15;
+/// Pauses while the mail server takes no letters, doubled each time.
+const OUTAGE_PAUSES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_mins(15);
+
+/// Returns the pause before a letter is tried again of which `attempts` attempts were refused before this one; `None` when it is
+/// given up.
+pub(super) fn next_attempt(attempts: i32, is_final: bool) -> Option<Duration> {
+    (!is_final && attempts.saturating_add(1) < ATTEMPTS)
+        .then(|| doubled(&PAUSES, attempts.try_into().unwrap_or_default()))
+}
+
+fn doubled(pauses: &RangeInclusive<Duration>, times: u32) -> Duration {
+    pauses.start().saturating_mul(2_u32.saturating_pow(times)).min(*pauses.end())
+}
+
+/// A time in which the mail server takes no letters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Outage {
+    failures: u32,
+    until: Option<Timestamp>,
+}
+
+impl Outage {
+    /// Whether the server is left alone.
+    pub(super) fn lasts(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// Leaves the server alone until the returned time.
+    pub(super) fn begin(&mut self, now: Timestamp) -> Timestamp {
+        let until = now + doubled(&OUTAGE_PAUSES, self.failures);
+        *self = Self { failures: self.failures.saturating_add(1), until: Some(until) };
+        until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_day_and_end_after_days() {
+        assert_eq!(next_attempt(0, false), Some(Duration::from_mins(1)));
+        assert_eq!(next_attempt(3, false), Some(Duration::from_mins(8)));
+        assert_eq!(next_attempt(13, false), Some(Duration::from_hours(24)));
+        assert_eq!(next_attempt(14, false), None);
+        assert_eq!(next_attempt(i32::MAX, false), None);
+        let all: Duration = (0..).map_while(|attempts| next_attempt(attempts, false)).sum();
+        assert!(all > Duration::from_hours(4 * 24) && all < Duration::from_hours(5 * 24), "{all:?}");
+    }
+
+    #[test]
+    fn what_is_refused_for_good_is_not_tried_again() {
+        assert_eq!(next_attempt(0, true), None);
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_asked_ever_more_rarely() {
+        let (mut outage, mut now) = (Outage::default(), Timestamp::from_unix_millis(0));
+        assert!(!outage.lasts(now));
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            let until = outage.begin(now);
+            assert!(outage.lasts(now) && !outage.lasts(until));
+            pauses.push(until.since(now).as_secs());
+            now = until;
+        }
+        assert_eq!(pauses[..9], [10, 20, 40, 80, 160, 320, 640, 900, 900]);
+        assert_eq!(pauses.last(), Some(&900));
+    }
+}

@@ -1,0 +1,149 @@
+//! The one layout of all letters: a [`Letter`] is what one says, and both of its alternatives, text and HTML, are rendered
+//! from it by one template each.
+
+use askama::Template;
+use domain::BRAND;
+
+/// The content of a letter to one person. Whatever people have chosen stands in it as text, never as markup or as a header.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Letter {
+    /// The `Subject` header, unencoded.
+    pub subject: String,
+    /// The heading.
+    pub heading: String,
+    /// Paragraphs: what happened, then what it means.
+    pub paragraphs: Vec<String>,
+    /// Names and values, as a list.
+    pub facts: Vec<(&'static str, String)>,
+    /// The page on which something can be done.
+    pub button: Option<Button>,
+    /// The command by which something can be done.
+    pub command: Option<String>,
+    /// What else there is to know, in small print.
+    pub advice: Option<String>,
+}
+
+/// A link that a letter asks its reader to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
+    /// The text of the link.
+    pub label: &'static str,
+    /// The address.
+    pub url: String,
+}
+
+/// What stands below every letter.
+#[derive(Debug, Clone, Copy)]
+pub struct Footer<'a> {
+    /// The platform's name.
+    brand: &'a str,
+    /// Who sends it, and why.
+    sender: &'a str,
+    /// The link for unsubscribing.
+    unsubscribe: Option<&'a str>,
+    /// What the letters are about from which the link unsubscribes.
+    about: &'a str,
+}
+
+impl<'a> Footer<'a> {
+    /// Makes the footer of a letter from which nobody can unsubscribe.
+    pub fn new(sender: &'a str) -> Self {
+        Self { brand: BRAND, sender, unsubscribe: None, about: "" }
+    }
+
+    /// Adds the link for unsubscribing from letters about something.
+    #[must_use]
+    pub fn with_unsubscribe(self, url: &'a str, about: &'a str) -> Self {
+        Self { unsubscribe: Some(url), about, ..self }
+    }
+}
+
+/// A letter in its two alternatives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The `Subject` header, unencoded.
+    pub subject: String,
+    /// The body as plain text.
+    pub text: String,
+    /// The body as HTML.
+    pub html: String,
+}
+
+/// Something that can be written as a letter.
+pub trait Compose {
+    /// Writes the letter.
+    fn compose(&self) -> Letter;
+}
+
+#[derive(Template)]
+#[template(path = "mail/letter.txt")]
+struct Text<'a> {
+    letter: &'a Letter,
+    footer: Footer<'a>,
+}
+
+#[derive(Template)]
+#[template(path = "mail/letter.html")]
+struct Html<'a> {
+    letter: &'a Letter,
+    footer: Footer<'a>,
+}
+
+impl Letter {
+    /// Renders the letter with the footer below it.
+    pub fn render(self, footer: Footer<'_>) -> askama::Result<Rendered> {
+        let text = Text { letter: &self, footer }.render()?;
+        let html = Html { letter: &self, footer }.render()?;
+        Ok(Rendered { subject: self.subject, text, html })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Letter {
+        Letter {
+            subject: "A subject".to_owned(),
+            heading: "A <heading>".to_owned(),
+            paragraphs: vec!["It has happened.".to_owned(), "It means & matters.".to_owned()],
+            facts: vec![("Label", "<i>".to_owned()), ("Amount", "€12.30".to_owned())],
+            button: Some(Button { label: "Open it", url: "https://app.example/x?a=1&b=\"".to_owned() }),
+            command: Some("svc billing".to_owned()),
+            advice: Some("Or leave it.".to_owned()),
+        }
+    }
+
+    #[test]
+    fn both_alternatives_say_the_same() {
+        let footer = Footer::new("Sent by svc.").with_unsubscribe("https://app.example/u?k=1&t=2", "about things");
+        let Rendered { subject, text, html } = full().render(footer).unwrap();
+        assert_eq!(subject, "A subject");
+        let expected = "A <heading>\n\nIt has happened.\n\nIt means & matters.\n\nLabel: <i>\nAmount: €12.30\n\n\
+                        Open it:\nhttps://app.example/x?a=1&b=\"\n\n    svc billing\n\nOr leave it.\n\n\
+                        -- \nSent by svc.\nNo more letters about things: https://app.example/u?k=1&t=2\n";
+        assert_eq!(text, expected);
+        for part in [
+            "<title>A subject</title>",
+            ">A &#60;heading&#62;</h1>",
+            ">It means &#38; matters.</p>",
+            ">&#60;i&#62;</td>",
+            "href=\"https://app.example/x?a=1&#38;b=&#34;\"",
+            ">svc billing</p>",
+            "<a class=\"link\" href=\"https://app.example/u?k=1&#38;t=2\" style=\"color:#2b55d9\">No more letters about things</a>",
+        ] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+        // Nothing is loaded from anywhere.
+        assert!(!html.contains("src=") && !html.contains("url(") && !html.contains("@import"), "{html}");
+    }
+
+    #[test]
+    fn a_letter_may_say_little() {
+        let letter =
+            Letter { heading: "Hello".to_owned(), paragraphs: vec!["That is all.".to_owned()], ..Letter::default() };
+        let Rendered { text, html, .. } = letter.render(Footer::new("Sent by svc.")).unwrap();
+        assert_eq!(text, "Hello\n\nThat is all.\n\n-- \nSent by svc.\n");
+        assert!(!html.contains("<a ") && !html.contains("<th"), "{html}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Links for unsubscribing. A link names the recipient and the kind of letter, and carries the proof that it stood in a letter:
+//! whoever has it may unsubscribe, signed in or not, as mail programs do by themselves (RFC 8058).
+
+use domain::EmailAddress;
+use secrets::MasterKey;
+use serde::Deserialize;
+use url::form_urlencoded;
+
+use super::kinds::Kind;
+use crate::addresses::paths;
+
+/// The query of a link, as anybody may have written it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Query {
+    recipient: String,
+    kind: String,
+    proof: String,
+}
+
+/// A recipient and a kind of letter that they may unsubscribe from. Holding one means that its link was ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    recipient: EmailAddress,
+    kind: Kind,
+}
+
+impl Subscription {
+    /// Returns the subscription of a recipient; `None` for letters about money, from which nobody unsubscribes.
+    pub(super) fn of(recipient: &EmailAddress, kind: Kind) -> Option<Self> {
+        (!kind.is_about_money()).then(|| Self { recipient: recipient.clone(), kind })
+    }
+
+    /// Reads a link. `None` when it is not one of ours.
+    pub fn verify(master_key: &MasterKey, query: &Query) -> Option<Self> {
+        let subscription = Self::of(&query.recipient.parse().ok()?, Kind::parse(&query.kind)?)?;
+        master_key.is_letter_link(&subscription.proven(), &query.proof).then_some(subscription)
+    }
+
+    /// The recipient.
+    pub fn recipient(&self) -> &EmailAddress {
+        &self.recipient
+    }
+
+    /// The kind of letter.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Makes the path, with its query, of the page that unsubscribes.
+    pub fn unsubscribe(&self, master_key: &MasterKey) -> String {
+        self.path(paths::UNSUBSCRIBE, master_key)
+    }
+
+    /// Makes the path, with its query, of the form that subscribes again.
+    pub fn subscribe(&self, master_key: &MasterKey) -> String {
+        self.path(paths::SUBSCRIBE, master_key)
+    }
+
+    fn path(&self, path: &str, master_key: &MasterKey) -> String {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("recipient", self.recipient.as_str())
+            .append_pair("kind", self.kind.as_str())
+            .append_pair("proof", &master_key.letter_link(&self.proven()))
+            .finish();
+        format!("{path}?{query}")
+    }
+
+    /// What the proof is of. Neither part can hold a space.
+    fn proven(&self) -> Vec<u8> {
+        format!("{} {}", self.kind.as_str(), self.recipient).into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(path: &str) -> Query {
+        serde_urlencoded::from_str(path.split_once('?').unwrap().1).unwrap()
+    }
+
+    #[test]
+    fn a_link_is_for_one_recipient_and_one_kind() {
+        let (key, ada): (_, EmailAddress) = (MasterKey::generate(), "ada+x&y=z@example.com".parse().unwrap());
+        let subscription = Subscription::of(&ada, Kind::TokenCreated).unwrap();
+        for path in [subscription.unsubscribe(&key), subscription.subscribe(&key)] {
+            assert!(path.is_ascii() && !path.contains(char::is_whitespace), "{path}");
+            assert_eq!(Subscription::verify(&key, &query(&path)), Some(subscription.clone()));
+            assert_eq!(Subscription::verify(&MasterKey::generate(), &query(&path)), None);
+            let of_another = Query { recipient: "eve@example.com".to_owned(), ..query(&path) };
+            let of_another_kind = Query { kind: "domain_trouble".to_owned(), ..query(&path) };
+            let without_proof = Query { proof: String::new(), ..query(&path) };
+            for forged in [of_another, of_another_kind, without_proof, Query::default()] {
+                assert_eq!(Subscription::verify(&key, &forged), None, "{forged:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_unsubscribes_from_letters_about_money() {
+        let ada: EmailAddress = "ada@example.com".parse().unwrap();
+        for &kind in Kind::ALL {
+            assert_eq!(Subscription::of(&ada, kind).is_some(), !kind.is_about_money(), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A row of the queue as a letter that is ready to be sent.
+
+use db::letters::{InvoiceFiles, TakenLetter};
+use domain::EmailAddress;
+use secrets::MasterKey;
+
+use super::{
+    Mailer, SendError,
+    letter::Footer,
+    links::Subscription,
+    message::{AttachedFile, Outgoing},
+    notices::Notice,
+    words::{self, About},
+};
+
+/// Writes the letter of a row. It has the same `Message-ID` whenever it is written, so that mail programs recognize it when it comes
+/// twice.
+pub fn write(
+    mailer: &Mailer,
+    master_key: &MasterKey,
+    row: &TakenLetter,
+    files: Option<InvoiceFiles>,
+) -> Result<Outgoing, SendError> {
+    let unwritable = |error: &dyn std::fmt::Display| SendError::Letter(error.to_string());
+    let to: EmailAddress = row.recipient.parse().map_err(|error| unwritable(&error))?;
+    // One of a newer version waits for it.
+    let notice: Notice = serde_json::from_value(row.content.clone()).map_err(|error| unwritable(&error))?;
+    let kind = notice.kind();
+    let unsubscribe = Subscription::of(&to, kind).map(|it| mailer.console_url(&it.unsubscribe(master_key)));
+    let sender = mailer.sender();
+    let footer = Footer::new(&sender);
+    let footer = unsubscribe.as_deref().map_or(footer, |url| footer.with_unsubscribe(url, kind.about()));
+    let letter = words::write(&notice, &About::of(row)).render(footer).map_err(|error| unwritable(&error))?;
+    Ok(Outgoing {
+        to,
+        id: Some(row.id.to_string()),
+        letter,
+        unsubscribe,
+        attachments: files.map(attached).unwrap_or_default(),
+    })
+}
+
+fn attached(files: InvoiceFiles) -> Vec<AttachedFile> {
+    let InvoiceFiles { number, pdf, ubl } = files;
+    vec![
+        AttachedFile { name: format!("{number}.pdf"), media_type: "application/pdf", content: pdf },
+        AttachedFile { name: format!("{number}.xml"), media_type: "application/xml", content: ubl.into_bytes() },
+    ]
+}

@@ -1,0 +1,254 @@
+//! The conversation with the mail server, step by step: what a refusal means for a letter depends on the step.
+//!
+//! Not here: when a letter is tried again, which is for the job to say; the form of a message ([`super::message`]).
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lettre::{
+    Message,
+    transport::smtp::{
+        Error,
+        authentication::{Credentials, DEFAULT_MECHANISMS},
+        client::{AsyncSmtpConnection, Tls, TlsParameters},
+        commands::{Data, Mail, Rcpt},
+        extension::ClientId,
+    },
+};
+use url::{Host, Url};
+
+/// Longest wait for a connection to the mail server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Replies to a recipient or a letter that say something of the login or the server instead: it is closing, or wants
+/// authentication (RFC 4954).
+const REPLIES_ABOUT_THE_SERVER: [u16; 5] = [421, 530, 534, 535, 538];
+
+/// A mail server, and how to talk to it.
+pub(super) struct Server {
+    host: String,
+    port: u16,
+    tls: Tls,
+    credentials: Option<Credentials>,
+}
+
+/// A connection to a mail server that takes one letter after another. After a failure it is of no more use.
+pub struct Session(AsyncSmtpConnection);
+
+/// A step of the conversation with a mail server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The connection and the greeting.
+    Connection,
+    /// The negotiation of TLS.
+    Tls,
+    /// The login.
+    Login,
+    /// The sender of a letter.
+    Sender,
+    /// The recipient of a letter.
+    Recipient,
+    /// The letter itself.
+    Letter,
+}
+
+impl Step {
+    const fn failure(self) -> &'static str {
+        match self {
+            Self::Connection => "there is no connection to the mail server",
+            Self::Tls => "there is no TLS with the mail server",
+            Self::Login => "the mail server does not accept the login",
+            Self::Sender => "the mail server does not accept the sender",
+            Self::Recipient => "the mail server does not accept the recipient",
+            Self::Letter => "the mail server does not accept the letter",
+        }
+    }
+}
+
+/// Why a letter was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The mail server takes no letter at all: it is away, or wants something else than is configured.
+    #[error("{}: {said}", step.failure())]
+    Server {
+        /// The step that failed.
+        step: Step,
+        /// The server's words, or the cause.
+        said: String,
+    },
+    /// The mail server refuses this letter for now.
+    #[error("{}: {said}", step.failure())]
+    Deferred {
+        /// The step that failed.
+        step: Step,
+        /// The server's words.
+        said: String,
+    },
+    /// The mail server refuses this letter for good.
+    #[error("{}: {said}", step.failure())]
+    Refused {
+        /// The step that failed.
+        step: Step,
+        /// The server's words.
+        said: String,
+    },
+    /// The conversation broke off while the letter was on its way; the server may have taken it.
+    #[error("the mail server broke off: {0}")]
+    BrokenOff(String),
+    /// The letter cannot be written.
+    #[error("the letter cannot be written: {0}")]
+    Letter(String),
+}
+
+/// Whether a permanent refusal is about the mailbox or the letter, by its enhanced status code (RFC 3463); one about policy,
+/// quotas or the network may be mended. A refusal without such a code is taken at its word.
+fn is_about_the_letter(said: &str) -> bool {
+    let code = said.split(|c: char| !(c.is_ascii_digit() || c == '.')).find(|word| {
+        let mut parts = word.split('.');
+        parts.next() == Some("5") && word.split('.').count() == 3 && parts.all(|part| !part.is_empty())
+    });
+    code.is_none_or(|code| ["5.1.", "5.2.1", "5.6."].iter().any(|about| code.starts_with(about)) || code == "5.3.4")
+}
+
+impl SendError {
+    /// Judges the failure of a step.
+    fn of(step: Step, error: &Error) -> Self {
+        let said = said(error);
+        let status = error.status().map(u16::from);
+        match (step, status) {
+            (Step::Recipient | Step::Letter, Some(status)) if !REPLIES_ABOUT_THE_SERVER.contains(&status) => {
+                if error.is_permanent() && is_about_the_letter(&said) {
+                    Self::Refused { step, said }
+                } else {
+                    Self::Deferred { step, said }
+                }
+            }
+            (Step::Recipient | Step::Letter, None) => Self::BrokenOff(said),
+            _ => Self::Server { step, said },
+        }
+    }
+
+    /// The failure of a letter that was not taken in time.
+    pub(super) fn timeout() -> Self {
+        Self::BrokenOff("it took too long".to_owned())
+    }
+}
+
+/// The server's own words, such as `550 5.1.1 Nobody of that name`, else the cause.
+fn said(error: &Error) -> String {
+    match (error.status(), std::error::Error::source(error)) {
+        (Some(status), Some(words)) => format!("{status} {words}"),
+        _ => error.to_string(),
+    }
+}
+
+impl Server {
+    /// Reads `smtp://user:password@host:port` or `smtps://…`. A password is sent over TLS only, except to this machine;
+    /// `?tls=none`, `opportunistic` or `required` overrides that.
+    pub(super) fn parse(url: &Url) -> anyhow::Result<Self> {
+        let host = url.host().context("it names no host")?;
+        let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let is_loopback = match &host {
+            Host::Domain(domain) => *domain == "localhost" || domain.ends_with(".localhost"),
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.is_loopback(),
+        };
+        let decode = |text: &str| -> anyhow::Result<String> {
+            Ok(percent_encoding::percent_decode_str(text).decode_utf8().context("its user or password")?.into_owned())
+        };
+        let credentials = match (url.username(), url.password()) {
+            ("", _) => None,
+            (user, password) => Some(Credentials::new(decode(user)?, decode(password.unwrap_or_default())?)),
+        };
+        let asked = url.query_pairs().find_map(|(key, value)| (key == "tls").then(|| value.into_owned()));
+        let parameters = || TlsParameters::new(name.clone()).context("the certificates that are to be trusted");
+        let (tls, port) = match (url.scheme(), asked.as_deref()) {
+            ("smtps", None) => (Tls::Wrapper(parameters()?), 465),
+            ("smtp", Some("required")) => (Tls::Required(parameters()?), 587),
+            ("smtp", Some("opportunistic")) => (Tls::Opportunistic(parameters()?), 587),
+            ("smtp", Some("none")) => (Tls::None, 587),
+            ("smtp", None) if is_loopback => (Tls::None, 25),
+            ("smtp", None) if credentials.is_some() => (Tls::Required(parameters()?), 587),
+            ("smtp", None) => (Tls::Opportunistic(parameters()?), 25),
+            _ => anyhow::bail!(
+                "write smtp://user:password@host:port or smtps://…, with ?tls=none, opportunistic or required"
+            ),
+        };
+        Ok(Self { host: name, port: url.port().unwrap_or(port), tls, credentials })
+    }
+
+    /// The server's address, as people write it.
+    pub(super) fn name(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Connects, negotiates TLS and signs in, as far as each is configured.
+    pub(super) async fn connect(&self) -> Result<Session, SendError> {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.converse());
+        connecting.await.unwrap_or_else(|_| {
+            Err(SendError::Server { step: Step::Connection, said: "it does not answer in time".to_owned() })
+        })
+    }
+
+    async fn converse(&self) -> Result<Session, SendError> {
+        let name = ClientId::default();
+        let wrapped = if let Tls::Wrapper(parameters) = &self.tls { Some(parameters.clone()) } else { None };
+        let server = (self.host.as_str(), self.port);
+        let connected = AsyncSmtpConnection::connect_tokio1(server, Some(CONNECT_TIMEOUT), &name, wrapped, None).await;
+        let mut connection = connected.map_err(|error| SendError::of(Step::Connection, &error))?;
+        let wanted = match &self.tls {
+            Tls::Required(parameters) => Some(parameters),
+            Tls::Opportunistic(parameters) if connection.can_starttls() => Some(parameters),
+            Tls::Opportunistic(_) | Tls::None | Tls::Wrapper(_) => None,
+        };
+        if let Some(parameters) = wanted {
+            let upgraded = connection.starttls(parameters.clone(), &name).await;
+            upgraded.map_err(|error| SendError::of(Step::Tls, &error))?;
+        }
+        if let Some(credentials) = &self.credentials {
+            let signed_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
+            signed_in.map_err(|error| SendError::of(Step::Login, &error))?;
+        }
+        Ok(Session(connection))
+    }
+}
+
+impl Session {
+    /// Has the server take a letter.
+    pub(super) async fn send(&mut self, message: &Message) -> Result<(), SendError> {
+        let Self(connection) = self;
+        let failed = |step| move |error: Error| SendError::of(step, &error);
+        let sender = Mail::new(message.envelope().from().cloned(), Vec::new());
+        connection.command(sender).await.map_err(failed(Step::Sender))?;
+        for recipient in message.envelope().to() {
+            connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(failed(Step::Recipient))?;
+        }
+        connection.command(Data).await.map_err(failed(Step::Letter))?;
+        connection.message(&message.formatted()).await.map_err(failed(Step::Letter))?;
+        Ok(())
+    }
+
+    /// Takes leave of the server.
+    pub(super) async fn quit(mut self) {
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.0.quit()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_mail_servers_are_taken() {
+        let parse = |url: &str| Server::parse(&url.parse().unwrap());
+        for (good, name) in [
+            ("smtp://127.0.0.1:2525", "127.0.0.1:2525"),
+            ("smtp://user:p%40ss@[::1]:25", "::1:25"),
+            ("smtp://mail.example.com?tls=none", "mail.example.com:587"),
+        ] {
+            assert_eq!(parse(good).unwrap().name(), name);
+        }
+        for bad in ["http://127.0.0.1", "smtp://127.0.0.1?tls=maybe", "smtp:127.0.0.1", "smtps://h?tls=none"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

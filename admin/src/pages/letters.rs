@@ -1,0 +1,71 @@
+//! `/letters/unsubscribe`: where the links at the foot of letters lead. Reading the page changes nothing, so that a mail program that
+//! opens links ahead of its reader unsubscribes nobody. The link itself is the authority, so its forms may come from anywhere: mail
+//! programs post to it by themselves (RFC 8058).
+
+use askama::Template;
+use axum::{extract::State, http::StatusCode, response::Response};
+use db::letters;
+
+use super::PageError;
+use crate::{
+    app::App,
+    extract::Query,
+    html,
+    mail::links::{self, Subscription},
+};
+
+/// The page of a link: whether the recipient gets such letters, and how to change it.
+#[derive(Template)]
+#[template(path = "letters/subscription.html")]
+struct SubscriptionPage<'a> {
+    recipient: &'a str,
+    about: &'a str,
+    is_unsubscribed: bool,
+    /// The path of the form that unsubscribes.
+    unsubscribe: &'a str,
+    /// The path of the form that subscribes again.
+    subscribe: &'a str,
+}
+
+/// Shows whether the recipient gets such letters. Changes nothing.
+pub(super) async fn show(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
+    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+    page(&app, &subscription).await
+}
+
+/// Unsubscribes.
+pub(super) async fn unsubscribe(
+    State(app): State<App>,
+    Query(link): Query<links::Query>,
+) -> Result<Response, PageError> {
+    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+    let mut tx = app.db.begin().await?;
+    let kind = subscription.kind().as_str();
+    letters::unsubscribe(&mut tx, subscription.recipient(), kind, app.clock.now()).await?;
+    tx.commit().await?;
+    page(&app, &subscription).await
+}
+
+/// Subscribes again.
+pub(super) async fn subscribe(State(app): State<App>, Query(link): Query<links::Query>) -> Result<Response, PageError> {
+    let Some(subscription) = Subscription::verify(&app.master_key, &link) else { return Ok(no_link()) };
+    letters::subscribe(&app.db, subscription.recipient(), subscription.kind().as_str()).await?;
+    page(&app, &subscription).await
+}
+
+async fn page(app: &App, subscription: &Subscription) -> Result<Response, PageError> {
+    let (recipient, kind) = (subscription.recipient(), subscription.kind());
+    let page = SubscriptionPage {
+        recipient: recipient.as_str(),
+        about: kind.about(),
+        is_unsubscribed: letters::is_unsubscribed(&app.db, recipient, kind.as_str()).await?,
+        unsubscribe: &subscription.unsubscribe(&app.master_key),
+        subscribe: &subscription.subscribe(&app.master_key),
+    };
+    Ok(html::page(StatusCode::OK, &page))
+}
+
+fn no_link() -> Response {
+    let sentence = "It is not whole, or the platform's keys were exchanged since. Take the link from a newer letter.";
+    html::message(StatusCode::NOT_FOUND, "This link does not work", sentence)
+}
