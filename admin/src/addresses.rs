@@ -27,8 +27,14 @@ pub mod paths {
     pub const GATE: &str = "/gate";
     /// The parent of invites' pages, each of which has its token as its name.
     pub const INVITES: &str = "/invites";
+    /// The page, and the form, that unsubscribe from a kind of letter.
+    pub const UNSUBSCRIBE: &str = "/letters/unsubscribe";
+    /// The form that subscribes to a kind of letter again.
+    pub const SUBSCRIBE: &str = "/letters/subscribe";
     /// The parent of public pages of statistics, each of which has its token as its name.
     pub const STATS: &str = "/stats";
+    /// The parent of the pages on which play money is paid, each of which has its payment's id as its name.
+    pub const PLAY: &str = "/play";
 }
 
 /// Longest path that people are redirected back to.
@@ -119,6 +125,11 @@ impl Console {
     /// Makes the address of the public page of statistics that this token opens.
     pub fn public_stats(&self, token: &str) -> String {
         format!("{}{}/{token}", self.origin, paths::STATS)
+    }
+
+    /// Makes the address of the page on which this payment of play money is paid.
+    pub fn play(&self, payment: &str) -> String {
+        format!("{}{}/{payment}", self.origin, paths::PLAY)
     }
 
     /// Makes the origin of the site at `host`.

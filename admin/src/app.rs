@@ -7,11 +7,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use config::Config;
-use db::audit::Actor;
+use db::{audit::Actor, billing::plan};
 use domain::{
     Account, Clock,
     addresses::Addresses,
-    plans::{PlanLimits, Plans},
+    plans::{Allowance, Plans},
 };
 use live::Redis;
 use packs::PackStore;
@@ -26,12 +26,15 @@ use crate::{
     bounds::Bounds,
     change::Change,
     codehost::{self, CodeHost, grants::Grants},
+    console_files::ConsoleFiles,
     edges::{Edges, EdgesTasks},
     error::ApiError,
     hostnames::Hostnames,
     mail::Mailer,
+    payments::{self, Payments},
     probe::certificate::CertificateProbe,
     rates::RateLimits,
+    vat::VatRegistry,
 };
 
 /// The program's shared parts. Cheap to clone.
@@ -57,18 +60,24 @@ pub struct App {
     pub addresses: Addresses,
     /// The console's own addresses.
     pub console: Console,
+    /// The built console; `None` when the configuration names none.
+    pub console_files: Option<ConsoleFiles>,
     /// The key that sealed rows are opened with.
     pub master_key: MasterKey,
     /// The code host, where people sign in.
     pub code_host: Arc<dyn CodeHost>,
     /// The mailer.
     pub mailer: Mailer,
+    /// The payment provider.
+    pub payments: Payments,
     /// The rate limits.
     pub rate_limits: RateLimits,
     /// The DNS of custom domains.
     pub hostnames: Hostnames,
     /// Looks at the certificates that custom domains' visitors are shown.
     pub certificate_probe: CertificateProbe,
+    /// The EU's VAT registry.
+    pub vat: VatRegistry,
     /// The tokens by which people let us act for them at the code host.
     pub grants: Grants,
     /// Work that outlives its request; the stop waits for it.
@@ -96,8 +105,10 @@ impl App {
             tasks: tasks.clone(),
         };
         let hostnames = Hostnames::new(&config)?;
+        let payments = payments::from_config(&config, &db, &clock)?;
         let app = Self {
             db,
+            payments,
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
             redis,
             store: PackStore::open(&config.store)?,
@@ -106,13 +117,15 @@ impl App {
             addresses: config.site.addresses(),
             certificates: Authorities::new(&config)?,
             console: Console::new(&config.site),
+            console_files: config.admin.console.as_deref().map(ConsoleFiles::read).transpose()?,
             master_key,
             code_host,
             grants,
             certificate_probe: CertificateProbe::new(&config, hostnames.clone(), clock.clone()),
             hostnames,
             clock,
-            mailer: Mailer::new(&config.mail, &config.site.site_domain)?,
+            mailer: Mailer::new(&config.mail, &config.site)?,
+            vat: VatRegistry::new(&config)?,
             tasks,
             stopping: CancellationToken::new(),
             config,
@@ -149,9 +162,9 @@ impl App {
         &self.config.billing.plans
     }
 
-    /// What the plan of `account` allows.
-    pub fn limits_of(&self, account: &Account) -> PlanLimits {
-        self.plans().limits_of(account)
+    /// Reads what the plan of `account` allows, for a look before work begins.
+    pub async fn allowance(&self, account: &Account) -> Result<Allowance<'_>, sqlx::Error> {
+        plan::allowance(&self.db, self.plans(), account).await
     }
 }
 

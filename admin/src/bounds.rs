@@ -52,6 +52,8 @@ const CLIENT_LARGE_WEBHOOKS: usize = 2;
 pub const WEBHOOK_SMALL_BYTES: usize = 1024 * 1024;
 /// Looks at custom domains at a time. Each waits for strangers' servers, for seconds at most.
 const DOMAIN_LOOKS: usize = 64;
+/// Looks at payments that webhooks ask for, at a time. Each waits for the provider.
+const PAYMENT_LOOKS: usize = 32;
 /// Looks at custom domains at a time for one account.
 const ACCOUNT_DOMAIN_LOOKS: usize = 8;
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
@@ -77,6 +79,7 @@ pub struct Bounds {
     domain_looks: Turns<Account>,
     pushes: Arc<Semaphore>,
     orders: Arc<Semaphore>,
+    payment_looks: Arc<Semaphore>,
 }
 
 /// The turn of an account for work of which it has a share.
@@ -122,6 +125,7 @@ impl Bounds {
             domain_looks: turns(DOMAIN_LOOKS, ACCOUNT_DOMAIN_LOOKS),
             pushes: Arc::new(Semaphore::new(PUSHES)),
             orders: Arc::new(Semaphore::new(ORDERS)),
+            payment_looks: Arc::new(Semaphore::new(PAYMENT_LOOKS)),
         }
     }
 
@@ -165,6 +169,12 @@ impl Bounds {
     /// Takes a permit to deploy a push, if one is free.
     pub fn push(&self) -> Option<OwnedSemaphorePermit> {
         self.pushes.clone().try_acquire_owned().ok()
+    }
+
+    /// Waits until somebody may look at a payment that a webhook names.
+    pub async fn payment_look(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = tokio::time::timeout(TURN_WAIT, self.payment_looks.clone().acquire_owned()).await;
+        permit.map_err(|_| too_much())?.map_err(|_| too_much())
     }
 
     /// Takes the turns that are left for ordering certificates.

@@ -54,6 +54,8 @@ codes! {
     InvalidRequest = BAD_REQUEST, "invalid_request";
     /// The archive cannot be published; the message names the entry and the reason.
     InvalidArchive = BAD_REQUEST, "invalid_archive";
+    /// Nobody has the VAT number, says the EU's VAT registry.
+    VatNumberNotFound = BAD_REQUEST, "vat_number_not_found";
     /// The person has not answered the device flow yet; keep polling.
     AuthorizationPending = BAD_REQUEST, "authorization_pending";
     /// The device code has expired or was used; start a new flow.
@@ -84,6 +86,8 @@ codes! {
     DeploymentLive = CONFLICT, "deployment_live";
     /// The organization still has projects.
     OrgNotEmpty = CONFLICT, "org_not_empty";
+    /// The organization has a subscription.
+    SubscriptionActive = CONFLICT, "subscription_active";
     /// The organization would be left without an owner.
     LastOwner = CONFLICT, "last_owner";
     /// The `Idempotency-Key` belongs to another request, or to one that is still being worked on.
@@ -106,6 +110,10 @@ codes! {
     BadGateway = BAD_GATEWAY, "bad_gateway";
     /// The edges do not count visits here.
     StatsUnavailable = SERVICE_UNAVAILABLE, "stats_unavailable";
+    /// No money can be moved here, or not at the moment.
+    BillingUnavailable = SERVICE_UNAVAILABLE, "billing_unavailable";
+    /// The EU's VAT registry does not answer.
+    VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
     /// The server does as much of this as it can at a time; try again when `Retry-After` says.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }

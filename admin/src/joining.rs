@@ -33,7 +33,7 @@ pub async fn join(app: &App, caller: &CliUser, token: &str) -> Result<(Joined, P
     let secret = OpaqueSecret::parse(token).ok_or_else(no_invite)?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let joined = invites::accept(&mut change, &secret.hash(), &caller.user.id, now).await?;
+    let joined = invites::accept(&mut change, &secret.hash(), &caller.user.id, app.plans(), now).await?;
     let Some(invite) = &joined.invite else { return Ok((joined, Propagation::NONE)) };
     let entry = Entry::of_org(Action::InviteAccept, &joined.org.id, &joined.org.name)
         .with("invite", invite.as_str())
@@ -59,6 +59,7 @@ impl From<AcceptError> for ApiError {
                 Code::PlanLimitReached,
                 "The organization has as many members as it may have; ask its admins to make room.",
             ),
+            AcceptError::Quota(reached) => reached.into(),
             AcceptError::Db(error) => error.into(),
         }
     }

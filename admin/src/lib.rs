@@ -8,11 +8,11 @@
 //! ```text
 //! serve, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
-//! acts       publishing  joining  certificates  what several faces, or the operator, do
+//! acts       publishing  joining  certificates  billing  vat_checks  what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  authorities  bounds  codehost  edges  mail  rates  talkers
-//! base       error  extract  html  metrics  quotas
+//! services   addresses  authorities  bounds  codehost  console_files  edges  mail  payments  rates  talkers  vat
+//! base       csv  error  extract  html  metrics  quotas
 //! ```
 //!
 //! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
@@ -22,10 +22,13 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod authorities;
+pub mod billing;
 pub mod bounds;
 pub mod certificates;
 pub mod change;
 pub mod codehost;
+pub mod console_files;
+pub mod csv;
 /// The console's own addresses.
 pub mod edges;
 pub mod error;
@@ -41,6 +44,7 @@ pub mod mail;
 pub mod metrics;
 pub mod middleware;
 pub mod pages;
+pub mod payments;
 pub mod probe;
 pub mod publishing;
 pub mod quotas;
@@ -49,4 +53,6 @@ pub mod router;
 pub mod serve;
 pub mod suspension;
 pub mod talkers;
+pub mod vat;
+pub mod vat_checks;
 pub mod webhooks;

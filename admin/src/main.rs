@@ -1,15 +1,19 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
-//! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up.
+//! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up,
+//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use admin::{app::App, bounds::BLOCKING_THREADS, codehost::local, metrics, serve, suspension, talkers};
+use admin::{
+    app::App, billing, bounds::BLOCKING_THREADS, codehost::local, mail::Mailer, metrics, serve, suspension, talkers,
+};
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use config::{CodeHostKind, Config};
 use db::sign_in::{tokens, users};
 use domain::{
-    Clock,
+    Clock, EmailAddress,
+    billing::Cents,
     site::Suspension,
     token::{TokenKind, TokenSecret},
 };
@@ -46,6 +50,11 @@ enum Command {
         #[arg(long)]
         login: String,
     },
+    /// Try the mail server out.
+    Mail {
+        #[command(subcommand)]
+        action: MailAction,
+    },
     /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it.
     Suspend {
         /// The project, or the three words of a share.
@@ -53,6 +62,17 @@ enum Command {
         /// The reason, which the audit log records.
         #[arg(long)]
         reason: Reason,
+    },
+    /// Give back what was paid on an invoice, all of it or a part. The credit note is issued once the money is gone.
+    Refund {
+        /// The invoice's number, such as 2026-000001.
+        invoice: String,
+        /// The amount in cents, with VAT; all that is left when absent.
+        #[arg(long)]
+        cents: Option<i64>,
+        /// The reason, which is kept with the refund.
+        #[arg(long)]
+        reason: String,
     },
     /// Let a suspended site be served again.
     Resume {
@@ -68,6 +88,16 @@ enum EdgesQuestion {
         /// The most clients of each edge.
         #[arg(long, default_value_t = 10)]
         count: usize,
+    },
+}
+
+#[derive(Subcommand)]
+enum MailAction {
+    /// Send a letter, and say what the mail server answers.
+    Test {
+        /// The address to send it to.
+        #[arg(value_parser = |text: &str| text.parse::<EmailAddress>())]
+        address: EmailAddress,
     },
 }
 
@@ -131,7 +161,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Migrate => migrate(&config).await,
             Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
+            Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
             Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
+            Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
             Command::Resume { project } => set_suspended(config, &project, None).await,
         }
     })
@@ -149,6 +181,14 @@ async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Sends a letter that tries the mail server out, and prints what became of it.
+#[expect(clippy::print_stdout, reason = "what the mail server said is this command's result")]
+async fn test_mail(config: &Config, address: &EmailAddress) -> anyhow::Result<()> {
+    let server = Mailer::new(&config.mail, &config.site)?.test(address).await?;
+    println!("{server} took the letter to {address}; look whether it arrives, and whether it is taken for spam");
+    Ok(())
+}
+
 /// Takes a site down or up, and prints how many edges have applied it.
 #[expect(clippy::print_stdout, reason = "what was done is this command's result")]
 async fn set_suspended(config: Arc<Config>, name: &str, reason: Option<Suspension>) -> anyhow::Result<()> {
@@ -157,6 +197,17 @@ async fn set_suspended(config: Arc<Config>, name: &str, reason: Option<Suspensio
         Some(reason) => println!("{project} is suspended ({}); edges: {propagation}", reason.as_str()),
         None => println!("{project} is served again; edges: {propagation}"),
     }
+    Ok(())
+}
+
+/// Refunds an invoice, and prints the refund's id.
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason: &str) -> anyhow::Result<()> {
+    // A refund changes nothing that edges remember, so that nobody runs their tasks.
+    let (app, _edges) = App::new(config)?;
+    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    let (id, total) = billing::refund_by_number(&app, number, total, reason).await?;
+    println!("{total} of invoice {number} is given back ({id})");
     Ok(())
 }
 
@@ -173,7 +224,7 @@ async fn issue_token(config: &Config, login: &str) -> anyhow::Result<()> {
     let (now, secret) = (Clock::system().now(), TokenSecret::generate());
     let mut tx = db.begin().await?;
     let user = users::upsert(&mut tx, &identity, now).await?;
-    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), &secret.hash(), now).await?;
+    tokens::create_for_user(&mut tx, &user.id, TokenKind::Cli, Some(ISSUED), None, &secret.hash(), now).await?;
     tx.commit().await?;
     println!("{}", secret.expose());
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use db::letters::Waiting;
 use domain::{Timestamp, certificates::DomainState};
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -21,6 +22,14 @@ pub fn describe() {
     describe_gauge!("svc_certificates_overdue", "Certificates that should have been renewed by now.");
     describe_counter!("svc_certificate_orders_total", "Certificates that this admin had issued, by issuer.");
     describe_counter!("svc_certificate_failures_total", "Attempts at a certificate that failed here, by reason.");
+    describe_gauge!(
+        "svc_billing_differences",
+        "Rows of billing that do not agree with each other or with the payment provider, by kind."
+    );
+    describe_gauge!("svc_letters_waiting", "Letters that wait for a mail server.");
+    describe_gauge!("svc_letters_oldest_waiting_seconds", "Age of the oldest letter that waits.");
+    describe_counter!("svc_letters_sent_total", "Letters of the queue that a mail server took from this admin.");
+    describe_counter!("svc_letters_given_up_total", "Letters of the queue that this admin gave up.");
 }
 
 /// Reduces a method to a label. Methods that clients invent share one.
@@ -74,7 +83,33 @@ pub(crate) fn certificate_issued(issuer: &'static str) {
     counter!("svc_certificate_orders_total", "issuer" => issuer).increment(1);
 }
 
+/// Shows how many rows of billing do not agree with each other or with the provider, by kind.
+pub(crate) fn billing_differences(differences: &[(&'static str, i64)]) {
+    for &(kind, count) in differences {
+        #[expect(clippy::cast_precision_loss, reason = "there are fewer rows")]
+        gauge!("svc_billing_differences", "kind" => kind).set(count as f64);
+    }
+}
+
 /// Counts an attempt at a certificate that failed.
 pub(crate) fn certificate_failed(reason: &'static str) {
     counter!("svc_certificate_failures_total", "reason" => reason).increment(1);
+}
+
+/// Shows how many letters wait, and since when the oldest does.
+pub(crate) fn letters(waiting: Waiting, now: Timestamp) {
+    #[expect(clippy::cast_precision_loss, reason = "there are fewer letters")]
+    gauge!("svc_letters_waiting").set(waiting.count as f64);
+    gauge!("svc_letters_oldest_waiting_seconds")
+        .set(waiting.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()));
+}
+
+/// Counts a letter of the queue that a mail server took.
+pub(crate) fn letter_sent() {
+    counter!("svc_letters_sent_total").increment(1);
+}
+
+/// Counts letters of the queue that were given up.
+pub(crate) fn letters_given_up(count: u64) {
+    counter!("svc_letters_given_up_total").increment(count);
 }

@@ -1,25 +1,35 @@
 //! What people are told when a plan leaves no room.
 
-use db::quotas::{QuotaError, QuotaReached};
+use db::quotas::QuotaError;
+use domain::plans::{Limit, LimitReached};
 
 use crate::error::{ApiError, Code};
 
 /// Units of sizes, the largest first: as plans are written, in powers of ten.
 const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
 
-/// A sentence that names the limit and says what to do.
-pub fn sentence(reached: QuotaReached) -> String {
-    let (what, remedy) = match reached {
-        QuotaReached::Projects(most) => (counted(most, "project"), "delete one that is no longer needed"),
-        QuotaReached::Shares(most) => (counted(most, "live share"), "delete one, or wait until one expires"),
-        QuotaReached::StoredBytes(most) => {
-            (format!("{} of stored files", size(most)), "delete old deployments, shares or projects")
+/// Writes the sentence that names the limit, what it allows, what makes room, and which plan has more.
+pub fn sentence(reached: &LimitReached) -> String {
+    let allowed = reached.allowed;
+    let (what, remedy) = match reached.limit {
+        Limit::Orgs => (counted(allowed, "organization"), "delete one that is no longer needed"),
+        Limit::Members => {
+            (format!("{} with pending invites", counted(allowed, "member")), "remove a member or revoke an invite")
+        }
+        Limit::Projects => (counted(allowed, "project"), "delete one that is no longer needed"),
+        Limit::Domains => (counted(allowed, "custom domain"), "detach one that is no longer needed"),
+        Limit::Shares => (counted(allowed, "live share"), "delete one, or wait until one expires"),
+        Limit::StoredBytes => {
+            (format!("{} of stored files", size(allowed)), "delete old deployments, shares or projects")
         }
     };
-    format!("The plan allows {what}, and this would be more; {remedy}, or choose a larger plan.")
+    match &reached.larger {
+        Some(plan) => format!("The plan allows {what}, and this would be more; {remedy}, or choose the {plan} plan."),
+        None => format!("The plan allows {what}, and this would be more; {remedy}. No plan has room for it."),
+    }
 }
 
-fn counted(most: u32, noun: &str) -> String {
+fn counted(most: u64, noun: &str) -> String {
     format!("{most} {noun}{}", if most == 1 { "" } else { "s" })
 }
 
@@ -28,9 +38,9 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-impl From<QuotaReached> for ApiError {
-    fn from(reached: QuotaReached) -> Self {
-        Self::new(Code::PlanLimitReached, sentence(reached))
+impl From<LimitReached> for ApiError {
+    fn from(reached: LimitReached) -> Self {
+        Self::new(Code::PlanLimitReached, sentence(&reached))
     }
 }
 
@@ -49,15 +59,20 @@ mod tests {
 
     #[test]
     fn sentences_name_the_limit_and_the_way_out() {
-        for (reached, wanted) in [
-            (QuotaReached::Projects(100), "The plan allows 100 projects, and"),
-            (QuotaReached::Shares(1), "The plan allows 1 live share, and"),
-            (QuotaReached::StoredBytes(5_000_000_000), "The plan allows 5 GB of stored files, and"),
-            (QuotaReached::StoredBytes(1_500_000_000), "The plan allows 1500 MB of stored files, and"),
-            (QuotaReached::StoredBytes(12_345), "The plan allows 12345 bytes of stored files, and"),
+        for (limit, allowed, wanted) in [
+            (Limit::Orgs, 3, "The plan allows 3 organizations, and"),
+            (Limit::Members, 25, "The plan allows 25 members with pending invites, and"),
+            (Limit::Projects, 100, "The plan allows 100 projects, and"),
+            (Limit::Domains, 50, "The plan allows 50 custom domains, and"),
+            (Limit::Shares, 1, "The plan allows 1 live share, and"),
+            (Limit::StoredBytes, 5_000_000_000, "The plan allows 5 GB of stored files, and"),
+            (Limit::StoredBytes, 1_500_000_000, "The plan allows 1500 MB of stored files, and"),
+            (Limit::StoredBytes, 12_345, "The plan allows 12345 bytes of stored files, and"),
         ] {
-            let sentence = sentence(reached);
-            assert!(sentence.starts_with(wanted) && sentence.ends_with("or choose a larger plan."), "{sentence}");
+            let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()) });
+            assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");
+            let none = sentence(&LimitReached { limit, allowed, larger: None });
+            assert!(none.starts_with(wanted) && none.ends_with(". No plan has room for it."), "{none}");
         }
     }
 }

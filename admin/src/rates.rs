@@ -33,6 +33,8 @@ const SIGN_IN_GUESSES: u32 = 10;
 const SIGN_IN_GUESSES_IN_ALL: u32 = 200;
 /// Webhooks with a wrong signature, or under way, of one client address in a minute.
 const WEBHOOK_GUESSES: u32 = 300;
+/// Webhooks about payments that are not ours, of one client address in a minute.
+const PAYMENT_WEBHOOK_GUESSES: u32 = 120;
 /// Credentials that are remembered for having worked lately.
 const PROVEN: u64 = 100_000;
 /// How long after its last use a credential is remembered for having worked.
@@ -79,6 +81,8 @@ pub enum Bucket {
     Webhook,
     /// Looks at custom domains, from outside or in DNS, per account that owns the project.
     DomainLook,
+    /// Webhooks about payments that are not ours, per client address.
+    PaymentWebhook,
 }
 
 impl Bucket {
@@ -96,6 +100,7 @@ impl Bucket {
             Self::Unauthorized => "unauthorized",
             Self::Webhook => "webhook",
             Self::DomainLook => "domain-look",
+            Self::PaymentWebhook => "payment-webhook",
         }
     }
 }
@@ -134,7 +139,7 @@ impl Standing {
 pub struct RateLimits {
     redis: Redis,
     master_key: MasterKey,
-    buckets: Arc<[Limiter; 12]>,
+    buckets: Arc<[Limiter; 13]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
     redis_paused_until: Arc<Mutex<Option<Instant>>>,
@@ -156,6 +161,7 @@ impl RateLimits {
             Limiter::new(limits.api_per_min, Duration::from_mins(1)),
             Limiter::new(WEBHOOK_GUESSES, Duration::from_mins(1)),
             Limiter::new(DOMAIN_LOOKS, Duration::from_mins(1)),
+            Limiter::new(PAYMENT_WEBHOOK_GUESSES, Duration::from_mins(1)),
         ]);
         let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
         Self { redis, master_key, buckets, proven, redis_paused_until: Arc::default() }
@@ -175,6 +181,7 @@ impl RateLimits {
             unauthorized,
             webhook,
             domain_look,
+            payment_webhook,
         ] = &*self.buckets;
         match bucket {
             Bucket::AuthDevice => device,
@@ -189,6 +196,7 @@ impl RateLimits {
             Bucket::Unauthorized => unauthorized,
             Bucket::Webhook => webhook,
             Bucket::DomainLook => domain_look,
+            Bucket::PaymentWebhook => payment_webhook,
         }
     }
 

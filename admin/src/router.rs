@@ -51,9 +51,10 @@ fn control_plane() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(api::me::me))
         .routes(routes!(api::tokens::list, api::tokens::create))
-        .routes(routes!(api::tokens::revoke))
+        .routes(routes!(api::tokens::change, api::tokens::revoke))
         .routes(routes!(api::usage::of_user))
         .routes(routes!(api::usage::of_org))
+        .routes(routes!(api::usage::limit_of_org, api::usage::set_limit_of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
         .routes(routes!(api::suspensions::list))
@@ -93,7 +94,7 @@ fn organizations() -> OpenApiRouter<App> {
         .routes(routes!(api::orgs::members::set_role, api::orgs::members::remove))
         .routes(routes!(api::orgs::icon::put, api::orgs::icon::delete))
         .routes(routes!(api::orgs::tokens::list, api::orgs::tokens::create))
-        .routes(routes!(api::orgs::tokens::revoke))
+        .routes(routes!(api::orgs::tokens::change, api::orgs::tokens::revoke))
         .routes(routes!(api::invites::sent::list, api::invites::sent::create))
         .routes(routes!(api::invites::sent::revoke))
         .routes(routes!(api::invites::accept))
@@ -105,6 +106,7 @@ fn limited_public() -> OpenApiRouter<App> {
         .routes(routes!(api::invites::show))
         .routes(routes!(api::orgs::icon::show))
         .routes(routes!(api::stats::public::by_link))
+        .routes(routes!(api::billing::documents::by_link))
 }
 
 /// Routes of what organizations share of the code host, behind the same layers as [`control_plane`].
@@ -114,9 +116,34 @@ fn installations() -> OpenApiRouter<App> {
         .routes(routes!(api::orgs::installations::unshare))
 }
 
-/// Routes for the code host, which signs what it sends.
+/// Routes of plans and money, behind the same layers as [`control_plane`].
+fn billing() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(api::billing::overview::of_user))
+        .routes(routes!(api::billing::overview::of_org))
+        .routes(routes!(api::billing::subscription::checkout_of_user))
+        .routes(routes!(api::billing::subscription::checkout_of_org))
+        .routes(routes!(api::billing::subscription::change_of_user))
+        .routes(routes!(api::billing::subscription::change_of_org))
+        .routes(routes!(api::billing::subscription::cancel_of_user))
+        .routes(routes!(api::billing::subscription::cancel_of_org))
+        .routes(routes!(api::billing::subscription::resume_of_user))
+        .routes(routes!(api::billing::subscription::resume_of_org))
+        .routes(routes!(api::billing::profile::save))
+        .routes(routes!(api::billing::profile::save_of_org))
+        .routes(routes!(api::billing::invoices::of_user))
+        .routes(routes!(api::billing::invoices::of_org))
+        .routes(routes!(api::billing::documents::pdf_of_user))
+        .routes(routes!(api::billing::documents::pdf_of_org))
+        .routes(routes!(api::billing::documents::xml_of_user))
+        .routes(routes!(api::billing::documents::xml_of_org))
+        .routes(routes!(api::billing::ledger::of_user))
+        .routes(routes!(api::billing::ledger::of_org))
+}
+
+/// Routes for the code host, which signs what it sends, and for the payment provider, of which only an id is believed.
 fn webhooks() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(webhooks::github))
+    OpenApiRouter::new().routes(routes!(webhooks::github)).routes(routes!(webhooks::payments::receive))
 }
 
 /// Routes for callers with a credential, with streamed bodies: the handler applies `Idempotency-Key` itself, once it
@@ -131,6 +158,7 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
     let authenticated = control_plane()
         .merge(organizations())
         .merge(installations())
+        .merge(billing())
         .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
@@ -189,6 +217,7 @@ mod tests {
             .merge(organizations())
             .merge(uploads())
             .merge(installations())
+            .merge(billing())
             .merge(webhooks());
         document::complete(&all.into_openapi()).unwrap()
     }
@@ -263,6 +292,8 @@ mod tests {
             "delete /projects/{name}/env/{key}",
             "get /projects/{name}/audit",
             "get /orgs/{name}/audit",
+            "put /billing/profile",
+            "put /orgs/{name}/billing/profile",
             "get /projects/{name}/stats",
             "get /projects/{name}/stats/history",
             "get /projects/{name}/stats/audience",
@@ -289,6 +320,20 @@ mod tests {
             "get /orgs/{name}/tokens",
             "post /orgs/{name}/tokens",
             "delete /orgs/{name}/tokens/{id}",
+            "get /billing",
+            "put /billing/profile",
+            "post /billing/checkout",
+            "post /billing/change-plan",
+            "post /billing/cancel",
+            "post /billing/resume",
+            "get /billing/invoices/{id}/pdf",
+            "get /orgs/{name}/billing",
+            "put /orgs/{name}/billing/profile",
+            "post /orgs/{name}/billing/checkout",
+            "post /orgs/{name}/billing/change-plan",
+            "post /orgs/{name}/billing/cancel",
+            "post /orgs/{name}/billing/resume",
+            "get /orgs/{name}/billing/invoices/{id}/pdf",
             "get /shares",
             "post /shares",
             "delete /shares/{name}",
@@ -332,6 +377,7 @@ mod tests {
             (control_plane(), true, true),
             (organizations(), true, true),
             (installations(), true, true),
+            (billing(), true, true),
             (uploads(), true, true),
         ];
         for (group, is_limited, is_idempotent) in groups {

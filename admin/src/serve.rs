@@ -4,6 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use axum::serve::ListenerExt as _;
+use db::billing::plan;
 use domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
 pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
     let listen = app.config.admin.listen;
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
@@ -47,6 +49,17 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     }
     edges_stopping.cancel();
     Ok(edges.await?)
+}
+
+/// Names the plans that accounts are subscribed to and that the configuration has no more. Until it has, they have the limits
+/// of the dearest plan, and cannot be charged.
+async fn warn_of_retired_plans(app: &App) -> Result<(), sqlx::Error> {
+    for (plan, subscriptions) in plan::subscriptions_by_plan(&app.db).await? {
+        if app.plans().find(&plan).is_none() {
+            tracing::warn!(plan, subscriptions, "subscriptions are to a plan that `billing.plans` lacks; put it back");
+        }
+    }
+    Ok(())
 }
 
 async fn stop_signal() -> std::io::Result<&'static str> {

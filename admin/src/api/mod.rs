@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod billing;
 pub mod deployments;
 pub mod device;
 pub mod docs;

@@ -2,14 +2,17 @@
 
 use api::{
     Done, Page,
-    tokens::{CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
+    tokens::{ChangeToken, CreateToken, CreatedToken, Token, TokenList, UserTokenKind},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use db::sign_in::tokens::{self, LimitError, Revoked, TokenAndCost};
 use domain::{
-    TokenId,
+    Account, TokenId,
     changes::Subject,
     limits::TOKEN_LABEL_CHARS,
+    month::Month,
     token::{TokenKind, TokenSecret},
+    usage::{Microcents, MonthlyLimit},
 };
 
 use crate::{
@@ -18,6 +21,7 @@ use crate::{
     change::Change,
     error::ApiError,
     extract::{Json, Paged, Path},
+    mail::notices::{Notice, notify},
 };
 
 /// Lists your tokens, newest first, revoked ones included.
@@ -27,9 +31,9 @@ use crate::{
     responses((status = 200, description = "The tokens", body = TokenList)),
 )]
 pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<TokenId>) -> Result<Json<TokenList>, ApiError> {
-    let mut tokens =
-        db::sign_in::tokens::list_of_user(&app.db, &caller.user.id, page.before.as_ref(), page.rows()).await?;
-    let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
+    let month = Month::of(app.clock.now());
+    let mut tokens = tokens::list_of_user(&app.db, &caller.user.id, month, page.before.as_ref(), page.rows()).await?;
+    let next_cursor = page.cut(&mut tokens, |listed| listed.token.id.to_string());
     Ok(Json(TokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
 
@@ -52,15 +56,44 @@ pub async fn create(
         UserTokenKind::Cli => TokenKind::Cli,
         UserTokenKind::Ai => TokenKind::Ai,
     };
+    let limit = checked_limit(kind, body.monthly_limit_cents)?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let token =
-        db::sign_in::tokens::create_for_user(&mut change, &caller.user.id, kind, label, &secret.hash(), now).await?;
+    let token = tokens::create_for_user(&mut change, &caller.user.id, kind, label, limit, &secret.hash(), now).await?;
     touch(&mut change, kind, &token.id);
+    let notice = Notice::TokenCreated { label: token.label.clone(), token_kind: kind };
+    let account = Account::User(caller.user.id.clone());
+    notify(&mut change, &account, &format!("token_created/{}", token.id), &notice, None, now).await?;
     let propagation = change.commit().await?;
-    let created = CreatedToken { record: view(token), token: secret.expose().to_owned() };
+    let record = view(TokenAndCost { token, month_cost: Microcents::default() });
+    let created = CreatedToken { record, token: secret.expose().to_owned() };
     Ok((StatusCode::CREATED, propagation, Json(created)))
+}
+
+/// Sets the monthly limit of an AI key of yours, or removes it.
+///
+/// Beyond its limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
+/// that it can cost. The change is in force on every edge when this answers.
+#[utoipa::path(
+    patch, path = "/tokens/{id}", tag = "Tokens", request_body = ChangeToken,
+    params(("id" = String, Path, description = "The token's id")),
+    responses((status = 200, description = "The token", body = Token, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "not_found": "you have no such token, or it was revoked",
+    }))),
+)]
+pub async fn change(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(id): Path<TokenId>,
+    Json(body): Json<ChangeToken>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut change = app.change(caller.actor()).await?;
+    let month = Month::of(change.now());
+    let token = tokens::limit_of_user(&mut change, &caller.user.id, &id, body.monthly_limit_cents, month).await?;
+    touch(&mut change, token.token.kind, &id);
+    Ok((change.commit().await?, Json(view(token))))
 }
 
 /// Revokes a token of yours. The next request with it is refused.
@@ -79,9 +112,11 @@ pub async fn revoke(
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let revoked = db::sign_in::tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
-    let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let revoked = tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
+    let Revoked { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     touch(&mut change, kind, &id);
+    let (account, notice) = (Account::User(caller.user.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
+    notify(&mut change, &account, &format!("token_revoked/{id}"), &notice, None, now).await?;
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
@@ -105,13 +140,36 @@ pub fn checked_label(label: &str) -> Result<Option<&str>, ApiError> {
     Ok(Some(label).filter(|label| !label.is_empty()))
 }
 
-fn view(token: db::sign_in::tokens::Token) -> Token {
+/// Checks that only what is paid for has a monthly limit.
+pub fn checked_limit(kind: TokenKind, limit: Option<MonthlyLimit>) -> Result<Option<MonthlyLimit>, ApiError> {
+    match (kind, limit) {
+        (TokenKind::Ai, _) | (_, None) => Ok(limit),
+        (TokenKind::Cli | TokenKind::Deploy, Some(_)) => Err(LimitError::NotAKey(kind).into()),
+    }
+}
+
+impl From<LimitError> for ApiError {
+    fn from(error: LimitError) -> Self {
+        match error {
+            LimitError::NotFound => Self::not_found("token"),
+            LimitError::NotAKey(kind) => Self::invalid(format!(
+                "`monthly_limit_cents` is for tokens of kind `ai`: nothing is paid for what a `{}` token does.",
+                kind.as_str()
+            )),
+            LimitError::Db(error) => error.into(),
+        }
+    }
+}
+
+fn view(TokenAndCost { token, month_cost }: TokenAndCost) -> Token {
     Token {
         id: token.id,
         kind: token.kind,
         label: token.label,
         created_at: token.created_at,
         revoked_at: token.revoked_at,
+        monthly_limit_cents: token.limit,
+        month_cents: month_cost.cents(),
     }
 }
 

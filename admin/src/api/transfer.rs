@@ -15,7 +15,7 @@ use crate::{
     app::App,
     auth::{CliUser, ProjectAccess},
     edges::Propagation,
-    error::{ApiError, Code},
+    error::ApiError,
     extract::Json,
 };
 
@@ -76,10 +76,6 @@ impl From<TransferError> for ApiError {
             TransferError::OrgGated => Self::invalid(
                 "`org` cannot be null while only the organization's members may see the site; \
                  set its access to public or password first.",
-            ),
-            TransferError::DomainLimit => Self::new(
-                Code::PlanLimitReached,
-                "The new owner's plan has no room for this project's custom domains; detach some first.",
             ),
             TransferError::Quota(reached) => reached.into(),
             TransferError::Db(error) => error.into(),

@@ -1,9 +1,20 @@
-//! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for.
+//! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for, and what an organization's use of it may cost.
 
-use api::usage::{AiUsage, ModelUsage, UsageQuery, UsageTotals};
-use axum::extract::State;
-use db::{gateway::ai_usage, permits::Member};
-use domain::month::Month;
+use api::usage::{AiLimit, AiUsage, ModelUsage, SetAiLimit, UsageQuery, UsageTotals};
+use axum::{extract::State, response::IntoResponse};
+use db::{
+    audit::Entry,
+    gateway::ai_usage,
+    orgs::ai_limit,
+    permits::{self, Member, Owner},
+};
+use domain::{
+    Account,
+    audit::Action,
+    changes::Subject,
+    month::Month,
+    usage::{Microcents, MonthlyLimit},
+};
 
 use crate::{
     app::App,
@@ -40,6 +51,56 @@ pub async fn of_org(
 ) -> Result<Json<AiUsage>, ApiError> {
     let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
     Ok(Json(view(ai_usage::of_org(&app.db, &org, month).await?)))
+}
+
+/// Shows the limit that an organization has set for the cost of its AI keys in a month, and what they have cost in this one.
+#[utoipa::path(
+    get, path = "/orgs/{name}/usage/ai/limit", tag = "Usage",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The limit", body = AiLimit)),
+)]
+pub async fn limit_of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Member>,
+) -> Result<Json<AiLimit>, ApiError> {
+    let limit = ai_limit::find(&app.db, &org).await?;
+    let cost = ai_usage::cost_of_org(&app.db, &org, Month::of(app.clock.now())).await?;
+    Ok(Json(limit_view(limit, cost)))
+}
+
+/// Sets the limit for the cost of an organization's AI keys in a month, or removes it.
+///
+/// Beyond it every key of the organization is refused with `limit_reached` until the next UTC month; what is under way counts
+/// with the most that it can cost. The plan's AI credit bounds the cost in any case. The change is in force on every edge when
+/// this answers.
+#[utoipa::path(
+    put, path = "/orgs/{name}/usage/ai/limit", tag = "Usage", request_body = SetAiLimit,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The limit", body = AiLimit, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+    }))),
+)]
+pub async fn set_limit_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+    Json(body): Json<SetAiLimit>,
+) -> Result<impl IntoResponse, ApiError> {
+    let limit = body.monthly_limit_cents;
+    let mut change = app.change(caller.actor()).await?;
+    let month = Month::of(change.now());
+    let org = permits::lock(&mut change, org).await?;
+    ai_limit::set(&mut change, &org, limit).await?;
+    let cost = ai_usage::cost_of_org(&mut *change, &org, month).await?;
+    let entry = Entry::of_org(Action::UsageLimit, &org.id, &org.name).with("monthly_limit_cents", limit.map(i64::from));
+    change.audit(entry);
+    change.touch(Subject::Plan(Account::Org(org.id.clone()).into()));
+    Ok((change.commit().await?, Json(limit_view(limit, cost))))
+}
+
+fn limit_view(limit: Option<MonthlyLimit>, cost: Microcents) -> AiLimit {
+    AiLimit { monthly_limit_cents: limit, month_cents: cost.cents() }
 }
 
 fn view(models: Vec<ai_usage::ModelUsage>) -> AiUsage {

@@ -24,6 +24,7 @@ use db::{
         orders::{self, OrderClaim, RenewalTimes},
         renewals,
     },
+    projects::domains,
 };
 use domain::{Timestamp, certificates::DomainState};
 
@@ -32,7 +33,11 @@ pub(crate) use self::{
     proofs::withdraw,
     schedule::{in_window, of_life, within_life},
 };
-use crate::{app::App, metrics};
+use crate::{
+    app::App,
+    mail::notices::{Notice, notify},
+    metrics,
+};
 
 /// Duration of a row's lease. Short, so that what a killed admin was at is soon taken up again.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
@@ -63,13 +68,31 @@ pub(crate) async fn work(app: &App, claim: &OrderClaim) {
         Err(stop) => {
             let now = app.clock.now();
             stop.report(claim);
-            orders::put_off(&app.db, claim, &stop.put_off(claim, now), now).await.map(drop)
+            put_off(app, claim, &stop, now).await
         }
     };
     // The lease ends by itself.
     if let Err(error) = recorded {
         tracing::warn!(%error, name, "the outcome of an attempt at a certificate could not be recorded; it is tried again");
     }
+}
+
+/// Records when the next attempt is, and tells the owner of the domain by mail when it is in trouble: once for each renewal.
+async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> Result<(), sqlx::Error> {
+    let put_off = stop.put_off(claim, now);
+    let Some(domain) = claim.domain.as_ref().filter(|_| stop.is_trouble(claim, now)) else {
+        return orders::put_off(&app.db, claim, &put_off, now).await.map(drop);
+    };
+    let mut tx = app.db.begin().await?;
+    if orders::put_off(&mut *tx, claim, &put_off, now).await?
+        && let Some(owner) = domains::owner(&mut *tx, domain).await?
+    {
+        let event = format!("domain_trouble/{domain}/{}", claim.since.unix_millis());
+        let message = put_off.message.unwrap_or_else(|| "No certificate was issued; it is tried again.".to_owned());
+        let notice = Notice::DomainTrouble { domain: domain.clone(), message };
+        notify(&mut tx, &owner, &event, &notice, None, now).await?;
+    }
+    tx.commit().await
 }
 
 /// Renews the lease while the work goes on, and returns when it has ended.

@@ -16,6 +16,11 @@ const FAULT_PAUSE: Duration = Duration::from_secs(30);
 /// The pause before a name is ordered once more that nothing stands in the way of: its order or our account was forgotten.
 const ANEW_PAUSE: Duration = Duration::from_secs(1);
 
+/// Time for which a renewal that its owner has to help along is tried before they are told: DNS recovers from most by itself.
+const OWNERS_HINDRANCE: Duration = Duration::from_hours(1);
+/// Time for which a renewal that others have to help along is tried before its owner is told.
+const OTHERS_HINDRANCE: Duration = Duration::from_hours(24);
+
 /// The reason why an attempt ended without a certificate.
 #[derive(Debug)]
 pub(super) enum Stop {
@@ -66,6 +71,17 @@ impl Stop {
     /// Whether the next attempt waits longer for it.
     const fn is_failure(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::TimedOut | Self::Anew(_))
+    }
+
+    /// Whether the owner of the domain is told by mail: it was live, and its certificate has not been renewed for long.
+    pub(super) fn is_trouble(&self, claim: &OrderClaim, now: Timestamp) -> bool {
+        let patience = match self {
+            Self::Waiting(_) | Self::Obstacle(_) => OWNERS_HINDRANCE,
+            Self::Refused(problem) if !is_temporary(problem.kind) => OWNERS_HINDRANCE,
+            Self::Refused(_) | Self::Away(_) | Self::NoRecord(_) | Self::TimedOut | Self::Anew(_) => OTHERS_HINDRANCE,
+            Self::NotBefore(..) | Self::UnderWay | Self::Fault(_) | Self::Overtaken | Self::Stopped => return false,
+        };
+        is_renewal(claim) && claim.state == DomainState::Renewing && now.since(claim.since) >= patience
     }
 
     /// Writes the line of the log, and counts what failed.

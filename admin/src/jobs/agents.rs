@@ -99,21 +99,24 @@ impl Job for Read {
         let due: Vec<(Url, Source, i32)> = sources.into_iter().filter_map(failures_of).collect();
         let read = stream::iter(due).map(async |(url, source, failures)| {
             let read = read(app, &client, &url, &source).await;
-            if let (Err(error), 0) = (&read, failures) {
-                let error = format!("{error:#}");
-                tracing::warn!(%url, error, "what an agent's operator publishes cannot be read; the last of it stays");
-            }
+            let news = read.as_ref().err().filter(|_| failures == 0).map(|error| format!("{url}: {error:#}"));
             let (pause, failures) = match &read {
                 Ok(()) => (READ_AGAIN, 0),
                 Err(_) => (RETRY.saturating_mul(1 << failures.clamp(0, 10)).min(READ_AGAIN), failures + 1),
             };
             let jittered = pause.mul_f64(rand::rng().random_range(1.0..1.5));
             agents::note(&app.db, url.as_str(), app.clock.now() + jittered, failures).await?;
-            anyhow::Ok(u64::from(read.is_ok()))
+            anyhow::Ok((u64::from(read.is_ok()), news))
         });
-        let counts: Vec<_> = read.buffer_unordered(AT_A_TIME).collect().await;
-        let done = counts.into_iter().sum::<anyhow::Result<u64>>()?;
-        Ok(Batch { done, full: false })
+        let outcomes: Vec<_> = read.buffer_unordered(AT_A_TIME).collect().await;
+        let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        // One line: without the internet, all of them fail.
+        let mut news = outcomes.iter().filter_map(|(_, news)| news.as_ref());
+        if let Some(error) = news.next() {
+            let failed = 1 + news.count();
+            tracing::warn!(failed, error, "lists of agents' networks or keys cannot be read; the last of each stays");
+        }
+        Ok(Batch { done: outcomes.iter().map(|(done, _)| done).sum(), full: false })
     }
 }
 

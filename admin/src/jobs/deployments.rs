@@ -1,9 +1,11 @@
-//! Deployments that their owner's plan does not keep: the oldest beyond its number expire, and their packs are removed.
+//! Deployments that their owner's plan does not keep: the oldest beyond its number expire, and their packs are removed. What a
+//! larger plan kept that was paid for stays when the subscription ends.
 
 use std::time::Duration;
 
 use db::{
     audit::{Actor, Entry},
+    billing::plan,
     projects::{Project, deployments},
 };
 use domain::audit::Action;
@@ -47,11 +49,11 @@ impl Job for Expire {
 
 /// Expires deployments of one project until none is left that should, and returns their number.
 async fn expire(app: &App, project: &Project) -> anyhow::Result<usize> {
-    let kept = app.limits_of(&project.owner).deployments;
     let mut done = 0;
     while done < RUN {
         let mut change = app.change(Actor::Platform).await?;
         let now = change.now();
+        let kept = plan::kept_deployments(&mut change, app.plans(), &project.owner).await?;
         let (expired, touched) = deployments::expire(&mut change, project, kept, BATCH, now).await?;
         if expired.is_empty() {
             break;

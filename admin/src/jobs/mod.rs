@@ -4,10 +4,15 @@
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
 mod agents;
+mod bandwidth;
+mod billing;
 mod certificates;
+mod credit;
 mod deployments;
 mod forget;
+mod invoices;
 mod lease;
+mod letters;
 mod packs;
 pub(crate) mod pushes;
 mod renewals;
@@ -16,7 +21,9 @@ mod shares;
 mod traffic;
 mod uploads;
 mod usage;
+mod usage_keys;
 mod usage_months;
+mod vat;
 
 use std::time::Duration;
 
@@ -63,12 +70,17 @@ pub(crate) fn start(app: &App) {
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
     attend(app, usage_months::Make);
+    attend(app, usage_keys::Sum);
     attend(app, traffic::Fold);
     attend(app, traffic::Divide);
     attend(app, traffic::Roll);
     attend(app, traffic::Expire);
     attend(app, traffic::Remove);
+    attend(app, bandwidth::Compare);
+    attend(app, bandwidth::Forget);
+    attend(app, credit::Tell);
     attend(app, agents::Read);
+    attend(app, invoices::Render);
     attend(app, pushes::Deploy);
     attend(app, pushes::FindMissed);
     certificates::start(app);
@@ -76,6 +88,14 @@ pub(crate) fn start(app: &App) {
     attend(app, certificates::TakeDown);
     attend(app, renewals::AskWindows);
     attend(app, renewals::Begin);
+    attend(app, vat::Hasten);
+    attend(app, vat::Check);
+    attend(app, billing::Renew);
+    attend(app, billing::Look);
+    attend(app, billing::Reconcile);
+    letters::start(app);
+    attend(app, letters::SendDue::default());
+    attend(app, letters::Forget);
     attend(app, forget::Webhooks);
     attend(app, forget::Answers);
     attend(app, forget::SignIns);

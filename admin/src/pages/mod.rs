@@ -7,12 +7,15 @@
 //! The console's host also answers the API under `/api`, for pages that are signed in by cookie: browsers send the cookie
 //! to that host alone, so the API has to be there, and no other origin needs to be let in by CORS.
 
+mod console;
 pub mod device;
 pub mod docs;
 mod error;
 mod gate;
 mod home;
 mod invites;
+mod letters;
+mod play;
 mod sign_in;
 mod sign_out;
 mod stats;
@@ -34,8 +37,12 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 
 /// Every page of the console.
 pub fn router(app: &App) -> Router<App> {
-    Router::new()
-        .route(paths::HOME, get(home::show))
+    let console = console::PAGES.iter().fold(Router::new(), |router, page| {
+        router.route(page, get(console::page)).route(&format!("{page}/{{*rest}}"), get(console::page))
+    });
+    console
+        .route(paths::HOME, get(console::front))
+        .route(console::FILES, get(console::file))
         .route(paths::SIGN_IN, get(sign_in::show).post(sign_in::local::submit))
         .route(paths::BEGIN, get(sign_in::code_host::begin))
         .route(paths::CALLBACK, get(sign_in::code_host::finish))
@@ -44,8 +51,11 @@ pub fn router(app: &App) -> Router<App> {
         .route(paths::END_SESSION, post(sign_out::one_session))
         .route(paths::GATE, get(gate::admit))
         .route(&format!("{}/{{token}}", paths::INVITES), get(invites::show).post(invites::accept))
+        .route(paths::UNSUBSCRIBE, get(letters::show).post(letters::unsubscribe))
+        .route(paths::SUBSCRIBE, post(letters::subscribe))
         .route(&format!("{}/{{token}}", paths::STATS), get(stats::show))
-        .fallback(async || html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address."))
+        .route(&format!("{}/{{id}}", paths::PLAY), get(play::show).post(play::decide))
+        .fallback(not_found)
         .method_not_allowed_fallback(async || {
             html::message(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -54,6 +64,10 @@ pub fn router(app: &App) -> Router<App> {
             )
         })
         .layer(from_fn_with_state(app.clone(), require_https))
+}
+
+async fn not_found() -> Response {
+    html::message(StatusCode::NOT_FOUND, "Page not found", "There is nothing at this address.")
 }
 
 /// Middleware: redirects requests that reached the edge without TLS, because these pages take secrets and set cookies.

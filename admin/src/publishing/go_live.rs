@@ -7,9 +7,9 @@ use db::{
     code_host::repo_deploys::{self, Claim},
     permits::{Deploy, ProjectPermit},
     projects::deployments::{self, Content, UploadError},
-    quotas::{self, QuotaError, QuotaReached},
+    quotas::{self, QuotaError},
 };
-use domain::{DeploymentId, audit::Action, repo::CommitSha};
+use domain::{DeploymentId, audit::Action, plans::LimitReached, repo::CommitSha};
 use packs::{Root, WriteError};
 
 use crate::{
@@ -54,7 +54,7 @@ pub(crate) enum GoLiveError {
     Overtaken,
     /// The plan of the project's owner has no room for it.
     #[error(transparent)]
-    Quota(#[from] QuotaReached),
+    Quota(#[from] LimitReached),
     /// Too many others are published.
     #[error("it was not its turn in time")]
     Busy(ApiError),
@@ -68,7 +68,7 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     let Publication { actor, project, file, root, push } = publication;
     let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    quotas::stored_bytes(&app.db, &project.owner, 1, &app.limits_of(&project.owner)).await?;
+    quotas::stored_bytes(&app.db, &project.owner, 1, &app.allowance(&project.owner).await?).await?;
     let pack = app.store.write_root(id, file, root, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };

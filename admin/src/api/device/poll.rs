@@ -12,7 +12,7 @@ use db::sign_in::{
     tokens,
 };
 use domain::{
-    Timestamp, UserId,
+    Account, Timestamp, UserId,
     token::{TokenKind, TokenSecret},
 };
 use secrets::Purpose;
@@ -23,6 +23,7 @@ use crate::{
     codehost::{self, FlowState, SignedIn},
     error::{ApiError, Code},
     extract::Json,
+    mail::notices::{Notice, notify},
 };
 
 /// The time that `slow_down` adds to the interval (RFC 8628, section 3.5).
@@ -127,7 +128,9 @@ async fn redeem(app: &App, hash: &[u8; 32], redeemer: Redeemer) -> Result<TokenS
         Redeemer::FromCodeHost(person) => codehost::admit(&mut tx, &app.master_key, person, now).await?.id,
     };
     let secret = TokenSecret::generate();
-    tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), &secret.hash(), now).await?;
+    let token = tokens::create_for_user(&mut tx, &user, TokenKind::Cli, Some(LABEL), None, &secret.hash(), now).await?;
+    let notice = Notice::TokenCreated { label: token.label, token_kind: token.kind };
+    notify(&mut tx, &Account::User(user), &format!("token_created/{}", token.id), &notice, None, now).await?;
     tx.commit().await?;
     Ok(secret)
 }

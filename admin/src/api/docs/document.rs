@@ -18,7 +18,7 @@ const ABOUT: &str = include_str!("about.md");
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in the order in which people read about them.
-const TAGS: [(&str, &str); 16] = [
+const TAGS: [(&str, &str); 18] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
     ("Tokens", "A person's own tokens."),
@@ -32,8 +32,10 @@ const TAGS: [(&str, &str); 16] = [
     ("Organizations", "Workspaces of several people, with their icons and tokens."),
     ("Invites", "Invitations to organizations."),
     ("Audit", "The audit log: actors, actions and their targets."),
+    ("Billing", "Plans, payments and invoices."),
     ("Usage", "Use of the AI gateway by month and model."),
     ("Statistics", "What the edges counted of a project's visits."),
+    ("Billing", "Plans, payments, invoices and the details that they carry."),
     ("Documentation", "This description."),
 ];
 
@@ -57,6 +59,10 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
         "webhook": {
             "type": "apiKey", "in": "header", "name": "X-Hub-Signature-256",
             "description": "`sha256=` and the HMAC-SHA-256 of the body with the webhook's secret, in hex.",
+        },
+        "payment_event": {
+            "type": "apiKey", "in": "header", "name": "X-Mollie-Signature",
+            "description": "The HMAC-SHA-256 of an event with `billing.mollie_webhook_secret`, in hex.",
         },
     });
     document["components"]["headers"] = headers::components();

@@ -7,21 +7,19 @@ use db::{
     audit::Entry,
     permits::{Member, ProjectPermit},
     projects::{
-        Project,
         claims::{self, Held},
         domains::{self, AttachError},
     },
 };
-use domain::{EmailAddress, Hostname, ProjectId, addresses::HostKey, audit::Action, changes::Touched};
+use domain::{Hostname, ProjectId, addresses::HostKey, audit::Action, changes::Touched, plans::Plans};
 use secrets::{MasterKey, Purpose};
-use tracing::Instrument as _;
 
 use crate::{
     app::App,
     change::Change,
     error::{ApiError, Code},
     hostnames::Finding,
-    mail::domain_moved::DomainMoved,
+    mail::notices::{Notice, notify},
     probe::way::{Reach, reach},
     rates::Bucket,
 };
@@ -34,12 +32,6 @@ const CODE_BYTES: usize = 20;
 /// A domain that somebody has proved to be theirs, while it led to nobody here.
 pub(super) struct Claim {
     held: Held,
-}
-
-/// The project that had a domain, and those who are told.
-pub(super) struct Former {
-    project: Project,
-    addresses: Vec<EmailAddress>,
 }
 
 /// Looks whether `project` may have `domain`, which another one has. What is still to be done for it is in the error;
@@ -86,36 +78,26 @@ pub(super) async fn prove(
 }
 
 impl Claim {
-    /// Moves the domain to `project`, whose owner may have `most`, unless its holder has changed meanwhile.
+    /// Moves the domain to `project`, if its owner's plan has room for it, unless its holder has changed meanwhile. Those who
+    /// had it are told by mail.
     pub(super) async fn enforce(
         self,
         change: &mut Change<'_>,
         project: &ProjectPermit<Member>,
         domain: &Hostname,
-        most: u32,
-    ) -> Result<Former, AttachError> {
+        plans: &Plans,
+    ) -> Result<(), AttachError> {
         let now = change.now();
-        let former = claims::take_over(&mut *change, project, domain, &self.held, most, now).await?;
-        let addresses = claims::owners_addresses(&mut **change, &former).await?;
+        let former = claims::take_over(&mut *change, project, domain, &self.held, plans, now).await?;
+        let event = format!("domain_moved/{domain}/{}/{}", former.id, self.held.since.unix_millis());
+        let notice = Notice::DomainMoved { domain: domain.clone(), project: former.name.clone() };
+        notify(&mut *change, &former.owner, &event, &notice, None, now).await?;
         change.audit(Entry::of_project(Action::DomainClaim, project).with("domain", domain.as_str()));
         change.audit(Entry::of_project(Action::DomainLose, &former).with("domain", domain.as_str()));
         for id in [&project.id, &former.id] {
             change.touch(Touched::new(id).with_hosts([HostKey::Domain(domain.clone())]));
         }
-        Ok(Former { project: former, addresses })
-    }
-}
-
-impl Former {
-    /// Tells the former owners by mail, once. The claimer does not wait for it.
-    pub(super) fn tell(self, app: &App, domain: Hostname) {
-        let mailer = app.mailer.clone();
-        let letters = async move {
-            for address in &self.addresses {
-                mailer.send(address, &DomainMoved { domain: &domain, project: &self.project.name }).await;
-            }
-        };
-        app.tasks.spawn(letters.in_current_span());
+        Ok(())
     }
 }
 

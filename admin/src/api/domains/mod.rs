@@ -16,7 +16,7 @@ use db::{
     permits::{Member, ProjectPermit},
     projects::domains::{self, AttachError, Attached, CustomDomain},
 };
-use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched};
+use domain::{Hostname, addresses::HostKey, audit::Action, certificates::DomainState, changes::Touched, plans::Plans};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
@@ -72,17 +72,16 @@ pub async fn attach(
     refuse_own(&app, &domain)?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let most = app.limits_of(&project.owner).domains;
-    let mut former = None;
-    match attach_free(&mut change, &project, &domain, most).await {
+    let plans = app.plans();
+    match attach_free(&mut change, &project, &domain, plans).await {
         Err(AttachError::Taken) => {
             // No transaction waits for DNS.
             drop(change);
             let claim = claim::prove(&app, &project, &domain).await?;
             change = app.change(caller.actor()).await?;
             match claim {
-                Some(claim) => former = Some(claim.enforce(&mut change, &project, &domain, most).await?),
-                None => attach_free(&mut change, &project, &domain, most).await?,
+                Some(claim) => claim.enforce(&mut change, &project, &domain, plans).await?,
+                None => attach_free(&mut change, &project, &domain, plans).await?,
             }
         }
         attached => attached?,
@@ -92,9 +91,6 @@ pub async fn attach(
     let status = orders::status(&mut *change, &domain).await?;
     let propagation = change.commit().await?;
     app.certificates.wake();
-    if let Some(former) = former {
-        former.tell(&app, domain.clone());
-    }
     // 201 both times: a client that repeats a request that was cut off gets the answer of the first.
     Ok((StatusCode::CREATED, propagation, Json(view(&app, CustomDomain { domain, tls_ready, status }))))
 }
@@ -104,10 +100,10 @@ async fn attach_free(
     change: &mut Change<'_>,
     project: &ProjectPermit<Member>,
     domain: &Hostname,
-    most: u32,
+    plans: &Plans,
 ) -> Result<(), AttachError> {
     let now = change.now();
-    if domains::attach(&mut *change, project, domain, most, now).await? == Attached::Now {
+    if domains::attach(&mut *change, project, domain, plans, now).await? == Attached::Now {
         change.audit(Entry::of_project(Action::DomainAttach, project).with("domain", domain.as_str()));
         change.touch(Touched::new(&project.id).with_hosts([HostKey::Domain(domain.clone())]));
     }
@@ -252,10 +248,7 @@ impl From<AttachError> for ApiError {
             AttachError::Taken => {
                 Self::new(Code::DomainTaken, "This domain is attached to another project; detach it there first.")
             }
-            AttachError::PlanLimit => Self::new(
-                Code::PlanLimitReached,
-                "The project's owner has as many custom domains as the plan allows; detach one first.",
-            ),
+            AttachError::Quota(reached) => reached.into(),
             AttachError::Db(error) => error.into(),
         }
     }

@@ -58,7 +58,7 @@ pub async fn list(
     responses((status = 201, description = "The invite, with its link", body = CreatedInvite)),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization may",
-        "plan_limit_reached": "too many invites of the organization are pending",
+        "plan_limit_reached": "the plan has no seat for one more, or too many invites are pending",
     }))),
 )]
 pub async fn create(
@@ -71,7 +71,9 @@ pub async fn create(
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    let invite = invites::create(&mut change, &org, &caller.user, &body.email, body.role, &secret.hash(), now).await?;
+    let invite =
+        invites::create(&mut change, &org, &caller.user, &body.email, body.role, &secret.hash(), app.plans(), now)
+            .await?;
     let entry = Entry::of_org(Action::InviteCreate, &org.id, &org.name)
         .with("invite", invite.id.as_str())
         .with("email", invite.email.as_str())
@@ -149,6 +151,7 @@ impl From<CreateError> for ApiError {
                 Code::PlanLimitReached,
                 "Too many invites of this organization wait for an answer; revoke some first.",
             ),
+            CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),
         }
     }

@@ -15,7 +15,7 @@ use db::{
     orgs::{self, CreateError, DeleteError, members as org_members},
     permits::{self, Admin, Member, Owner},
 };
-use domain::{Account, OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
+use domain::{OrgId, OrgName, audit::Action, changes::Subject, orgs::DisplayName, role::Role};
 
 use crate::{
     app::App,
@@ -50,11 +50,9 @@ pub async fn create(
     caller: CliUser,
     Json(body): Json<CreateOrg>,
 ) -> Result<(StatusCode, Json<Org>), ApiError> {
-    let creator = Account::User(caller.user.id.clone());
-    let most = app.limits_of(&creator).orgs;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), most, now).await?;
+    let org = orgs::create(&mut change, &caller.user, &body.name, body.display_name.as_ref(), app.plans(), now).await?;
     change.audit(Entry::of_org(Action::OrgCreate, &org.id, &org.name));
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(view(&org, Role::Owner))))
@@ -101,7 +99,7 @@ pub async fn rename(
 
 /// Deletes an organization with its members, invites, tokens and icon.
 ///
-/// Its projects have to be moved or deleted first.
+/// Its projects have to be moved or deleted first, and its subscription cancelled and over. Its invoices are kept.
 #[utoipa::path(
     delete, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -111,6 +109,7 @@ pub async fn rename(
     extensions(("x-errors" = json!({
         "forbidden": "only owners of the organization may",
         "org_not_empty": "the organization still has projects",
+        "subscription_active": "the organization's subscription has not ended yet",
     }))),
 )]
 pub async fn delete(
@@ -119,8 +118,9 @@ pub async fn delete(
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    orgs::delete(&mut change, &org).await?;
+    orgs::delete(&mut change, &org, now).await?;
     let entry = Entry::of_org(Action::OrgDelete, &org.id, &org.name);
     change.audit(entry);
     change.touch(Subject::Org(org.id.clone()));
@@ -151,10 +151,7 @@ impl From<CreateError> for ApiError {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
-            CreateError::PlanLimit => Self::new(
-                Code::PlanLimitReached,
-                "You have created as many organizations as your plan allows; delete one you no longer need.",
-            ),
+            CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),
         }
     }
@@ -166,6 +163,10 @@ impl From<DeleteError> for ApiError {
             DeleteError::NotEmpty => {
                 Self::new(Code::OrgNotEmpty, "The organization still has projects; move or delete them first.")
             }
+            DeleteError::Subscribed => Self::new(
+                Code::SubscriptionActive,
+                "The organization still has a subscription; cancel it, and delete the organization once it has ended.",
+            ),
             DeleteError::Db(error) => error.into(),
         }
     }

@@ -2,27 +2,30 @@
 
 use api::{
     Done, Page,
-    tokens::{CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
+    tokens::{ChangeToken, CreateOrgToken, CreatedOrgToken, OrgToken, OrgTokenKind, OrgTokenList, Token},
 };
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use db::{
     audit::Entry,
     orgs::tokens::{self, CreateError, NewToken},
     permits::{self, Admin},
+    sign_in::tokens::Revoked,
 };
 use domain::{
-    TokenId,
+    Account, TokenId,
     audit::Action,
+    month::Month,
     token::{TokenKind, TokenSecret},
 };
 use serde::Deserialize;
 
 use crate::{
-    api::tokens::{checked_label, touch},
+    api::tokens::{checked_label, checked_limit, touch},
     app::App,
     auth::{CliUser, OrgAccess},
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
+    mail::notices::{Notice, notify},
 };
 
 /// The token that a path names.
@@ -45,7 +48,8 @@ pub async fn list(
     OrgAccess(org): OrgAccess<Admin>,
     page: Paged<TokenId>,
 ) -> Result<Json<OrgTokenList>, ApiError> {
-    let mut tokens = tokens::page(&app.db, &org, page.before.as_ref(), page.rows()).await?;
+    let month = Month::of(app.clock.now());
+    let mut tokens = tokens::page(&app.db, &org, month, page.before.as_ref(), page.rows()).await?;
     let next_cursor = page.cut(&mut tokens, |token| token.id.to_string());
     Ok(Json(OrgTokenList { tokens: tokens.into_iter().map(view).collect(), next_cursor }))
 }
@@ -76,11 +80,12 @@ pub async fn create(
         OrgTokenKind::Ai => TokenKind::Ai,
         OrgTokenKind::Deploy => TokenKind::Deploy,
     };
+    let limit = checked_limit(kind, body.monthly_limit_cents)?;
     let secret = TokenSecret::generate();
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
-    let new = NewToken { kind, label, secret: &secret.hash() };
+    let new = NewToken { kind, label, limit, secret: &secret.hash() };
     let token = tokens::create(&mut change, &org, &caller.user, new, now).await?;
     let entry = Entry::of_org(Action::TokenCreate, &org.id, &org.name)
         .with("token", token.id.as_str())
@@ -88,9 +93,47 @@ pub async fn create(
         .with("label", label);
     change.audit(entry);
     touch(&mut change, kind, &token.id);
+    let notice = Notice::TokenCreated { label: token.label.clone(), token_kind: kind };
+    let account = Account::Org(org.id.clone());
+    notify(&mut change, &account, &format!("token_created/{}", token.id), &notice, None, now).await?;
     let propagation = change.commit().await?;
     let created = CreatedOrgToken { record: view(token), token: secret.expose().to_owned() };
     Ok((StatusCode::CREATED, propagation, Json(created)))
+}
+
+/// Sets the monthly limit of an organization's AI key, or removes it.
+///
+/// Beyond its limit the key is refused with `limit_reached` until the next UTC month; what is under way counts with the most
+/// that it can cost. The change is in force on every edge when this answers.
+#[utoipa::path(
+    patch, path = "/orgs/{name}/tokens/{id}", tag = "Organizations", request_body = ChangeToken,
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("id" = String, Path, description = "The token's id"),
+    ),
+    responses((status = 200, description = "The token", body = OrgToken, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
+)]
+pub async fn change(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Admin>,
+    Path(Named { id }): Path<Named>,
+    Json(body): Json<ChangeToken>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut change = app.change(caller.actor()).await?;
+    let month = Month::of(change.now());
+    let org = permits::lock(&mut change, org).await?;
+    let limit = body.monthly_limit_cents;
+    let token = tokens::limit(&mut change, &org, &id, limit, month).await?;
+    let entry = Entry::of_org(Action::TokenLimit, &org.id, &org.name)
+        .with("token", id.as_str())
+        .with("monthly_limit_cents", limit.map(i64::from));
+    change.audit(entry);
+    touch(&mut change, token.kind, &id);
+    Ok((change.commit().await?, Json(view(token))))
 }
 
 /// Revokes a token of an organization. The next request with it is refused.
@@ -115,17 +158,26 @@ pub async fn revoke(
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     let revoked = tokens::revoke(&mut change, &org, &id, now).await?;
-    let kind = revoked.ok_or_else(|| ApiError::not_found("token"))?;
+    let Revoked { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     let entry =
         Entry::of_org(Action::TokenRevoke, &org.id, &org.name).with("token", id.as_str()).with("kind", kind.as_str());
     change.audit(entry);
     touch(&mut change, kind, &id);
+    let (account, notice) = (Account::Org(org.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
+    notify(&mut change, &account, &format!("token_revoked/{id}"), &notice, None, now).await?;
     Ok((change.commit().await?, Json(Done::OK)))
 }
 
 fn view(token: db::orgs::tokens::OrgToken) -> OrgToken {
-    let record =
-        Token { id: token.id, kind: token.kind, label: token.label, created_at: token.created_at, revoked_at: None };
+    let record = Token {
+        id: token.id,
+        kind: token.kind,
+        label: token.label,
+        created_at: token.created_at,
+        revoked_at: None,
+        monthly_limit_cents: token.limit,
+        month_cents: token.month_cost.cents(),
+    };
     OrgToken { record, created_by: token.created_by }
 }
 

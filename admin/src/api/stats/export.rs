@@ -15,7 +15,7 @@ use sqlx::PgPool;
 use time::Date;
 
 use super::{require_source, unreadable};
-use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Query};
+use crate::{app::App, auth::ProjectAccess, csv::cell, error::ApiError, extract::Query};
 
 /// The names of a row's parts.
 const HEADINGS: &str = "day,kind,key,count,bytes\r\n";
@@ -140,31 +140,9 @@ impl Row<'_> {
     }
 }
 
-/// A cell with what visitors sent, which no spreadsheet is to calculate.
-fn cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_cell_is_one_cell_and_no_formula() {
-        for (text, expected) in [
-            ("/plain", "/plain"),
-            ("/a,b", "\"/a,b\""),
-            ("/say \"x\"", "\"/say \"\"x\"\"\""),
-            ("=cmd()", "'=cmd()"),
-            ("@a,b", "\"'@a,b\""),
-            ("404\t/x\t", "404\t/x\t"),
-            ("", ""),
-        ] {
-            assert_eq!(cell(text), expected);
-        }
-    }
 
     #[test]
     fn rows_are_lines() {

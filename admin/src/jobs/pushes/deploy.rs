@@ -233,7 +233,7 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
         }
         // Dropping the record's guard deletes the record.
         Err(GoLiveError::Pack(WriteError::Archive(error))) => fail(app, claim, sha, upload, &error.to_string()).await,
-        Err(GoLiveError::Quota(reached)) => fail(app, claim, sha, upload, &quotas::sentence(reached)).await,
+        Err(GoLiveError::Quota(reached)) => fail(app, claim, sha, upload, &quotas::sentence(&reached)).await,
         Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
         Err(GoLiveError::Busy(error)) => Outcome::retry(error.message()),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),

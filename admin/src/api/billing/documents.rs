@@ -1,0 +1,246 @@
+//! `/billing/invoices/:id/pdf` and `/xml`, and `/documents/:link`: links to the documents of invoices, and what is behind
+//! them.
+//!
+//! A link carries its invoice, form and end, and a signature of the three; nothing of it is kept. So a browser can be sent
+//! to it, which sends no token along.
+
+use std::time::Duration;
+
+use api::billing::{DocumentLink, XmlFormat, XmlQuery};
+use axum::{extract::State, http::header, response::IntoResponse};
+use db::{
+    billing::documents::{self, DocumentForm},
+    permits::Admin,
+};
+use domain::{Account, InvoiceId, Timestamp};
+use secrets::{MasterKey, Purpose};
+use serde::Deserialize;
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::{Json, Path, Query},
+};
+
+/// The time for which a link works.
+const LINK_LIFE: Duration = Duration::from_mins(5);
+
+/// The invoice in a path.
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    id: InvoiceId,
+}
+
+/// Makes a link to an invoice's PDF, which works for five minutes.
+///
+/// The PDF is PDF/A-3 with the XML inside (Factur-X), which bookkeeping programs read.
+#[utoipa::path(
+    get, path = "/billing/invoices/{id}/pdf", tag = "Billing",
+    params(("id" = String, Path, description = "The invoice's id")),
+    responses((status = 200, description = "The link", body = DocumentLink)),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such invoice of yours, or its documents are still being made",
+    }))),
+)]
+pub async fn pdf_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(Named { id }): Path<Named>,
+) -> Result<Json<DocumentLink>, ApiError> {
+    link(&app, &caller.user.id.clone().into(), id, DocumentForm::Pdf).await
+}
+
+/// Makes a link to the PDF of an organization's invoice, which works for five minutes.
+///
+/// The PDF is PDF/A-3 with the XML inside (Factur-X), which bookkeeping programs read.
+#[utoipa::path(
+    get, path = "/orgs/{name}/billing/invoices/{id}/pdf", tag = "Billing",
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("id" = String, Path, description = "The invoice's id"),
+    ),
+    responses((status = 200, description = "The link", body = DocumentLink)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+        "not_found": "there is no such invoice of the organization, or its documents are still being made",
+    }))),
+)]
+pub async fn pdf_of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+    Path(Named { id }): Path<Named>,
+) -> Result<Json<DocumentLink>, ApiError> {
+    link(&app, &org.id.clone().into(), id, DocumentForm::Pdf).await
+}
+
+/// Makes a link to an invoice's XML (EN 16931), which works for five minutes.
+#[utoipa::path(
+    get, path = "/billing/invoices/{id}/xml", tag = "Billing",
+    params(("id" = String, Path, description = "The invoice's id"), XmlQuery),
+    responses((status = 200, description = "The link", body = DocumentLink)),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such invoice of yours, or its documents are still being made",
+    }))),
+)]
+pub async fn xml_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(Named { id }): Path<Named>,
+    Query(query): Query<XmlQuery>,
+) -> Result<Json<DocumentLink>, ApiError> {
+    link(&app, &caller.user.id.clone().into(), id, form_of(&query)).await
+}
+
+/// Makes a link to the XML (EN 16931) of an organization's invoice, which works for five minutes.
+#[utoipa::path(
+    get, path = "/orgs/{name}/billing/invoices/{id}/xml", tag = "Billing",
+    params(
+        ("name" = String, Path, description = "The organization's name"),
+        ("id" = String, Path, description = "The invoice's id"),
+        XmlQuery,
+    ),
+    responses((status = 200, description = "The link", body = DocumentLink)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+        "not_found": "there is no such invoice of the organization, or its documents are still being made",
+    }))),
+)]
+pub async fn xml_of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+    Path(Named { id }): Path<Named>,
+    Query(query): Query<XmlQuery>,
+) -> Result<Json<DocumentLink>, ApiError> {
+    link(&app, &org.id.clone().into(), id, form_of(&query)).await
+}
+
+/// Fetches the document that a link leads to.
+#[utoipa::path(
+    get, path = "/documents/{link}", tag = "Billing", security(()),
+    params(("link" = String, Path, description = "The last part of the link")),
+    responses((
+        status = 200, description = "The document",
+        headers(("Cache-Control"), ("Content-Disposition"), ("X-Content-Type-Options")),
+        content((Vec<u8> = "application/pdf"), (String = "application/xml")),
+    )),
+    extensions(("x-errors" = json!({
+        "not_found": "the link has ended, or was never made",
+    }))),
+)]
+pub async fn by_link(State(app): State<App>, Path(link): Path<String>) -> Result<impl IntoResponse, ApiError> {
+    let gone = || {
+        let message = "This link has ended, or was never made; ask for a new one where your invoices are listed.";
+        ApiError::new(Code::NotFound, message)
+    };
+    let link = Link::parse(&link, &app.master_key, app.clock.now()).ok_or_else(gone)?;
+    let document = documents::find(&app.db, &link.invoice, link.form).await?.ok_or_else(gone)?;
+    let (kind, ending) = match link.form {
+        DocumentForm::Pdf => ("application/pdf", ".pdf"),
+        DocumentForm::Cii => ("application/xml", ".xml"),
+        DocumentForm::Ubl => ("application/xml", "-ubl.xml"),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{}{ending}\"", document.number)),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+    ];
+    Ok((headers, document.body))
+}
+
+async fn link(
+    app: &App,
+    account: &Account,
+    invoice: InvoiceId,
+    form: DocumentForm,
+) -> Result<Json<DocumentLink>, ApiError> {
+    let is_rendered = documents::are_rendered(&app.db, account, &invoice).await?;
+    if !is_rendered.ok_or_else(|| ApiError::not_found("invoice"))? {
+        let message = "The documents of this invoice are still being made; ask again in a minute.";
+        return Err(ApiError::new(Code::NotFound, message));
+    }
+    let link = Link { invoice, form, ends_at: (app.clock.now() + LINK_LIFE).unix_seconds() };
+    let base = app.config.site.base_url.as_str().trim_end_matches('/');
+    let url = format!("{base}/documents/{}", link.signed(&app.master_key));
+    Ok(Json(DocumentLink { url, expires_at: Timestamp::from_unix_millis(link.ends_at * 1_000) }))
+}
+
+fn form_of(query: &XmlQuery) -> DocumentForm {
+    match query.format.unwrap_or_default() {
+        XmlFormat::Cii => DocumentForm::Cii,
+        XmlFormat::Ubl => DocumentForm::Ubl,
+    }
+}
+
+/// A link to a document.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    invoice: InvoiceId,
+    form: DocumentForm,
+    /// Seconds since 1970.
+    ends_at: i64,
+}
+
+impl Link {
+    /// The text that is signed.
+    fn claim(&self) -> String {
+        format!("{}.{}.{}", self.invoice, self.form.as_str(), self.ends_at)
+    }
+
+    /// Returns the last part of the link's address.
+    fn signed(&self, key: &MasterKey) -> String {
+        let claim = self.claim();
+        let signature = key.sign(Purpose::DocumentLinks, claim.as_bytes());
+        format!("{claim}.{}", hex::encode(signature))
+    }
+
+    /// Reads the last part of a link's address; `None` when it was not signed here, or has ended.
+    fn parse(text: &str, key: &MasterKey, now: Timestamp) -> Option<Self> {
+        let (claim, signature) = text.rsplit_once('.')?;
+        let mut given = [0; secrets::signatures::SIGNATURE_LEN];
+        hex::decode_to_slice(signature, &mut given).ok()?;
+        if !key.is_signature(Purpose::DocumentLinks, claim.as_bytes(), &given) {
+            return None;
+        }
+        let mut parts = claim.split('.');
+        let invoice = parts.next()?.parse().ok()?;
+        let word = parts.next()?;
+        let form = DocumentForm::ALL.into_iter().find(|form| form.as_str() == word)?;
+        let ends_at = parts.next()?.parse().ok()?;
+        (now.unix_seconds() < ends_at).then_some(Self { invoice, form, ends_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn a_link_is_good_until_it_ends_and_only_as_it_was_made() {
+        let (key, other) = (MasterKey::generate(), MasterKey::generate());
+        for form in DocumentForm::ALL {
+            let link = Link { invoice: InvoiceId::new(at(0)), form, ends_at: 1_000 };
+            let text = link.signed(&key);
+            assert_eq!(Link::parse(&text, &key, at(999)).as_ref(), Some(&link));
+            assert_eq!(Link::parse(&text, &key, at(1_000)), None, "at its end");
+            assert_eq!(Link::parse(&text, &other, at(999)), None, "signed by others");
+            for changed in [
+                text.replace(".1000.", ".2000."),
+                text.replace(form.as_str(), if form == DocumentForm::Pdf { "ubl" } else { "pdf" }),
+                text.replace(link.invoice.as_str(), InvoiceId::new(at(1)).as_str()),
+                text[..text.len() - 1].to_owned(),
+                text[..text.len() - 2].to_owned(),
+                format!("{text}00"),
+                text.split('.').next_back().unwrap().to_owned(),
+                String::new(),
+            ] {
+                assert_eq!(Link::parse(&changed, &key, at(999)), None, "{changed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `/billing/ledger.csv` and `/orgs/:name/billing/ledger.csv`: everything that was billed and paid.
+
+use std::fmt::Write as _;
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use db::{
+    billing::ledger::{self, Entry},
+    permits::Admin,
+};
+use domain::{Account, Timestamp, billing::Cents};
+use futures_util::stream;
+use sqlx::PgPool;
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    csv::cell,
+    error::ApiError,
+};
+
+/// The names of a row's parts.
+const HEADINGS: &str = "time,kind,number,plan,net,vat,billed,paid,currency,method,id\r\n";
+/// Entries that are read, and sent, together.
+const BATCH: i64 = 500;
+
+/// Exports your ledger: invoices, payments, credit notes, refunds and charge-backs, in the order of time.
+///
+/// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
+/// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
+/// document which belongs to the money. A cell that a spreadsheet would take for a formula begins with an apostrophe.
+#[utoipa::path(
+    get, path = "/billing/ledger.csv", tag = "Billing",
+    responses((
+        status = 200, description = "The entries, oldest first", body = String, content_type = "text/csv",
+        headers(("Cache-Control"), ("Content-Disposition")),
+    )),
+)]
+pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Response, ApiError> {
+    export(&app, caller.user.id.into(), "ledger.csv").await
+}
+
+/// Exports an organization's ledger: invoices, payments, credit notes, refunds and charge-backs, in the order of time.
+///
+/// Amounts are in euros. A document's are under `net`, `vat` and `billed`, and negative on a credit note; money's are under
+/// `paid`, and negative when it went back. Both columns have the same sum. `number` is the document's, or that of the
+/// document which belongs to the money. A cell that a spreadsheet would take for a formula begins with an apostrophe.
+#[utoipa::path(
+    get, path = "/orgs/{name}/billing/ledger.csv", tag = "Billing",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((
+        status = 200, description = "The entries, oldest first", body = String, content_type = "text/csv",
+        headers(("Cache-Control"), ("Content-Disposition")),
+    )),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
+)]
+pub async fn of_org(State(app): State<App>, OrgAccess(org): OrgAccess<Admin>) -> Result<Response, ApiError> {
+    export(&app, org.id.clone().into(), &format!("{}-ledger.csv", org.name)).await
+}
+
+async fn export(app: &App, account: Account, file_name: &str) -> Result<Response, ApiError> {
+    let mut export = Export { db: app.db.clone(), account, until: app.clock.now(), last: None, has_ended: false };
+    // Before the answer begins: what cannot be read can still be said.
+    let mut first = export.next_batch().await?.unwrap_or_default();
+    first.insert_str(0, HEADINGS);
+    let rows = stream::try_unfold((Some(first), export), |(first, mut export)| async move {
+        let rows = match first {
+            Some(first) => Some(first),
+            None => export.next_batch().await.inspect_err(|error| tracing::error!("a ledger broke off: {error:#}"))?,
+        };
+        Ok::<_, sqlx::Error>(rows.map(|rows| (Bytes::from(rows), (None, export))))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{file_name}\"")),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(rows)).into_response())
+}
+
+/// The entries that are still to be read.
+struct Export {
+    db: PgPool,
+    account: Account,
+    until: Timestamp,
+    last: Option<Entry>,
+    has_ended: bool,
+}
+
+impl Export {
+    /// Returns the rows of the next entries; none after the last.
+    async fn next_batch(&mut self) -> Result<Option<String>, sqlx::Error> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let entries = ledger::page(&self.db, &self.account, self.last.as_ref(), self.until, BATCH).await?;
+        self.has_ended = i64::try_from(entries.len()).is_ok_and(|read| read < BATCH);
+        let mut text = String::new();
+        for entry in &entries {
+            write_row(entry, &mut text);
+        }
+        self.last = entries.into_iter().next_back();
+        Ok(Some(text))
+    }
+}
+
+fn write_row(entry: &Entry, into: &mut String) {
+    let amount = |amount: Option<Cents>| amount.map(Cents::decimal).unwrap_or_default();
+    let of = |is_wanted: bool| amount(is_wanted.then_some(entry.total));
+    let is_document = entry.kind.is_document();
+    // To write into a string cannot fail.
+    let _ = write!(
+        into,
+        "{},{},{},{},{},{},{},{},EUR,{},{}\r\n",
+        entry.at,
+        entry.kind.as_str(),
+        cell(entry.number.as_deref().unwrap_or_default()),
+        cell(&entry.plan),
+        amount(entry.net),
+        amount(entry.vat),
+        of(is_document),
+        of(!is_document),
+        cell(entry.method.as_deref().unwrap_or_default()),
+        entry.id,
+    );
+}

@@ -1,0 +1,90 @@
+//! `GET /billing` and `GET /orgs/:name/billing`: the plan, what is used of it, and the bill.
+
+use api::billing::{BillingOverview, CatalogPlan, NextInvoice, PlanUsage};
+use axum::extract::State;
+use db::{
+    billing::{invoices, overview, plan, profiles, subscriptions},
+    permits::Admin,
+};
+use domain::Account;
+
+use super::{invoices as invoice_views, profile, subscription};
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    billing,
+    error::ApiError,
+    extract::Json,
+};
+
+/// Invoices that the overview has.
+const LATEST_INVOICES: i64 = 20;
+/// Millionths of a cent, in which the gateway counts.
+const MICROCENTS: u64 = 1_000_000;
+
+/// Shows your plan with its use, the plans that there are, your subscription, and your bill.
+#[utoipa::path(
+    get, path = "/billing", tag = "Billing",
+    responses((status = 200, description = "The overview", body = BillingOverview)),
+)]
+pub async fn of_user(State(app): State<App>, caller: CliUser) -> Result<Json<BillingOverview>, ApiError> {
+    Ok(Json(overview(&app, &caller.user.id.into()).await?))
+}
+
+/// Shows an organization's plan with its use, the plans that there are, its subscription, and its bill.
+#[utoipa::path(
+    get, path = "/orgs/{name}/billing", tag = "Billing",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The overview", body = BillingOverview)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only admins and owners of the organization may",
+    }))),
+)]
+pub async fn of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Admin>,
+) -> Result<Json<BillingOverview>, ApiError> {
+    Ok(Json(overview(&app, &org.id.clone().into()).await?))
+}
+
+async fn overview(app: &App, account: &Account) -> Result<BillingOverview, ApiError> {
+    let subscribed = plan::subscribed(&app.db, account).await?;
+    let limits = app.plans().limits_of(subscribed.as_deref());
+    let plan = subscribed.or_else(|| app.plans().default_plan().map(|(id, _)| id.to_owned()));
+    let used = overview::usage(&app.db, account, app.clock.now()).await?;
+    let latest = invoices::page(&app.db, account, None, LATEST_INVOICES).await?;
+    let catalog = app.plans().by_price().into_iter().map(|(id, plan)| CatalogPlan {
+        id: id.to_owned(),
+        name: plan.name.clone(),
+        price_cents: plan.price_cents,
+        limits: plan.limits,
+    });
+    Ok(BillingOverview {
+        plan,
+        limits,
+        usage: PlanUsage {
+            projects: used.projects,
+            domains: used.domains,
+            // Sites are files: there is nothing yet that could be kept ready.
+            ready_apps: 0,
+            bandwidth_bytes: used.bandwidth_bytes,
+            ai_credit_cents: used.ai_cost.0 / MICROCENTS,
+        },
+        catalog: catalog.collect(),
+        subscription: subscriptions::current(&app.db, account).await?.map(subscription::view),
+        next_invoice: billing::upcoming(app, account).await?.map(view_upcoming),
+        profile: profiles::find(&app.db, account).await?.map(profile::view),
+        invoices: latest.into_iter().map(invoice_views::view).collect(),
+    })
+}
+
+fn view_upcoming(upcoming: billing::Upcoming) -> NextInvoice {
+    NextInvoice {
+        charged_at: upcoming.charged_at,
+        plan: upcoming.plan,
+        net_cents: upcoming.net,
+        vat_cents: upcoming.vat,
+        total_cents: upcoming.total,
+        currency: invoice_views::CURRENCY.to_owned(),
+    }
+}

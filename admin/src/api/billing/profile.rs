@@ -1,0 +1,192 @@
+//! `PUT /billing/profile` and `PUT /orgs/:name/billing/profile`: the details that invoices carry.
+
+use std::time::Duration;
+
+use api::billing::{BillingProfile, SaveBillingProfile};
+use axum::extract::State;
+use db::{
+    audit::Entry,
+    billing::profiles::{self, Profile},
+    permits::{self, Owner},
+};
+use domain::{
+    Account, Timestamp,
+    audit::Action,
+    billing::vat::{VatNumber, VatStatus, prefix_of},
+};
+use sqlx::PgConnection;
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    error::{ApiError, Code},
+    extract::Json,
+    vat::{Unavailable, VatAnswer, VatError},
+    vat_checks,
+};
+
+/// Time after which a person may try again to store a number that the registry did not answer about.
+const TRY_AGAIN: Duration = Duration::from_mins(1);
+
+/// Stores the details that your invoices carry, in the place of those before.
+///
+/// A new VAT number is checked against the EU's VAT registry. When the registry is there, but the part of the number's state does not
+/// answer, the number is stored with `vat_valid: null`; it is checked again, and VAT is charged until it is confirmed.
+#[utoipa::path(
+    put, path = "/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
+    responses((status = 200, description = "The details", body = BillingProfile)),
+    extensions(("x-errors" = json!({
+        "vat_number_not_found": "nobody has the VAT number; nothing was stored",
+        "vat_registry_unavailable": "the VAT registry does not answer; nothing was stored",
+    }))),
+)]
+pub async fn save(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<SaveBillingProfile>,
+) -> Result<Json<BillingProfile>, ApiError> {
+    let account = Account::User(caller.user.id.clone());
+    let answer = check(&app, &account, &body).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let profile = store(&mut change, account, body, answer, now).await?;
+    change.commit().await?;
+    Ok(Json(view(profile)))
+}
+
+/// Stores the details that an organization's invoices carry, in the place of those before.
+///
+/// A new VAT number is checked against the EU's VAT registry. When the registry is there, but the part of the number's state does not
+/// answer, the number is stored with `vat_valid: null`; it is checked again, and VAT is charged until it is confirmed.
+#[utoipa::path(
+    put, path = "/orgs/{name}/billing/profile", tag = "Billing", request_body = SaveBillingProfile,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The details", body = BillingProfile)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "vat_number_not_found": "nobody has the VAT number; nothing was stored",
+        "vat_registry_unavailable": "the VAT registry does not answer; nothing was stored",
+    }))),
+)]
+pub async fn save_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+    Json(body): Json<SaveBillingProfile>,
+) -> Result<Json<BillingProfile>, ApiError> {
+    let account = Account::Org(org.id.clone());
+    let answer = check(&app, &account, &body).await?;
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let org = permits::lock(&mut change, org).await?;
+    let profile = store(&mut change, account, body, answer, now).await?;
+    let entry = Entry::of_org(Action::BillingProfile, &org.id, &org.name)
+        .with("country", profile.country.as_str())
+        .with("vat_number", profile.vat_number.as_ref().map(VatNumber::as_str))
+        .with("vat_status", profile.vat_status.map(VatStatus::as_str));
+    change.audit(entry);
+    change.commit().await?;
+    Ok(Json(view(profile)))
+}
+
+/// Makes the view of billing details.
+pub fn view(profile: Profile) -> BillingProfile {
+    let vat_valid = match profile.vat_status {
+        None | Some(VatStatus::Pending) => None,
+        Some(status) => Some(status == VatStatus::Valid),
+    };
+    let Profile { name, country, vat_number, address, .. } = profile;
+    BillingProfile { name, country, vat_number, vat_valid, address }
+}
+
+/// Has the number checked, without a transaction that would wait for the registry. Returns the answer to store with it; `None`
+/// when there is no number, or the account has it already and what is known of it stays.
+async fn check(
+    app: &App,
+    account: &Account,
+    wanted: &SaveBillingProfile,
+) -> Result<Option<Result<VatAnswer, VatError>>, ApiError> {
+    let Some(number) = &wanted.vat_number else { return Ok(None) };
+    if !number.is_of(wanted.country) {
+        return Err(other_country(number, wanted));
+    }
+    let before = profiles::find(&app.db, account).await?;
+    if before.is_some_and(|before| before.vat_number.as_ref() == Some(number)) {
+        let known = vat_checks::fresh(app, account).await?;
+        // Its address may change while the registry is silent; that nobody has the number is an answer.
+        return match known {
+            Some(known) if known.vat_status == Some(VatStatus::Invalid) => Err(not_found(number)),
+            _ => Ok(None),
+        };
+    }
+    match app.vat.check(number).await {
+        Ok(VatAnswer::Unknown) => Err(not_found(number)),
+        Err(VatError::Unavailable(reason @ Unavailable::Registry(_))) => Err(ApiError::new(
+            Code::VatRegistryUnavailable,
+            "The EU's VAT registry does not answer at the moment, so nothing was stored; try again in some minutes, or leave \
+             `vat_number` out for now.",
+        )
+        .retry_after(TRY_AGAIN)
+        .caused_by(reason)),
+        answer => Ok(Some(answer)),
+    }
+}
+
+async fn store(
+    conn: &mut PgConnection,
+    account: Account,
+    wanted: SaveBillingProfile,
+    answer: Option<Result<VatAnswer, VatError>>,
+    now: Timestamp,
+) -> Result<Profile, sqlx::Error> {
+    let before = profiles::lock(conn, &account).await?;
+    let SaveBillingProfile { name, country, vat_number, address } = wanted;
+    let has_number = vat_number.is_some();
+    let unchecked = Profile {
+        account,
+        name,
+        country,
+        address,
+        vat_number,
+        vat_status: has_number.then_some(VatStatus::Pending),
+        vat_checked_at: None,
+        vat_consultation: None,
+        vat_name: None,
+        vat_address: None,
+        // By a job, should somebody else have changed the number since it was looked at.
+        vat_next_check: has_number.then_some(now),
+        vat_failures: 0,
+        updated_at: now,
+    };
+    let profile = match (answer, before) {
+        (Some(answer), _) => vat_checks::after(&unchecked, answer, now),
+        (None, Some(before)) if has_number && before.vat_number == unchecked.vat_number => {
+            let Profile { name, country, address, updated_at, .. } = unchecked;
+            Profile { name, country, address, updated_at, ..before }
+        }
+        (None, _) => unchecked,
+    };
+    profiles::store(conn, &profile).await?;
+    Ok(profile)
+}
+
+fn not_found(number: &VatNumber) -> ApiError {
+    let number = number.as_str();
+    ApiError::new(
+        Code::VatNumberNotFound,
+        format!("The EU's VAT registry does not know `vat_number` {number}; correct it, or leave it out."),
+    )
+}
+
+fn other_country(number: &VatNumber, wanted: &SaveBillingProfile) -> ApiError {
+    let (found, country) = (number.prefix(), wanted.country);
+    ApiError::invalid(match prefix_of(country) {
+        Some(prefix) => format!(
+            "`vat_number` begins with {found}, but numbers of `country` {country} begin with {prefix}; correct one of them."
+        ),
+        None => format!(
+            "`country` {country} has no EU VAT numbers, but `vat_number` begins with {found}; correct one of them, or leave \
+             `vat_number` out."
+        ),
+    })
+}

@@ -1,0 +1,214 @@
+//! Subscribing to a plan, changing it, cancelling and resuming: the acts are in [`crate::billing`].
+
+use api::billing::{ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
+use axum::extract::State;
+use db::{audit::Actor, billing::subscriptions, permits::Owner};
+use domain::{Account, billing::subscription::SubscriptionStatus};
+
+use crate::{
+    app::App,
+    auth::{CliUser, OrgAccess},
+    billing::{self, Changed},
+    error::ApiError,
+    extract::Json,
+};
+
+/// Begins to subscribe to a plan: returns the page on which its first month is paid.
+///
+/// The plan applies once the payment is paid, and renews every month until it is cancelled. Asked again before that, the
+/// same plan's page is returned, and another plan takes the first one's place.
+#[utoipa::path(
+    post, path = "/billing/checkout", tag = "Billing", request_body = ChoosePlan,
+    responses((status = 200, description = "The page to pay on", body = Checkout)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "there is no such plan, it costs nothing, or your billing details are not stored yet",
+        "subscription_active": "you have a subscription already; change its plan instead",
+        "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+    }))),
+)]
+pub async fn checkout_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<ChoosePlan>,
+) -> Result<Json<Checkout>, ApiError> {
+    checkout(&app, caller.actor(), &caller.user.id.clone().into(), &body).await
+}
+
+/// Begins to subscribe an organization to a plan: returns the page on which its first month is paid.
+///
+/// The plan applies once the payment is paid, and renews every month until it is cancelled. Asked again before that, the
+/// same plan's page is returned, and another plan takes the first one's place.
+#[utoipa::path(
+    post, path = "/orgs/{name}/billing/checkout", tag = "Billing", request_body = ChoosePlan,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The page to pay on", body = Checkout)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "invalid_request": "there is no such plan, it costs nothing, or the billing details are not stored yet",
+        "subscription_active": "the organization has a subscription already; change its plan instead",
+        "billing_unavailable": "the operator takes no payments, or their provider does not answer",
+    }))),
+)]
+pub async fn checkout_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+    Json(body): Json<ChoosePlan>,
+) -> Result<Json<Checkout>, ApiError> {
+    checkout(&app, caller.actor(), &org.id.clone().into(), &body).await
+}
+
+async fn checkout(
+    app: &App,
+    actor: Actor<'_>,
+    account: &Account,
+    body: &ChoosePlan,
+) -> Result<Json<Checkout>, ApiError> {
+    let page = billing::checkout(app, actor, account, &body.plan).await?;
+    Ok(Json(Checkout { checkout_url: page.into() }))
+}
+
+/// Changes your subscription to another plan.
+///
+/// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
+/// charged at the renewal in either case. A smaller plan is refused while more is used than it allows.
+#[utoipa::path(
+    post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
+    responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "there is no such plan, or no subscription that can be changed to it",
+        "plan_limit_reached": "more is used than the plan allows; the message names it",
+    }))),
+)]
+pub async fn change_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Json(body): Json<ChoosePlan>,
+) -> Result<Json<ChangedPlan>, ApiError> {
+    change(&app, caller.actor(), &caller.user.id.clone().into(), body).await
+}
+
+/// Changes an organization's subscription to another plan.
+///
+/// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
+/// charged at the renewal in either case. A smaller plan is refused while more is used than it allows.
+#[utoipa::path(
+    post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "invalid_request": "there is no such plan, or no subscription that can be changed to it",
+        "plan_limit_reached": "more is used than the plan allows; the message names it",
+    }))),
+)]
+pub async fn change_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+    Json(body): Json<ChoosePlan>,
+) -> Result<Json<ChangedPlan>, ApiError> {
+    change(&app, caller.actor(), &org.id.clone().into(), body).await
+}
+
+async fn change(
+    app: &App,
+    actor: Actor<'_>,
+    account: &Account,
+    body: ChoosePlan,
+) -> Result<Json<ChangedPlan>, ApiError> {
+    let changed = billing::change_plan(app, actor, account, &body.plan).await?;
+    let (takes_effect, applies_at) = match changed {
+        Changed::Immediately => (TakesEffect::Immediately, app.clock.now()),
+        Changed::AtRenewal(at) => (TakesEffect::AtRenewal, at),
+    };
+    Ok(Json(ChangedPlan { ok: true, plan: body.plan, takes_effect, applies_at }))
+}
+
+/// Cancels your subscription: it ends with the month that is paid, and your plan becomes the free one.
+///
+/// Nothing is deleted. Until then it can be resumed. One whose month is not paid ends immediately.
+#[utoipa::path(
+    post, path = "/billing/cancel", tag = "Billing",
+    responses((status = 200, description = "The subscription", body = Subscription)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "you have no subscription",
+    }))),
+)]
+pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
+    let account = caller.user.id.clone().into();
+    billing::cancel(&app, caller.actor(), &account).await?;
+    current(&app, &account).await
+}
+
+/// Cancels an organization's subscription: it ends with the month that is paid, and its plan becomes the free one.
+///
+/// Nothing is deleted. Until then it can be resumed. One whose month is not paid ends immediately.
+#[utoipa::path(
+    post, path = "/orgs/{name}/billing/cancel", tag = "Billing",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The subscription", body = Subscription)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "invalid_request": "the organization has no subscription",
+    }))),
+)]
+pub async fn cancel_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+) -> Result<Json<Subscription>, ApiError> {
+    let account = org.id.clone().into();
+    billing::cancel(&app, caller.actor(), &account).await?;
+    current(&app, &account).await
+}
+
+/// Takes the cancellation of your subscription back, so that it renews.
+#[utoipa::path(
+    post, path = "/billing/resume", tag = "Billing",
+    responses((status = 200, description = "The subscription", body = Subscription)),
+    extensions(("x-errors" = json!({
+        "invalid_request": "you have no subscription",
+    }))),
+)]
+pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
+    let account = caller.user.id.clone().into();
+    billing::resume(&app, caller.actor(), &account).await?;
+    current(&app, &account).await
+}
+
+/// Takes the cancellation of an organization's subscription back, so that it renews.
+#[utoipa::path(
+    post, path = "/orgs/{name}/billing/resume", tag = "Billing",
+    params(("name" = String, Path, description = "The organization's name")),
+    responses((status = 200, description = "The subscription", body = Subscription)),
+    extensions(("x-errors" = json!({
+        "forbidden": "only owners of the organization may",
+        "invalid_request": "the organization has no subscription",
+    }))),
+)]
+pub async fn resume_of_org(
+    State(app): State<App>,
+    caller: CliUser,
+    OrgAccess(org): OrgAccess<Owner>,
+) -> Result<Json<Subscription>, ApiError> {
+    let account = org.id.clone().into();
+    billing::resume(&app, caller.actor(), &account).await?;
+    current(&app, &account).await
+}
+
+/// The subscription after it was cancelled or resumed, though it be over.
+async fn current(app: &App, account: &Account) -> Result<Json<Subscription>, ApiError> {
+    let subscription = subscriptions::latest(&app.db, account).await?;
+    Ok(Json(view(subscription.ok_or_else(|| ApiError::not_found("subscription"))?)))
+}
+
+/// Makes the view of a subscription.
+pub(super) fn view(subscription: subscriptions::Subscription) -> Subscription {
+    Subscription {
+        status: subscription.status,
+        plan: subscription.plan,
+        renews_at: subscription.period_end.filter(|_| subscription.status != SubscriptionStatus::Ended),
+        cancel_at_period_end: subscription.cancel_at_period_end,
+    }
+}

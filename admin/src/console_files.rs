@@ -1,0 +1,234 @@
+//! The built console: the files of one folder, read into memory at the start.
+//!
+//! The build puts a compressed twin (`.br`) beside each file, and the hash of its content into the name of whatever lies
+//! under `_app/immutable`. Not here: which addresses are the console's, which is in [`crate::pages`].
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, ensure};
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+/// The page that every address of the console begins with.
+const PAGE: &str = "/index.html";
+/// The folder of files whose names change with their content.
+const IMMUTABLE: &str = "/_app/immutable/";
+/// The file that names the build.
+const VERSION: &str = "/_app/version.json";
+/// Most files of a build.
+const MOST_FILES: usize = 2_000;
+/// Most bytes of a build, compressed twins included.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+/// The policy of the page: nothing inline, nothing from another host, and no text becomes script.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; \
+                      require-trusted-types-for 'script'; trusted-types svelte-trusted-html console-worker";
+
+/// The files of the console, by path. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ConsoleFiles(Arc<HashMap<String, File>>);
+
+#[derive(Debug)]
+struct File {
+    content_type: &'static str,
+    etag: HeaderValue,
+    plain: Bytes,
+    brotli: Option<Bytes>,
+}
+
+impl ConsoleFiles {
+    /// Reads a folder that the console's build has written.
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let mut paths = Vec::new();
+        list(folder, &mut paths)?;
+        let mut files = HashMap::with_capacity(paths.len());
+        let mut bytes = 0;
+        for path in paths.iter().filter(|path| path.extension().is_none_or(|end| end != "br")) {
+            let twin = PathBuf::from(format!("{}.br", path.display()));
+            let plain = read(path)?;
+            let brotli = if paths.contains(&twin) { Some(read(&twin)?) } else { None };
+            bytes += (plain.len() + brotli.as_ref().map_or(0, Bytes::len)) as u64;
+            ensure!(bytes <= MOST_BYTES, "the files are larger than {MOST_BYTES} bytes in all");
+            let name = path.strip_prefix(folder)?.to_str().context("a file's name is not UTF-8")?;
+            files.insert(format!("/{name}"), File::new(path, plain, brotli)?);
+        }
+        ensure!(files.contains_key(PAGE), "{} is not a build of the console: it has no index.html", folder.display());
+        Ok(Self(Arc::new(files)))
+    }
+
+    /// Answers with the page, which finds out by its address what to show.
+    pub fn page(&self, headers: &HeaderMap) -> Response {
+        let mut response = self.0.get(PAGE).map_or_else(not_found, |page| page.answer("no-cache", headers));
+        for (name, value) in [
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_FRAME_OPTIONS, "DENY"),
+            (header::REFERRER_POLICY, "same-origin"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    /// Answers with the file at `path`, if its name changes with its content, or with the version of the build, by which a page
+    /// that is open learns that it is an older one.
+    pub fn file(&self, path: &str, headers: &HeaderMap) -> Response {
+        if path == VERSION {
+            return self.0.get(VERSION).map_or_else(not_found, |file| file.answer("no-cache", headers));
+        }
+        let file = Some(path).filter(|path| path.starts_with(IMMUTABLE)).and_then(|path| self.0.get(path));
+        file.map_or_else(not_found, |file| file.answer("public, max-age=31536000, immutable", headers))
+    }
+}
+
+impl File {
+    fn new(path: &Path, plain: Bytes, brotli: Option<Bytes>) -> anyhow::Result<Self> {
+        let hash = Sha256::digest(&plain);
+        let etag = URL_SAFE_NO_PAD.encode(&hash[..12]);
+        let content_type = match path.extension().and_then(|end| end.to_str()) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("json") => "application/json",
+            Some("svg") => "image/svg+xml",
+            Some("png") => "image/png",
+            _ => "application/octet-stream",
+        };
+        Ok(Self { content_type, etag: HeaderValue::from_str(&format!("\"{etag}\""))?, plain, brotli })
+    }
+
+    fn answer(&self, cache_control: &'static str, headers: &HeaderMap) -> Response {
+        let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| contains(known, &self.etag));
+        let brotli = self.brotli.as_ref().filter(|_| takes_brotli(headers));
+        let body = match (is_known, brotli) {
+            (true, _) => Bytes::new(),
+            (false, Some(brotli)) => brotli.clone(),
+            (false, None) => self.plain.clone(),
+        };
+        let mut response = Response::new(Body::from(body));
+        let answer = response.headers_mut();
+        answer.insert(header::ETAG, self.etag.clone());
+        answer.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
+        answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if is_known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return response;
+        }
+        answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if brotli.is_some() {
+            answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+        }
+        response
+    }
+}
+
+/// The edge compresses nothing of admin's, so whoever takes brotli gets what the build has compressed.
+fn takes_brotli(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+        let is_refused = weight.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()).is_some_and(|q| q <= 0.0);
+        name.trim().eq_ignore_ascii_case("br") && !is_refused
+    })
+}
+
+fn contains(list: &HeaderValue, etag: &HeaderValue) -> bool {
+    let (Ok(list), Ok(etag)) = (list.to_str(), etag.to_str()) else { return false };
+    list.split(',').any(|one| one.trim().trim_start_matches("W/") == etag)
+}
+
+fn not_found() -> Response {
+    let mut response = Response::new(Body::from("There is no such file of the console; reload the page.\n"));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    // Another admin may have it while a new version comes.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn list(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("admin.console: {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            list(&entry.path(), found)?;
+        } else {
+            found.push(entry.path());
+        }
+        ensure!(found.len() <= MOST_FILES, "{} has more than {MOST_FILES} files", folder.display());
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<Bytes> {
+    Ok(fs::read(path).with_context(|| path.display().to_string())?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build() -> (tempfile::TempDir, ConsoleFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let assets = folder.path().join("_app/immutable");
+        fs::create_dir_all(&assets).unwrap();
+        for (name, text) in
+            [("index.html", "<p>"), ("_app/immutable/a.js", "a()"), ("_app/immutable/a.js.br", "br"), ("x", "")]
+        {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let files = ConsoleFiles::read(folder.path()).unwrap();
+        (folder, files)
+    }
+
+    fn asking(name: HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn hashed_names_are_kept_for_ever_and_compressed_for_who_takes_it() {
+        let (_folder, files) = build();
+        for (accepted, coding) in [("gzip, br", Some("br")), ("br;q=0", None), ("gzip", None)] {
+            let answer = files.file("/_app/immutable/a.js", &asking(header::ACCEPT_ENCODING, accepted));
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert_eq!(
+                answer.headers().get(header::CONTENT_ENCODING).map(|c| c.to_str().unwrap()),
+                coding,
+                "{accepted}"
+            );
+            assert_eq!(answer.headers()[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+        }
+        for other in ["/x", "/index.html", "/_app/immutable/b.js", "/_app/immutable/a.js.br"] {
+            assert_eq!(files.file(other, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_asked_for_anew_and_allows_nothing_inline() {
+        let (_folder, files) = build();
+        let first = files.page(&HeaderMap::new());
+        assert_eq!(first.headers()[header::CACHE_CONTROL], "no-cache");
+        assert!(!first.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().contains("unsafe"));
+        let etag = first.headers()[header::ETAG].clone();
+        let again = files.page(&HeaderMap::from_iter([(header::IF_NONE_MATCH, etag)]));
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    }
+
+    #[test]
+    fn a_folder_without_a_page_is_no_console() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(ConsoleFiles::read(folder.path()).unwrap_err().to_string().contains("no index.html"));
+        assert!(ConsoleFiles::read(&folder.path().join("away")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Tells people that 80 or 100 percent of the month's AI credit are used. The gateway itself refuses what is beyond it.
+
+use std::time::Duration;
+
+use db::{audit::Actor, billing::plan, gateway::ai_usage};
+use domain::{Account, billing::Cents, month::Month, usage::Microcents};
+
+use super::{Batch, Job};
+use crate::{
+    app::App,
+    mail::notices::{Notice, notify},
+};
+
+/// Accounts that are read in one statement.
+const ACCOUNTS: i64 = 200;
+/// Age of the completions that make an account worth a look.
+const LATELY: Duration = Duration::from_mins(15);
+
+/// Tells of levels that were reached.
+pub(super) struct Tell;
+
+impl Job for Tell {
+    const NAME: &'static str = "tell of used AI credit";
+    const EVERY: Duration = Duration::from_mins(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let now = app.clock.now();
+        let month = Month::of(now);
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let accounts = ai_usage::spent_lately(&app.db, month, now - LATELY, after.as_ref(), ACCOUNTS).await?;
+            for (account, spent) in &accounts {
+                match tell(app, month, account, *spent).await {
+                    Ok(is_new) => done += u64::from(is_new),
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(%account, error, "used credit could not be told of");
+                    }
+                }
+            }
+            match accounts.into_iter().next_back() {
+                Some((last, _)) => after = Some(last),
+                None => return Ok(Batch { done, full: false }),
+            }
+        }
+    }
+}
+
+/// Tells an account of the level that it has reached, if any, once.
+async fn tell(app: &App, month: Month, account: &Account, spent: Microcents) -> anyhow::Result<bool> {
+    let subscribed = plan::subscribed(&app.db, account).await?;
+    let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
+    let credit = plan.limits.ai_credit();
+    let Some(percent) = percent(spent, credit) else { return Ok(false) };
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let limit = Cents::from(plan.limits.ai_credit_cents);
+    let notice = Notice::CreditReached { percent, plan: plan.name.clone(), month, limit };
+    // Queued again, it changes nothing.
+    let event = format!("credit/{account}/{month}/{id}/{percent}");
+    notify(&mut change, account, &event, &notice, None, now).await?;
+    change.commit_without_waiting().await?;
+    Ok(true)
+}
+
+/// The level that `spent` is of `credit`. The gateway admits nothing that could cost more than is left, so that hardly anybody
+/// spends the last hundredth.
+fn percent(spent: Microcents, credit: Microcents) -> Option<u8> {
+    let (spent, credit) = (u128::from(spent.0), u128::from(credit.0));
+    match spent {
+        0 => None,
+        _ if spent * 100 >= credit * 99 => Some(100),
+        _ if spent * 100 >= credit * 80 => Some(80),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_reached_at_eighty_and_ninety_nine_hundredths() {
+        let credit = Microcents::from_cents(100);
+        for (cents, level) in [(0, None), (79, None), (80, Some(80)), (98, Some(80)), (99, Some(100)), (200, Some(100))]
+        {
+            assert_eq!(percent(Microcents::from_cents(cents), credit), level, "{cents}");
+        }
+        assert_eq!(percent(Microcents(1), Microcents(0)), Some(100));
+    }
+}

@@ -1,0 +1,29 @@
+//! Completes the sums of AI keys of accounts whose usage was recorded before there were any.
+
+use std::time::Duration;
+
+use db::gateway::ai_usage;
+use domain::month::Month;
+
+use super::{Batch, Job};
+use crate::app::App;
+
+/// Accounts summed in one batch.
+const BATCH: i64 = 50;
+
+/// Sums the keys of accounts that are still to be summed, each under its own lock. An edge that needs an account's sums before
+/// does the same for it.
+pub(super) struct Sum;
+
+impl Job for Sum {
+    const NAME: &'static str = "sum usage by key";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let accounts = ai_usage::unsummed(&app.db, BATCH).await?;
+        for account in &accounts {
+            ai_usage::sum_keys(&app.db, account, Month::of(app.clock.now())).await?;
+        }
+        Ok(Batch::of(accounts.len(), BATCH))
+    }
+}

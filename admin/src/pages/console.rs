@@ -1,0 +1,44 @@
+//! The console: one page in the browser, for every address that it has pages for. It speaks to the API under `/api`.
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::{IntoResponse as _, Response},
+};
+
+use super::home;
+use crate::{
+    app::App,
+    auth::cookies::{self, SESSION},
+};
+
+/// The first parts of the console's addresses.
+pub(super) const PAGES: [&str; 9] =
+    ["/new", "/sites", "/shares", "/orgs", "/ai", "/billing", "/account", "/docs", "/dev"];
+/// The folder of the console's files.
+pub(super) const FILES: &str = "/_app/{*path}";
+
+/// The front page: the console for a browser that may be signed in, what svc is for every other. Without a built console,
+/// a page without scripts.
+pub(super) async fn front(state: State<App>, headers: HeaderMap) -> Response {
+    match &state.console_files {
+        Some(files) if cookies::secret(&headers, SESSION).is_some() => files.page(&headers),
+        Some(_) | None => home::show(state, headers).await.into_response(),
+    }
+}
+
+/// A page of the console. The page itself asks who is signed in.
+pub(super) async fn page(State(app): State<App>, headers: HeaderMap) -> Response {
+    match &app.console_files {
+        Some(files) => files.page(&headers),
+        None => super::not_found().await,
+    }
+}
+
+/// A file that the page loads.
+pub(super) async fn file(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Response {
+    match &app.console_files {
+        Some(files) => files.file(uri.path(), &headers),
+        None => super::not_found().await,
+    }
+}
