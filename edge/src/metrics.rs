@@ -31,6 +31,10 @@ pub fn describe() {
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
     describe_counter!("svc_edge_exhausted_total", "Answers refused or broken off for want of memory to send them.");
+    describe_counter!(
+        "svc_edge_over_plan_requests_total",
+        "Answers of sites whose owner has used up the month's bandwidth: sent at its pace (`paced`), or `refused` because too much waits."
+    );
     describe_gauge!("svc_connections", "Connections that are open.");
     describe_gauge!("svc_connections_greediest", "Connections of the client that has the most of them.");
     describe_gauge!("svc_clients", "Clients that were here within the last minute.");
@@ -167,6 +171,11 @@ pub(crate) fn stream_reset() {
 /// An answer was refused or broken off for want of memory.
 pub(crate) fn exhausted() {
     counter!("svc_edge_exhausted_total").increment(1);
+}
+
+/// An answer of a site whose owner is over the month's bandwidth.
+pub(crate) fn over_plan(outcome: &'static str) {
+    counter!("svc_edge_over_plan_requests_total", "outcome" => outcome).increment(1);
 }
 
 /// Turned a connection away, because its client had as many as one client may have.

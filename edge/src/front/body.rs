@@ -45,6 +45,20 @@ impl Body {
         }
     }
 
+    /// Whether it is sent at a pace.
+    pub(crate) fn is_paced(&self) -> bool {
+        match self {
+            Self::Site(body) => body.is_paced(),
+            Self::Counted(body) => body.is_paced(),
+            Self::Handed(_) | Self::Gateway(_) => false,
+        }
+    }
+
+    /// The bytes that its pace allows now, as many as there are without one.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        self.of_site().map_or(Poll::Ready(usize::MAX), |body| body.poll_room(cx))
+    }
+
     /// The next bytes: of a body that is pulled, at least one and at most `most`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         match self {

@@ -32,7 +32,7 @@ pub use self::{
 use crate::{
     clients::Talkers,
     gateway::Gateway,
-    http::{BodyError, SERVER, SiteBody, Visit, Visitor, drain, pages},
+    http::{BodyError, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
@@ -60,6 +60,7 @@ pub struct Front {
     traffic: Option<&'static Traffic>,
     trusted: Networks,
     budget: Budget,
+    paces: Paces,
     http_mode: HttpMode,
     /// The port of our public HTTPS addresses, when it is not 443.
     public_port: Option<u16>,
@@ -99,6 +100,7 @@ impl Front {
             traffic,
             trusted: Networks::parse(&config.edge.trusted_proxies)?,
             budget,
+            paces: Paces::new(config.edge.over_plan_bytes_per_second),
             http_mode: config.edge.http_mode,
             public_port: config.site.base_url.port(),
         })
@@ -280,10 +282,13 @@ impl Front {
         });
         let agent = counted.as_ref().and_then(|(_, _, client)| client.agent());
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port, agent };
-        let response = match *request.method() {
+        let mut response = match *request.method() {
             Method::GET | Method::HEAD => self.sites.respond(request, &visit, &site).await,
             _ => Box::pin(self.visit_with_body(&site, &visit, request)).await,
         };
+        if site.is_over_bandwidth(|| self.now()) {
+            response = self.paces.slow(response, &site, visitor.address.into());
+        }
         let Some((traffic, path, client)) = counted else { return response.map(Body::Site) };
         let country = connection.country(traffic, visitor.address);
         let requested = Requested { site, host: place.counted_host.clone(), country, path, client };

@@ -82,6 +82,8 @@ mod tests {
             access_version,
             expires_at: None,
             suspended: None,
+            owner: "usr_00000000000000000ada".parse().unwrap(),
+            bandwidth_used_up: None,
         }
     }
 

@@ -76,6 +76,8 @@ error_codes! {
     DailyTokenLimitExceeded = "daily_token_limit_exceeded", TOO_MANY_REQUESTS, "tokens";
     /// The account's credit of this month does not suffice.
     InsufficientQuota = "insufficient_quota", TOO_MANY_REQUESTS, "insufficient_quota";
+    /// A limit of this month that the account has set itself, for the key or for all its keys, does not suffice.
+    LimitReached = "limit_reached", TOO_MANY_REQUESTS, "insufficient_quota";
     /// The provider failed.
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
     /// The gateway has too many completions under way, cannot check keys or limits, or is restarting.
@@ -267,6 +269,18 @@ impl From<&AdmissionError> for ApiError {
                 let message = "Your plan's AI credit of this month is used up, or this request could use more than is \
                                left: lower max_tokens, or change your plan.";
                 Self::new(ErrorCode::InsufficientQuota, message).with_retry_after(*retry_after).with_final()
+            }
+            AdmissionError::AccountLimit { retry_after } => {
+                let message = "The organization's monthly limit for its AI keys is reached, or this request could use \
+                               more than is left of it: lower max_tokens, or have an owner of the organization change \
+                               the limit (PUT /orgs/:name/usage/ai/limit).";
+                Self::new(ErrorCode::LimitReached, message).with_retry_after(*retry_after).with_final()
+            }
+            AdmissionError::KeyLimit { retry_after } => {
+                let message = "This key's monthly limit is reached, or this request could use more than is left of it: \
+                               lower max_tokens, or change the key's limit (PATCH /tokens/:id, or \
+                               /orgs/:name/tokens/:id for an organization's key).";
+                Self::new(ErrorCode::LimitReached, message).with_retry_after(*retry_after).with_final()
             }
             AdmissionError::Unavailable { retry_after } => Self::limits_unavailable(*retry_after),
         }

@@ -5,7 +5,7 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use fairness::budget::Account;
 use http_body::{Body, Frame, SizeHint};
 use packs::Span;
 
+use super::pacing::Pacing;
 use crate::limits::{BLOCK_BYTES, COPIED_BYTES};
 
 /// Why a body ended before its end.
@@ -25,6 +26,8 @@ pub struct SiteBody {
     cache_use: CacheUse,
     served: Served,
     is_disallowed: bool,
+    /// There where bytes wait for the pace of an account.
+    pacing: Option<Box<Pacing>>,
 }
 
 /// What is served, for those who count visits.
@@ -96,7 +99,7 @@ impl SiteBody {
     }
 
     const fn of(content: Content) -> Self {
-        Self { content, cache_use: CacheUse::None, served: Served::Other, is_disallowed: false }
+        Self { content, cache_use: CacheUse::None, served: Served::Other, is_disallowed: false, pacing: None }
     }
 
     /// The same body, with what the memory of bodies did for it.
@@ -153,8 +156,45 @@ impl SiteBody {
         }
     }
 
+    /// The same body, at a pace.
+    pub(super) fn paced(mut self, pacing: Pacing) -> Self {
+        self.pacing = Some(Box::new(pacing));
+        self
+    }
+
+    /// Whether it is sent at a pace.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pacing.is_some()
+    }
+
+    /// The bytes that its pace allows now, as many as there are without one. Whoever waits holds none.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let left = self.left();
+        let Some(pacing) = &mut self.pacing else { return Poll::Ready(usize::MAX) };
+        if left == 0 {
+            return Poll::Ready(usize::MAX);
+        }
+        let room = pacing.poll_room(cx, left);
+        if room.is_pending() {
+            self.park();
+        }
+        room
+    }
+
     /// The next bytes, at least one and at most `most`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if self.pacing.is_none() {
+            return self.poll_content(cx, most);
+        }
+        let most = most.min(ready!(self.poll_room(cx)));
+        let next = ready!(self.poll_content(cx, most));
+        if let (Some(Ok(bytes)), Some(pacing)) = (&next, &mut self.pacing) {
+            pacing.took(bytes.len());
+        }
+        Poll::Ready(next)
+    }
+
+    fn poll_content(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Result<Bytes, BodyError>>> {
         let part = match &mut self.content {
             Content::Empty => return Poll::Ready(None),
             Content::Streamed(source) => return source.poll_next(cx, most),

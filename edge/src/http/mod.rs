@@ -7,6 +7,7 @@ mod body;
 mod chunk;
 mod drain;
 mod negotiate;
+mod pacing;
 pub mod pages;
 mod request_id;
 pub(crate) mod reserved;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     chunk::Chunk,
     drain::drain,
     negotiate::{Accepted, accepts_html},
+    pacing::Paces,
     request_id::{RequestIds, X_REQUEST_ID},
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
 };

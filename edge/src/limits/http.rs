@@ -1,7 +1,17 @@
-//! Bounds of what is read of bodies that nobody asked for, and of threads that wait for the machine.
+//! Bounds of what is read of bodies that nobody asked for, of bodies at a pace, and of threads that wait for the machine.
+
+use std::time::Duration;
 
 /// Threads for what blocks: reads of the store's folder, passwords, the journal. Each has a stack, and memory that the allocator keeps for it.
 /// Those who read wait for each other rather than for the disk: as many as keep a fast disk busy.
 pub const BLOCKING_THREADS: usize = 32;
+/// Bytes of a body at a pace that are booked together: a sixteenth of a second at the pace of an edge that is not configured.
+pub(crate) const PACED_BYTES: usize = 16 * 1024;
+/// Bookings of one client at a pace: as many as browsers have connections.
+pub(crate) const PACED_PER_CLIENT: usize = 6;
+/// Longest wait for the first bytes at a pace; beyond it answers are refused.
+pub(crate) const PACED_BACKLOG: Duration = Duration::from_secs(30);
+/// Bytes a second of the slowest pace, whatever is configured: what is slower is cut off elsewhere.
+pub(crate) const LEAST_PACE: u64 = 16 * 1024;
 /// Bytes that are read of a body that nobody asked for, so that its sender receives the answer.
 pub(crate) const UNWANTED_BODY_BYTES: usize = 1024 * 1024;

@@ -121,7 +121,8 @@ impl<V: Clone> Certificates<V> {
         // Before the certificate: what is read may be newer than the reading says, never older.
         let seq = db::edges::routes::last_seq(db).await.map_err(failed)?;
         let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
-        let depends_on = [name, names.last().map_or(name, String::as_str)];
+        let last = names.last().map_or(name, String::as_str);
+        let depends_on = [name, last, last];
         let Some(certificate) = covering else {
             return Ok(Read { key: name.into(), value: None, reading: marks.reading(seq, depends_on), bytes: 0 });
         };
@@ -131,7 +132,7 @@ impl<V: Clone> Certificates<V> {
         // Under the name that was asked for, not under all that it covers: for those another one may be newer.
         let is_own = !name.starts_with('*') && certificate.names.iter().any(|covered| covered == name);
         let (key, depends_on) = match wildcard_of(name) {
-            Some(parent) if !is_own => (parent, [depends_on[1]; 2]),
+            Some(parent) if !is_own => (parent, [last; 3]),
             _ => (name, depends_on),
         };
         Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on), bytes })

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use db::edges::routes::AsOf;
+use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
     Account, TokenId,
+    changes::AccountPlan,
     plans::Plans,
     token::{TokenHash, TokenSecret},
     usage::Microcents,
@@ -30,6 +31,10 @@ pub struct GatewayKey {
     pub account: Account,
     /// The account's credit for a month.
     pub credit: Microcents,
+    /// The most that the key may cost in a month.
+    pub limit: Option<Microcents>,
+    /// The most that all keys of the account may cost in a month.
+    pub account_limit: Option<Microcents>,
 }
 
 /// The gateway's keys, read through from Postgres.
@@ -75,14 +80,14 @@ impl Keys {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
         let AsOf { value, seq } = found.map_err(|error| RecallError::database("keys", &error))?;
-        let value = value.map(|(token, account)| {
-            let plan = self.plans.plan_of(&account);
-            let credit = plan.map_or_else(Microcents::default, |plan| plan.limits.ai_credit());
-            Arc::new(GatewayKey { token, account, credit })
+        let value = value.map(|AiKey { token, account, subscribed, limit, account_limit }| {
+            let credit = self.plans.limits_of(subscribed.as_deref()).ai_credit();
+            Arc::new(GatewayKey { token, account, credit, limit, account_limit })
         });
-        let names = match &value {
-            Some(key) => [key.token.as_str(), key.account.as_str()],
-            None => [Marks::ANY_TOKEN; 2],
+        let plan = value.as_ref().map(|key| AccountPlan::from(key.account.clone()));
+        let names = match (&value, &plan) {
+            (Some(key), Some(plan)) => [key.token.as_str(), key.account.as_str(), plan.as_str()],
+            _ => [Marks::ANY_TOKEN; 3],
         };
         Ok(Read { key: hash, reading: self.marks.reading(seq, names), value, bytes: limits::KEY_BYTES })
     }

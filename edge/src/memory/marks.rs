@@ -42,7 +42,7 @@ pub struct Marks {
 pub struct Reading {
     seq: i64,
     era: u32,
-    marks: [u16; 2],
+    marks: [u16; 3],
 }
 
 impl Default for Marks {
@@ -63,15 +63,14 @@ impl Marks {
     pub const ANY_TOKEN: &'static str = TokenId::PREFIX;
 
     /// A reading as of `seq` that a change of any of these names overtakes.
-    pub fn reading(&self, seq: i64, names: [&str; 2]) -> Reading {
+    pub fn reading(&self, seq: i64, names: [&str; 3]) -> Reading {
         Reading { seq, era: self.era.load(Ordering::Acquire), marks: names.map(|name| self.mark_of(name)) }
     }
 
     /// Whether no change of what the reading depends on was applied that is newer than it.
     pub fn is_current(&self, reading: &Reading) -> bool {
         let mark = |at: u16| self.newest[usize::from(at)].load(Ordering::Acquire);
-        reading.seq >= mark(reading.marks[0])
-            && reading.seq >= mark(reading.marks[1])
+        reading.marks.iter().all(|at| reading.seq >= mark(*at))
             && reading.seq >= self.floor.load(Ordering::Acquire)
             && reading.era == self.era.load(Ordering::Acquire)
     }
@@ -97,8 +96,13 @@ impl Marks {
 
     /// Ends what was read before `change` of its subject and its hosts.
     pub(super) fn apply(&self, change: &RouteChange) {
-        let kind = matches!(change.subject, Subject::Token(_)).then_some(Self::ANY_TOKEN);
-        let names = std::iter::once(change.subject.as_str()).chain(kind);
+        let more = match &change.subject {
+            Subject::Token(_) => Some(Self::ANY_TOKEN),
+            // The account's keys carry what its plan allows.
+            Subject::Plan(plan) => Some(plan.account().as_str()),
+            Subject::Project(_) | Subject::Org(_) | Subject::User(_) | Subject::Certificate(_) => None,
+        };
+        let names = std::iter::once(change.subject.as_str()).chain(more);
         for name in names.chain(change.hosts.iter().map(String::as_str)) {
             self.newest[usize::from(self.mark_of(name))].fetch_max(change.seq, Ordering::AcqRel);
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, site::Site};
+use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
 
 use super::{
@@ -101,7 +101,9 @@ impl<S: Source> Routes<S> {
         let read = self.source.site(key, is_retry).await?;
         let label = key.label();
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
-        let reading = self.marks.reading(read.seq, [subject, &label]);
+        let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.clone()));
+        let reading =
+            self.marks.reading(read.seq, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
         Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
@@ -118,7 +120,7 @@ impl<S: Source> Routes<S> {
 
     async fn read_recent(&self, project: &ProjectId) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
         let read = self.source.recent(project, self.clock.now()).await?;
-        let reading = self.marks.reading(read.seq, [project.as_str(); 2]);
+        let reading = self.marks.reading(read.seq, [project.as_str(); 3]);
         let value: Arc<[DeploymentId]> = read.value.into();
         let bytes = limits::RECENT_BYTES + size_of_val(&*value) as u64;
         Ok(Read { key: project.clone(), value: Some(value), reading, bytes })

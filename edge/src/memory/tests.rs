@@ -39,6 +39,8 @@ fn site(access_version: i64) -> Site {
         access_version,
         expires_at: None,
         suspended: None,
+        owner: "usr_00000000000000000ada".parse().unwrap(),
+        bandwidth_used_up: None,
     }
 }
 
@@ -142,6 +144,20 @@ async fn an_applied_change_is_read_anew() {
     world.marks.apply(&change(2, &[]));
     assert_eq!(world.version().await, Some(2));
     assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_change_of_the_owners_plan_is_read_anew_and_one_of_another_is_not() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    world.answer(3, Some(site(2)));
+    assert_eq!(world.version().await, Some(1));
+    let plan_of = |owner: &str| Subject::from(&owner.parse::<domain::Account>().unwrap());
+    for (seq, owner, version) in [(2, "usr_00000000000000000bob", 1), (3, "usr_00000000000000000ada", 2)] {
+        world.marks.apply(&RouteChange { seq, subject: plan_of(owner), hosts: Vec::new() });
+        assert_eq!(world.version().await, Some(version), "{owner}");
+    }
     assert_eq!(world.reads(), 2);
 }
 

@@ -205,6 +205,11 @@ impl Counted {
         Poll::Ready(next)
     }
 
+    /// Whether it is sent at a pace.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.body.is_paced()
+    }
+
     /// The body itself, for what is done to it beside taking its bytes.
     pub(crate) fn body_mut(&mut self) -> &mut SiteBody {
         &mut self.body

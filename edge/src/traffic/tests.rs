@@ -27,6 +27,8 @@ fn site(number: usize) -> Arc<Site> {
         access_version: 1,
         expires_at: None,
         suspended: None,
+        owner: "usr_00000000000000000ada".parse().unwrap(),
+        bandwidth_used_up: None,
     })
 }
 

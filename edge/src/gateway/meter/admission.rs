@@ -58,6 +58,18 @@ pub enum AdmissionError {
         /// The time until the next UTC month.
         retry_after: Duration,
     },
+    /// What the account's own limit of this month has left does not cover the reservation.
+    #[error("the account's limit of this month does not suffice")]
+    AccountLimit {
+        /// The time until the next UTC month.
+        retry_after: Duration,
+    },
+    /// What the key's limit of this month has left does not cover the reservation.
+    #[error("the key's limit of this month does not suffice")]
+    KeyLimit {
+        /// The time until the next UTC month.
+        retry_after: Duration,
+    },
     /// The account's budget cannot be checked or recorded now, so nothing is served.
     #[error("the account's budget cannot be checked now")]
     Unavailable {
@@ -71,7 +83,7 @@ impl AdmissionError {
     pub fn rate_limits(&self) -> Option<&RateLimits> {
         match self {
             Self::Requests { rate_limits, .. } | Self::Tokens { rate_limits, .. } => Some(rate_limits),
-            Self::Credit { .. } | Self::Unavailable { .. } => None,
+            Self::Credit { .. } | Self::AccountLimit { .. } | Self::KeyLimit { .. } | Self::Unavailable { .. } => None,
         }
     }
 }

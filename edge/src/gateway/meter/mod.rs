@@ -1,7 +1,7 @@
 //! The meter: what an account may still use, and what it has used.
 //!
 //! A completion passes three steps. **Admission** ([`Meter::admit`]) checks the account's limits (requests a minute,
-//! tokens a day, credit a month) in one Redis script, which also takes the most that the completion can use off what is
+//! tokens a day, credit a month, and the limits of a month that it set itself, for all its keys or for one) in one Redis script, which also takes the most that the completion can use off what is
 //! left. The **[`Reservation`]** stands for that amount while the provider works. **Settlement** replaces it with what
 //! was used: in the [`ledger`] and its [`journal`] before the client has its answer, then, by the tasks of
 //! [`settlement`], in Redis and Postgres. The scripts are in `live::budgets`. Start with [`Meter::admit`].
@@ -35,7 +35,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use config::{Config, models::Model};
 use domain::{
-    Clock, CompletionId, Timestamp,
+    Account, Clock, CompletionId, Timestamp, TokenId,
     month::{Month, next_midnight},
     usage::{Base, Certainty, Microcents, UsageRow},
 };
@@ -140,7 +140,15 @@ impl Meter {
             cost: Microcents::of(prompt, model.input_cents, completion, model.output_cents),
             at: now,
         };
-        let grounds = Grounds { memory: self.0.redis.memory_number(), ends: self.0.ledger.ends.of(&row.account) };
+        let budget = Budget {
+            per_minute: self.0.requests_per_minute,
+            per_day: self.0.tokens_per_day,
+            per_month: key.credit.0,
+            account_limit: key.account_limit.map(|limit| limit.0),
+            key_limit: key.limit.map(|limit| limit.0),
+        };
+        let ends = self.0.ledger.ends.of(&row.account);
+        let grounds = Grounds { memory: self.0.redis.memory_number(), ends, budget };
         if let Some(judgement) = self.0.refusals.find(&row, now, grounds) {
             return self.decide(judgement, row, model);
         }
@@ -155,8 +163,6 @@ impl Meter {
         }
         // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
         self.0.ledger.journal.begin();
-        let budget =
-            Budget { per_minute: self.0.requests_per_minute, per_day: self.0.tokens_per_day, per_month: key.credit.0 };
         let pending = PendingAdmission::of(&self.0.ledger, &row);
         let judgement = match self.check(&row, budget).await {
             Ok(judgement) => {
@@ -217,8 +223,15 @@ impl Meter {
                 Err(refused("tokens", &row, error))
             }
             Verdict::Month(_) => {
-                let retry_after = Month::of(at).next().start().since(at);
-                Err(refused("credit", &row, AdmissionError::Credit { retry_after }))
+                Err(refused("credit", &row, AdmissionError::Credit { retry_after: until_next_month(at) }))
+            }
+            Verdict::AccountLimit(_) => {
+                let error = AdmissionError::AccountLimit { retry_after: until_next_month(at) };
+                Err(refused("account_limit", &row, error))
+            }
+            Verdict::KeyLimit(_) => {
+                let error = AdmissionError::KeyLimit { retry_after: until_next_month(at) };
+                Err(refused("key_limit", &row, error))
             }
             Verdict::Unknown => Err(refused("unavailable", &row, UNAVAILABLE)),
         }
@@ -235,27 +248,31 @@ impl Meter {
             if judgement.verdict != Verdict::Unknown {
                 break;
             }
-            let totals = timeout(limits::SPENT_WAIT, self.read_totals(row, judgement.at)).await;
+            let key = budget.key_limit.map(|_| &row.token);
+            let totals = timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, judgement.at)).await;
             let totals = totals.map_err(|_| BudgetError::Totals("the read takes too long"))??;
             judgement = self.0.redis.admit(edge, row, budget, Some(totals)).await?;
         }
         // Redis may not have been told yet what a completion that has just ended left unused.
-        if matches!(judgement.verdict, Verdict::Day(_) | Verdict::Month(_))
-            && self.0.ledger.wait_until_reported(reported).await
-        {
+        let is_of_budget = matches!(
+            judgement.verdict,
+            Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_)
+        );
+        if is_of_budget && self.0.ledger.wait_until_reported(reported).await {
             judgement = self.0.redis.admit(edge, row, budget, None).await?;
         }
         Ok(judgement)
     }
 
-    /// Reads the account's totals from Postgres, for a Redis that does not have them, and whose clock said `at`.
-    async fn read_totals(&self, row: &UsageRow, at: Timestamp) -> Result<Base, BudgetError> {
+    /// Reads the totals of the account, and of `key`, from Postgres, for a Redis that does not have them, and whose clock said
+    /// `at`.
+    async fn read_totals(&self, account: &Account, key: Option<&TokenId>, at: Timestamp) -> Result<Base, BudgetError> {
         let _permit = self.0.total_reads.acquire().await.map_err(|_| BudgetError::Totals("the meter has ended"))?;
         let epoch = self.0.redis.epoch().await?;
         if let Some(pause) = limits::EMPTY_REDIS_PAUSE.checked_sub(epoch.age) {
             sleep(pause).await;
         }
-        Ok(db::gateway::ai_usage::base(&self.0.db, &row.account, at, self.0.requests_per_minute).await?)
+        Ok(db::gateway::ai_usage::base(&self.0.db, account, key, at, self.0.requests_per_minute).await?)
     }
 
     fn rate_limits(&self, used: Used, until_midnight: Duration) -> RateLimits {
@@ -270,6 +287,10 @@ impl Meter {
 
 /// The refusal while the meter cannot admit anybody.
 const UNAVAILABLE: AdmissionError = AdmissionError::Unavailable { retry_after: limits::METER_RETRY_AFTER };
+
+fn until_next_month(at: Timestamp) -> Duration {
+    Month::of(at).next().start().since(at)
+}
 
 /// Counts a refusal.
 fn refused(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {

@@ -2,13 +2,14 @@
 //!
 //! A minute slides by time alone, so its refusal holds until the moment that came with it. A day's and a month's budget grow
 //! whenever a completion leaves something unused: at this edge that is known, of the others it is not, so those refusals are
-//! remembered for [`limits::BUDGET_REFUSAL`]. The time is that of Redis's clock, by which it would judge.
+//! remembered for [`limits::BUDGET_REFUSAL`], and only while the limit is the one that they were made for. The time is that of
+//! Redis's clock, by which it would judge.
 
 use domain::{
-    Account, Timestamp,
+    Account, Timestamp, TokenId,
     usage::{Microcents, UsageRow},
 };
-use live::budgets::{Judgement, Used, Verdict};
+use live::budgets::{Budget, Judgement, Used, Verdict};
 use quick_cache::sync::Cache;
 
 use crate::limits;
@@ -23,12 +24,15 @@ pub(super) struct Grounds {
     pub(super) memory: u64,
     /// The ends of the account's completions at this edge.
     pub(super) ends: u64,
+    /// The limits.
+    pub(super) budget: Budget,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Refusal {
     judgement: Judgement,
     grounds: Grounds,
+    token: TokenId,
     tokens: u64,
     cost: Microcents,
 }
@@ -41,8 +45,9 @@ impl Refusals {
 
     /// Remembers `judgement` of `row` if it is a refusal. `grounds` are those of the time before Redis was asked.
     pub(super) fn remember(&self, row: &UsageRow, judgement: Judgement, grounds: Grounds) {
-        if matches!(judgement.verdict, Verdict::Minute(_) | Verdict::Day(_) | Verdict::Month(_)) {
-            let refusal = Refusal { judgement, grounds, tokens: row.tokens(), cost: row.cost };
+        if !matches!(judgement.verdict, Verdict::Unknown | Verdict::Admitted(_)) {
+            let refusal =
+                Refusal { judgement, grounds, token: row.token.clone(), tokens: row.tokens(), cost: row.cost };
             self.0.insert(row.account.clone(), refusal);
         }
     }
@@ -68,6 +73,8 @@ impl Refusal {
             return None;
         }
         let is_recent = age < limits::BUDGET_REFUSAL && self.grounds.ends == grounds.ends;
+        let is_as_dear = is_recent && row.cost >= self.cost;
+        let (then, now) = (self.grounds.budget, grounds.budget);
         match verdict {
             Verdict::Minute(used) if age < used.frees_in => Some(Verdict::Minute(Used {
                 frees_in: used.frees_in.saturating_sub(age),
@@ -75,7 +82,11 @@ impl Refusal {
                 ..used
             })),
             Verdict::Day(_) if is_recent && row.tokens() >= self.tokens => Some(verdict),
-            Verdict::Month(_) if is_recent && row.cost >= self.cost => Some(verdict),
+            Verdict::Month(_) if is_as_dear && now.per_month == then.per_month => Some(verdict),
+            Verdict::AccountLimit(_) if is_as_dear && now.account_limit == then.account_limit => Some(verdict),
+            Verdict::KeyLimit(_) if is_as_dear && now.key_limit == then.key_limit && row.token == self.token => {
+                Some(verdict)
+            }
             _ => None,
         }
     }
@@ -87,7 +98,14 @@ mod tests {
 
     use super::{super::fixtures, *};
 
-    const GROUNDS: Grounds = Grounds { memory: 1, ends: 7 };
+    const BUDGET: Budget = Budget {
+        per_minute: 60,
+        per_day: 1_000,
+        per_month: 5_000_000,
+        account_limit: Some(3_000_000),
+        key_limit: Some(1_000_000),
+    };
+    const GROUNDS: Grounds = Grounds { memory: 1, ends: 7, budget: BUDGET };
     const USED: Used =
         Used { requests: 60, frees_in: Duration::from_secs(20), resets_in: Duration::from_secs(50), tokens: 1_000 };
 
@@ -117,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_refusal_for_want_of_budget_holds_for_a_moment_and_until_something_ends() {
-        for verdict in [Verdict::Day(USED), Verdict::Month(USED)] {
+        for verdict in [Verdict::Day(USED), Verdict::Month(USED), Verdict::AccountLimit(USED), Verdict::KeyLimit(USED)]
+        {
             let row = fixtures::row(300);
             let refusals = remembered(&row, verdict);
             let find = |row: &UsageRow, age, grounds| refusals.find(row, row.at + Duration::from_millis(age), grounds);
@@ -129,6 +148,29 @@ mod tests {
             let smaller = UsageRow { completion: 299, cost: Microcents(0), ..row };
             assert!(find(&smaller, 1, GROUNDS).is_none());
         }
+    }
+
+    #[test]
+    fn a_refusal_does_not_outlast_the_limit_that_it_was_made_for() {
+        let row = fixtures::row(300);
+        let changed = [
+            (Verdict::Month(USED), Budget { per_month: 6_000_000, ..BUDGET }),
+            (Verdict::AccountLimit(USED), Budget { account_limit: None, ..BUDGET }),
+            (Verdict::KeyLimit(USED), Budget { key_limit: Some(2_000_000), ..BUDGET }),
+        ];
+        for (verdict, budget) in changed {
+            let refusals = remembered(&row, verdict);
+            assert_eq!(refusals.find(&row, row.at, Grounds { budget, ..GROUNDS }), None, "{verdict:?}");
+            assert!(refusals.find(&row, row.at, GROUNDS).is_some(), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_for_a_keys_limit_is_that_keys() {
+        let row = fixtures::row(300);
+        let other = UsageRow { token: fixtures::row(300).token, ..row.clone() };
+        assert_eq!(remembered(&row, Verdict::KeyLimit(USED)).find(&other, row.at, GROUNDS), None);
+        assert!(remembered(&row, Verdict::AccountLimit(USED)).find(&other, row.at, GROUNDS).is_some());
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Shared {
             self.front.answer(request, &self.connection).await
         };
         let first = response.body().left().min(limits::BLOCK_BYTES as u64);
-        if first == 0 {
+        // Of an answer at a pace nothing is held while it waits.
+        if first == 0 || response.body().is_paced() {
             return (response, None);
         }
         response.body_mut().read_ahead(&self.connection.account);

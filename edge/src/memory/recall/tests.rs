@@ -40,7 +40,7 @@ impl World {
     }
 
     async fn find(&self, key: u32, value: Option<u32>) -> Result<Option<u32>, RecallError> {
-        let reading = self.marks.reading(1, ["a", "b"]);
+        let reading = self.marks.reading(1, ["a", "b", "b"]);
         let read = |_| async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
@@ -123,7 +123,7 @@ async fn one_client_leaves_reads_for_the_others() {
         };
         world.recall.find(&key, asker(1), read).await
     });
-    let reading = world.marks.reading(1, ["a", "b"]);
+    let reading = world.marks.reading(1, ["a", "b", "b"]);
     let other = async {
         tokio::task::yield_now().await;
         assert_eq!(world.reads(), 3);
@@ -177,7 +177,7 @@ async fn keys_are_remembered_for_the_bytes_that_they_take() {
     const LARGE: u64 = 1_000;
     let marks = Arc::<Marks>::default();
     let recall = Recall::<u32, u32>::new(marks.clone(), Bounds { present: BYTES, usual: 100, ..BOUNDS });
-    let reading = marks.reading(1, ["a", "b"]);
+    let reading = marks.reading(1, ["a", "b", "b"]);
     for key in 0..1_000 {
         let read = |_| async move { Ok(Read { key, value: Some(key), reading, bytes: LARGE }) };
         assert_eq!(recall.find(&key, asker(1), read).await.unwrap(), Some(key));

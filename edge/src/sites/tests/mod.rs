@@ -238,6 +238,8 @@ impl World {
                 access_version: 1,
                 expires_at: None,
                 suspended: None,
+                owner: "usr_00000000000000000ada".parse().unwrap(),
+                bandwidth_used_up: None,
             },
             visit: Visit {
                 client: [192, 0, 2, 1].into(),

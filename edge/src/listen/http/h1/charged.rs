@@ -123,6 +123,10 @@ impl Charged {
             if next == 0 {
                 return Poll::Ready(None);
             }
+            if self.body.is_paced() && self.body.poll_room(cx).is_pending() {
+                self.grant = None;
+                return Poll::Pending;
+            }
             if let Err(error) = ready!(self.poll_grant(cx, charge(next))) {
                 return Poll::Ready(Some(Err(error)));
             }

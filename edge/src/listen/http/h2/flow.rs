@@ -107,8 +107,9 @@ impl Sending<'_> {
             if left == 0 {
                 return Ok(());
             }
-            let window = self.window(left.min(BLOCK_BYTES), &mut grant).await?;
-            let most = left.min(window);
+            let room = if self.body.is_paced() { self.room(&mut grant).await? } else { usize::MAX };
+            let window = self.window(left.min(BLOCK_BYTES).min(room), &mut grant).await?;
+            let most = left.min(window).min(room);
             // What was granted may be for more than can be sent now. Then it is as much as is held of the block.
             let grant = match grant.take() {
                 Some(grant) if grant.bytes() >= charge(most) => grant,
@@ -122,6 +123,19 @@ impl Sending<'_> {
             let is_last = bytes.len() == left;
             self.hand_over(bytes, Some(grant), is_last)?;
         }
+    }
+
+    /// Bytes that the pace of the body allows. What is `held` is given back while there are none.
+    async fn room(&mut self, held: &mut Option<Grant>) -> Result<usize, Cut> {
+        poll_fn(|cx| {
+            if let Poll::Ready(room) = self.body.poll_room(cx) {
+                return Poll::Ready(Ok(room));
+            }
+            *held = None;
+            // Who has gone needs no answer.
+            self.out.poll_reset(cx).map(|_| Err(Cut::Over))
+        })
+        .await
     }
 
     /// Sends what the body gives.

@@ -72,6 +72,8 @@ impl Scene {
             access_version: 1,
             expires_at: None,
             suspended: None,
+            owner: "usr_00000000000000000ada".parse().unwrap(),
+            bandwidth_used_up: None,
         };
         let scene = Self { traffic, millis, site: Arc::new(site) };
         scene.collect();

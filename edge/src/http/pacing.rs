@@ -1,0 +1,194 @@
+//! A pace for bodies of sites whose owner has used up the month's bandwidth.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use domain::{Account, site::Site};
+use fairness::{Booking, Client, Rate, Rates};
+use http::{HeaderValue, Response, header};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{SiteBody, pages};
+use crate::{limits, metrics};
+
+/// The rate at which this edge serves the sites of each account that is over its plan's bandwidth. Everybody is served at it,
+/// whether their requests count against the plan or not.
+#[derive(Debug, Clone)]
+pub(crate) struct Paces(Arc<Rates<Account>>);
+
+/// The pace of one body.
+pub(super) struct Pacing {
+    paces: Paces,
+    account: Account,
+    client: Client,
+    /// Bytes that may be sent now.
+    room: usize,
+    /// Bytes that may be sent when the wait is over.
+    booked: usize,
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl Paces {
+    /// So many bytes a second for each account, within reason.
+    pub(crate) fn new(bytes_per_second: u64) -> Self {
+        let bytes_per_second = bytes_per_second.max(limits::LEAST_PACE);
+        Self(Arc::new(Rates::new(Rate {
+            bytes_per_second,
+            burst: bytes_per_second,
+            bookings: limits::PACED_PER_CLIENT,
+            backlog: limits::PACED_BACKLOG,
+        })))
+    }
+
+    /// Has the body of `response`, which a site of an account over its bandwidth gave, sent at the account's pace. While too
+    /// much of it waits already, the answer says that the site is not available.
+    pub(crate) fn slow(&self, response: Response<SiteBody>, site: &Site, client: Client) -> Response<SiteBody> {
+        if response.body().left() == 0 {
+            return response;
+        }
+        if self.0.is_crowded(&site.owner, Instant::now()) {
+            metrics::over_plan("refused");
+            let mut page = pages::unavailable();
+            let retry = HeaderValue::from(limits::PACED_BACKLOG.as_secs());
+            page.headers_mut().insert(header::RETRY_AFTER, retry);
+            return page;
+        }
+        metrics::over_plan("paced");
+        let (account, wait) = (site.owner.clone(), None);
+        let pacing = Pacing { paces: self.clone(), account, client, room: 0, booked: 0, wait };
+        response.map(|body| body.paced(pacing))
+    }
+}
+
+impl Pacing {
+    /// The bytes that may be sent now, of `left` that are to come.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>, left: u64) -> Poll<usize> {
+        while self.room == 0 {
+            if let Some(wait) = &mut self.wait {
+                ready!(wait.as_mut().poll(cx));
+                self.wait = None;
+                self.room = std::mem::take(&mut self.booked);
+                continue;
+            }
+            let bytes = usize::try_from(left).unwrap_or(usize::MAX).clamp(1, limits::PACED_BYTES);
+            let now = Instant::now();
+            let until = match self.paces.0.book(&self.account, self.client, bytes as u64, now) {
+                Booking::From(at) => {
+                    self.booked = bytes;
+                    at
+                }
+                Booking::AskAgain(at) => at,
+            };
+            if until <= now {
+                self.room = std::mem::take(&mut self.booked);
+            } else {
+                self.wait = Some(Box::pin(sleep_until(until)));
+            }
+        }
+        Poll::Ready(self.room)
+    }
+
+    /// So many bytes were taken of the room.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.room = self.room.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, net::IpAddr, time::Duration};
+
+    use bytes::Bytes;
+    use domain::{
+        OrgId, ProjectId,
+        site::{Gate, SiteKind},
+    };
+    use http::StatusCode;
+
+    use super::*;
+
+    const PACE: u64 = limits::LEAST_PACE;
+
+    fn site() -> Site {
+        let body = "0123456789abcdefghij";
+        Site {
+            project: ProjectId::from_body(body).unwrap(),
+            deployment: None,
+            kind: SiteKind::Live,
+            gate: Gate::Public,
+            access_version: 0,
+            expires_at: None,
+            suspended: None,
+            owner: Account::Org(OrgId::from_body(body).unwrap()),
+            bandwidth_used_up: None,
+        }
+    }
+
+    fn client(last: u8) -> Client {
+        IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    fn slowed(paces: &Paces, bytes: usize, last: u8) -> Response<SiteBody> {
+        paces.slow(Response::new(Bytes::from(vec![b'x'; bytes]).into()), &site(), client(last))
+    }
+
+    async fn read(response: Response<SiteBody>) -> usize {
+        let (mut body, mut read) = (response.into_body(), 0);
+        while let Some(part) = poll_fn(|cx| body.poll_next(cx, limits::BLOCK_BYTES)).await {
+            let part = part.unwrap();
+            assert!(!part.is_empty() && part.len() <= limits::PACED_BYTES);
+            read += part.len();
+        }
+        read
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_come_whole_and_share_the_pace() {
+        let (paces, start) = (Paces::new(PACE), Instant::now());
+        let bytes = 10 * usize::try_from(PACE).unwrap();
+        let reads = [1, 2].map(|last| tokio::spawn(read(slowed(&paces, bytes, last))));
+        for each in reads {
+            assert_eq!(each.await.unwrap(), bytes);
+        }
+        // The first second's bytes come immediately, and the last piece is not waited for.
+        let seconds = start.elapsed().as_secs();
+        assert!((17..=20).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_much_does_not_keep_another_waiting() {
+        let paces = Paces::new(PACE);
+        let greedy: Vec<_> = (0..50).map(|_| tokio::spawn(read(slowed(&paces, 1_000_000, 1)))).collect();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let start = Instant::now();
+        assert_eq!(read(slowed(&paces, 1_000, 2)).await, 1_000);
+        let most = u32::try_from(limits::PACED_PER_CLIENT).unwrap() + 1;
+        assert!(start.elapsed() <= Duration::from_secs(1) * most, "{:?}", start.elapsed());
+        for task in greedy {
+            task.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_would_wait_too_long_is_refused() {
+        let paces = Paces::new(PACE);
+        let mut waiting = Vec::new();
+        let refused = loop {
+            let last = u8::try_from(waiting.len()).unwrap();
+            let response = slowed(&paces, 100_000, last);
+            if response.status() != StatusCode::OK {
+                break response;
+            }
+            waiting.push(tokio::spawn(read(response)));
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(!refused.body().is_paced() && waiting.len() > 5);
+        for task in waiting {
+            task.abort();
+        }
+    }
+}
