@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 use url::Url;
 
 use crate::commands::{
-    access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share, shares,
-    skill, stats, tokens, transfer, vcs,
+    access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
+    share, shares, skill, stats, tokens, transfer, vcs,
 };
 
 /// The help heading of the options that every command takes.
@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Invites(invites::Invites),
     /// List, create and revoke API tokens
     Tokens(tokens::Tokens),
+    /// Show your plan, its use and its bill, and change them
+    Billing(billing::Billing),
     /// Use the AI gateway: models, usage, a quick try, keys
     Ai(ai::Ai),
     /// Teach coding agents to publish pages

@@ -7,8 +7,8 @@ use crate::{
     args::{Args, Command, Global},
     client::Client,
     commands::{
-        access, ai, audit, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo, share,
-        shares, skill, stats, tokens, transfer, vcs,
+        access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
+        share, shares, skill, stats, tokens, transfer, vcs,
     },
     credentials::{Connection, Wanted},
     output::{self, Output},
@@ -42,6 +42,7 @@ pub(crate) async fn run(args: Args, output: Output) -> anyhow::Result<()> {
         Command::Members(members) => members::run(members, &client()?, output).await,
         Command::Invites(invites) => invites::run(invites, &client()?, output).await,
         Command::Tokens(tokens) => tokens::run(tokens, &client()?, output).await,
+        Command::Billing(billing) => billing::run(billing, &client()?, output).await,
         Command::Ai(ai) => ai::run(ai, connection()?, output).await,
         Command::Skill(skill) => skill::run(skill, output),
         Command::Completions { shell } => completions(shell, output),

@@ -17,10 +17,13 @@ pub(crate) use upload::Upload;
 use crate::{
     credentials::Connection,
     failure::{Failure, Kind},
+    output,
 };
 
 /// Longest duration of a call without a large body.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest duration of the download of a document.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Longest `Retry-After` that is waited for; a longer one becomes the command's failure.
@@ -123,6 +126,31 @@ impl Client {
         Ok(self.answer(request, Safety::Repeatable).await?.body)
     }
 
+    /// Fetches a text of at most `most` bytes.
+    pub(crate) async fn get_text(&self, path: &str, most: u64) -> Result<String, Failure> {
+        let request = || Ok(self.signed(Method::GET, path)?.timeout(DOWNLOAD_TIMEOUT));
+        let text = self.read(self.send(request, Safety::Repeatable).await?, most).await?;
+        String::from_utf8(text).map_err(|_| self.unexpected())
+    }
+
+    /// Fetches what a link of the API leads to, at most `most` bytes. The link is its own permission: no token is sent.
+    pub(crate) async fn download(&self, link: &str, most: u64) -> Result<Vec<u8>, Failure> {
+        let request = || Ok(self.http.get(link).timeout(DOWNLOAD_TIMEOUT));
+        self.read(self.send(request, Safety::Repeatable).await?, most).await
+    }
+
+    /// Reads an answer to its end, unless it is longer than `most`.
+    async fn read(&self, mut response: Response, most: u64) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(part) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            if (body.len() + part.len()) as u64 > most {
+                return Err(Failure::limit(format!("The answer is longer than {}.", output::limit(most))));
+            }
+            body.extend_from_slice(&part);
+        }
+        Ok(body)
+    }
+
     /// Sends a DELETE. Not repeated after a dropped connection: the second answer would be a 404 for what the first one
     /// deleted.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
@@ -171,19 +199,17 @@ impl Client {
     ) -> Result<Answer<T>, Failure> {
         let response = self.send(request, safety).await?;
         let propagation = propagation(response.headers());
-        let body = response.json().await.map_err(|error| {
-            if error.is_decode() {
-                Failure::new(
-                    Kind::Unreachable,
-                    "unexpected_answer",
-                    format!("{} did not answer as the API does.", self.api),
-                )
-                .with_hint("Check the API's address (--api); if it is right, update svc.")
-            } else {
-                self.unreachable(&error)
-            }
-        })?;
+        let body = response
+            .json()
+            .await
+            .map_err(|error| if error.is_decode() { self.unexpected() } else { self.unreachable(&error) })?;
         Ok(Answer { body, propagation })
+    }
+
+    fn unexpected(&self) -> Failure {
+        let message = format!("{} did not answer as the API does.", self.api);
+        Failure::new(Kind::Unreachable, "unexpected_answer", message)
+            .with_hint("Check the API's address (--api); if it is right, update svc.")
     }
 
     /// Sends until there is an answer to act on, at most [`ATTEMPTS`] times.
@@ -254,7 +280,9 @@ fn idempotency_key() -> String {
 /// Whether an answer of this status may become a success when the request is repeated soon.
 fn may_pass(status: StatusCode, failure: &Failure) -> bool {
     match status {
-        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => true,
+        // Nothing that passes: the operator takes no payments, or their provider is away for longer.
+        StatusCode::SERVICE_UNAVAILABLE => failure.code != "billing_unavailable",
+        StatusCode::BAD_GATEWAY => true,
         // `slow_down` is the login flow's own, and has its own pace.
         StatusCode::TOO_MANY_REQUESTS => failure.code != "slow_down",
         _ => false,

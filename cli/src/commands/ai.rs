@@ -4,12 +4,16 @@ use std::io::{self, IsTerminal as _, Read as _};
 
 use api::{
     tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
-    usage::{AiUsage, ModelUsage},
+    usage::{AiLimit, AiUsage, ModelUsage, SetAiLimit},
 };
 use clap::{Args, Subcommand};
-use domain::{OrgName, month::Month};
+use domain::{OrgName, month::Month, usage::MonthlyLimit};
 use serde_json::json;
 
+use super::{
+    orgs,
+    tokens::{Limit, cents},
+};
 use crate::{
     client::{
         Client,
@@ -46,6 +50,15 @@ enum Action {
         /// The organization whose keys are counted, instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
+    },
+    /// Show or set what all keys of an organization may cost in a month
+    Limit {
+        /// The limit in euros, such as 50.00; `none` removes it [default: show it]
+        #[arg(value_name = "EUROS|none")]
+        limit: Option<Limit>,
+        /// The organization
+        #[arg(long, value_name = "NAME")]
+        org: OrgName,
     },
     /// Ask a model something; the prompt is what follows, or what is piped in
     Chat(Chat),
@@ -95,6 +108,9 @@ enum KeyAction {
         /// A name to know it by
         #[arg(long, value_parser = super::tokens::label)]
         label: Option<String>,
+        /// What the key may cost in a month, in euros, such as 5.00
+        #[arg(long, value_name = "EUROS")]
+        monthly_limit: Option<MonthlyLimit>,
     },
 }
 
@@ -103,7 +119,10 @@ pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyho
         Action::Models(way) => models(way, connection, output).await,
         Action::Usage { month, org } => usage(month, org, &Client::new(connection)?, output).await,
         Action::Chat(said) => chat(said, connection, output).await,
-        Action::Key { action: KeyAction::Create { org, label } } => create_key(org, label, connection, output).await,
+        Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
+        Action::Key { action: KeyAction::Create { org, label, monthly_limit } } => {
+            create_key(org, label, monthly_limit, connection, output).await
+        }
     }
 }
 
@@ -127,7 +146,7 @@ async fn at_gateway<T>(
             done => return Ok(done?),
         }
     }
-    let body = CreateToken { kind: UserTokenKind::Ai, label: Some(OWN_KEY.to_owned()) };
+    let body = CreateToken { kind: UserTokenKind::Ai, label: Some(OWN_KEY.to_owned()), monthly_limit_cents: None };
     let created = Client::new(connection.clone())?.post::<CreatedToken>("/tokens", &body).await?.body;
     let mut logins = Logins::load(&file)?;
     logins.keep_ai_key(&connection, created.token.clone());
@@ -152,6 +171,23 @@ async fn usage(month: Option<Month>, org: Option<OrgName>, client: &Client, outp
     let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
     let usage = client.get::<AiUsage>(&format!("{path}{query}")).await?.body;
     output.result(&usage, || drawn(&usage))
+}
+
+async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
+    let path = format!("/orgs/{org}/usage/ai/limit");
+    let answer = match wanted {
+        None => client.get::<AiLimit>(&path).await,
+        Some(limit) => client.put::<AiLimit>(&path, &SetAiLimit { monthly_limit_cents: limit.amount() }).await,
+    };
+    let answer = answer.map_err(|failure| orgs::unknown(org, failure))?;
+    if wanted.is_some() {
+        super::propagation::report(output, "In force", answer.propagation);
+    }
+    let spent = cents(answer.body.month_cents);
+    output.result(&answer.body, || match answer.body.monthly_limit_cents {
+        Some(limit) => format!("{org}: {spent} of {} this month", limit.cents()),
+        None => format!("{org}: {spent} this month, no limit but the plan's"),
+    })
 }
 
 fn drawn(usage: &AiUsage) -> String {
@@ -256,6 +292,7 @@ fn cheapest(models: &[Model]) -> Result<String, Failure> {
 async fn create_key(
     org: Option<OrgName>,
     label: Option<String>,
+    monthly_limit_cents: Option<MonthlyLimit>,
     connection: Connection,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -273,12 +310,12 @@ async fn create_key(
         secret.to_owned()
     };
     if let Some(org) = org {
-        let body = CreateOrgToken { kind: OrgTokenKind::Ai, label };
+        let body = CreateOrgToken { kind: OrgTokenKind::Ai, label, monthly_limit_cents };
         let created = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await?.body;
         let secret = tell(created.record.record.id.as_str(), &created.token);
         return output.result(&created, || secret);
     }
-    let body = CreateToken { kind: UserTokenKind::Ai, label };
+    let body = CreateToken { kind: UserTokenKind::Ai, label, monthly_limit_cents };
     let created = client.post::<CreatedToken>("/tokens", &body).await?.body;
     let secret = tell(created.record.id.as_str(), &created.token);
     output.result(&created, || secret)

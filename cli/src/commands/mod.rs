@@ -6,6 +6,7 @@
 pub(crate) mod access;
 pub(crate) mod ai;
 pub(crate) mod audit;
+pub(crate) mod billing;
 mod browser;
 pub(crate) mod deploy;
 pub(crate) mod deployments;

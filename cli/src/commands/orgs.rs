@@ -205,6 +205,9 @@ async fn delete(name: &OrgName, yes: bool, client: &Client, output: Output) -> a
         "org_not_empty" => failure.with_hint(format!(
             "`svc projects list --org {name}` lists them; `svc transfer` moves one, `svc projects rm` deletes one."
         )),
+        "subscription_active" => failure.with_hint(format!(
+            "`svc billing cancel --org {name}` ends it with the month that is paid; `svc billing --org {name}` says when."
+        )),
         _ => unknown(name, failure),
     })?;
     output.success(&format!("Deleted {name}."));

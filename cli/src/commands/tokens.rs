@@ -1,14 +1,22 @@
 //! `svc tokens`.
 
+use std::str::FromStr;
+
 use api::{
     Done,
     tokens::{
-        CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, OrgTokenList, Token, TokenList,
-        UserTokenKind,
+        ChangeToken, CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgToken, OrgTokenKind, OrgTokenList,
+        Token, TokenList, UserTokenKind,
     },
 };
 use clap::{Subcommand, ValueEnum};
-use domain::{OrgName, TokenId, limits};
+use domain::{
+    OrgName, TokenId,
+    billing::Cents,
+    limits,
+    token::TokenKind,
+    usage::{MonthlyLimit, MonthlyLimitError},
+};
 
 use super::orgs;
 use crate::{
@@ -41,6 +49,17 @@ enum Action {
         /// A label to recognize it by
         #[arg(long, value_parser = label)]
         label: Option<String>,
+        /// What an AI key may cost in a month, in euros, such as 5.00
+        #[arg(long, value_name = "EUROS")]
+        monthly_limit: Option<MonthlyLimit>,
+    },
+    /// Limit what an AI key may cost in a month
+    Limit {
+        /// The token's id: tok_…
+        id: TokenId,
+        /// The limit in euros, such as 5.00; `none` removes it
+        #[arg(value_name = "EUROS|none")]
+        limit: Limit,
     },
     /// Revoke a token: it stops working immediately
     #[command(alias = "rm")]
@@ -48,6 +67,31 @@ enum Action {
         /// The token's id: tok_…
         id: TokenId,
     },
+}
+
+/// A monthly limit as a command names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    /// No limit of its own.
+    None,
+    /// At most this much.
+    At(MonthlyLimit),
+}
+
+impl Limit {
+    pub(super) fn amount(self) -> Option<MonthlyLimit> {
+        match self {
+            Self::None => None,
+            Self::At(limit) => Some(limit),
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = MonthlyLimitError;
+    fn from_str(text: &str) -> Result<Self, MonthlyLimitError> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::At) }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -65,24 +109,36 @@ pub(crate) async fn run(tokens: Tokens, client: &Client, output: Output) -> anyh
     match (tokens.action.unwrap_or(Action::List), org) {
         (Action::List, None) => list(client, output).await,
         (Action::List, Some(org)) => list_of_org(org, client, output).await,
-        (Action::Create { kind, label }, None) => create(kind, label, client, output).await,
-        (Action::Create { kind, label }, Some(org)) => create_for_org(org, kind, label, client, output).await,
+        (Action::Create { kind, label, monthly_limit }, None) => {
+            create(kind, label, monthly_limit, client, output).await
+        }
+        (Action::Create { kind, label, monthly_limit }, Some(org)) => {
+            create_for_org(org, kind, label, monthly_limit, client, output).await
+        }
+        (Action::Limit { id, limit }, _) => change_limit(org, &id, limit.amount(), client, output).await,
         (Action::Revoke { id }, _) => revoke(org, &id, client, output).await,
     }
 }
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     let tokens = client.list("/tokens", |page: TokenList| (page.tokens, page.next_cursor)).await?;
-    output.list("tokens", &tokens, &["TOKEN", "KIND", "LABEL", "CREATED", "STATE"], "No tokens.", |token| {
-        let state = token.revoked_at.map_or("active".to_owned(), |at| format!("revoked {}", output.relative(at)));
-        vec![
-            token.id.to_string(),
-            token.kind.as_str().to_owned(),
-            token.label.clone().unwrap_or_default(),
-            output.relative(token.created_at),
-            state,
-        ]
-    })
+    output.list(
+        "tokens",
+        &tokens,
+        &["TOKEN", "KIND", "LABEL", "CREATED", "THIS MONTH", "STATE"],
+        "No tokens.",
+        |token| {
+            let state = token.revoked_at.map_or("active".to_owned(), |at| format!("revoked {}", output.relative(at)));
+            vec![
+                token.id.to_string(),
+                token.kind.as_str().to_owned(),
+                token.label.clone().unwrap_or_default(),
+                output.relative(token.created_at),
+                spent(token),
+                state,
+            ]
+        },
+    )
 }
 
 async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -90,18 +146,39 @@ async fn list_of_org(org: &OrgName, client: &Client, output: Output) -> anyhow::
     let tokens = client.list(&path, |page: OrgTokenList| (page.tokens, page.next_cursor)).await;
     let tokens = tokens.map_err(|failure| orgs::unknown(org, failure))?;
     let nothing = format!("No tokens. Make one for CI: svc tokens create --org {org}");
-    output.list("tokens", &tokens, &["TOKEN", "KIND", "LABEL", "CREATED", "BY"], &nothing, |token| {
+    output.list("tokens", &tokens, &["TOKEN", "KIND", "LABEL", "CREATED", "THIS MONTH", "BY"], &nothing, |token| {
         vec![
             token.record.id.to_string(),
             token.record.kind.as_str().to_owned(),
             token.record.label.clone().unwrap_or_default(),
             output.relative(token.record.created_at),
+            spent(&token.record),
             token.created_by.clone().unwrap_or_default(),
         ]
     })
 }
 
-async fn create(kind: Option<Kind>, label: Option<String>, client: &Client, output: Output) -> anyhow::Result<()> {
+/// What an AI key has cost this month, and what it may cost.
+fn spent(token: &Token) -> String {
+    let cost = cents(token.month_cents);
+    match (token.kind, token.monthly_limit_cents) {
+        (TokenKind::Ai, Some(limit)) => format!("{cost} of {}", limit.cents()),
+        (TokenKind::Ai, None) => cost.to_string(),
+        (TokenKind::Cli | TokenKind::Deploy, _) => String::new(),
+    }
+}
+
+pub(super) fn cents(amount: u64) -> Cents {
+    Cents(i64::try_from(amount).unwrap_or(i64::MAX))
+}
+
+async fn create(
+    kind: Option<Kind>,
+    label: Option<String>,
+    monthly_limit_cents: Option<MonthlyLimit>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
     let kind = match kind {
         None | Some(Kind::Cli) => UserTokenKind::Cli,
         Some(Kind::Ai) => UserTokenKind::Ai,
@@ -111,7 +188,7 @@ async fn create(kind: Option<Kind>, label: Option<String>, client: &Client, outp
                 .into());
         }
     };
-    let created = client.post::<CreatedToken>("/tokens", &CreateToken { kind, label }).await?.body;
+    let created = client.post::<CreatedToken>("/tokens", &CreateToken { kind, label, monthly_limit_cents }).await?.body;
     keep_it(output, &created.record);
     output.result(&created, || created.token.clone())
 }
@@ -120,6 +197,7 @@ async fn create_for_org(
     org: &OrgName,
     kind: Option<Kind>,
     label: Option<String>,
+    monthly_limit_cents: Option<MonthlyLimit>,
     client: &Client,
     output: Output,
 ) -> anyhow::Result<()> {
@@ -132,7 +210,7 @@ async fn create_for_org(
                 .into());
         }
     };
-    let body = CreateOrgToken { kind, label };
+    let body = CreateOrgToken { kind, label, monthly_limit_cents };
     let answer = client.post::<CreatedOrgToken>(&format!("/orgs/{org}/tokens"), &body).await;
     let created = answer.map_err(|failure| orgs::unknown(org, failure))?.body;
     keep_it(output, &created.record.record);
@@ -146,20 +224,57 @@ fn keep_it(output: Output, token: &Token) {
     output.success(&format!("Created {}. Keep its secret now: it is not shown again.", token.id));
 }
 
+async fn change_limit(
+    org: Option<&OrgName>,
+    id: &TokenId,
+    monthly_limit_cents: Option<MonthlyLimit>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let (path, body) = (path_of(org, id), ChangeToken { monthly_limit_cents });
+    // An organization's token is a token, and more.
+    if org.is_some() {
+        let answer = client.patch::<OrgToken>(&path, &body).await.map_err(|failure| unknown(org, id, failure))?;
+        tell_limit(id, &answer.body.record, output);
+        super::propagation::report(output, "In force", answer.propagation);
+        return output.result(&answer.body, String::new);
+    }
+    let answer = client.patch::<Token>(&path, &body).await.map_err(|failure| unknown(org, id, failure))?;
+    tell_limit(id, &answer.body, output);
+    super::propagation::report(output, "In force", answer.propagation);
+    output.result(&answer.body, String::new)
+}
+
+fn tell_limit(id: &TokenId, token: &Token, output: Output) {
+    let spent = cents(token.month_cents);
+    output.success(&match token.monthly_limit_cents {
+        Some(limit) => format!("{id} may cost {} a month; {spent} is spent this month.", limit.cents()),
+        None => format!("{id} has no limit of its own now."),
+    });
+}
+
 async fn revoke(org: Option<&OrgName>, id: &TokenId, client: &Client, output: Output) -> anyhow::Result<()> {
-    let path = org.map_or_else(|| format!("/tokens/{id}"), |org| format!("/orgs/{org}/tokens/{id}"));
-    let answer = client.delete::<Done>(&path).await.map_err(|failure| match (failure.kind, org) {
+    let answer = client.delete::<Done>(&path_of(org, id)).await.map_err(|failure| unknown(org, id, failure))?;
+    output.success(&format!("Revoked {id}."));
+    super::propagation::report(output, "Gone", answer.propagation);
+    output.result(&answer.body, String::new)
+}
+
+fn path_of(org: Option<&OrgName>, id: &TokenId) -> String {
+    org.map_or_else(|| format!("/tokens/{id}"), |org| format!("/orgs/{org}/tokens/{id}"))
+}
+
+/// Adds the next step to a 404 of a token's routes.
+fn unknown(org: Option<&OrgName>, id: &TokenId, failure: Failure) -> Failure {
+    match (failure.kind, org) {
         (FailureKind::NotFound, None) => Failure { message: format!("You have no active token {id}."), ..failure }
-            .with_hint("`svc tokens` lists yours; an organization's is revoked with --org."),
+            .with_hint("`svc tokens` lists yours; an organization's is named with --org."),
         (FailureKind::NotFound, Some(org)) => {
             Failure { message: format!("{org} has no active token {id}."), ..failure }
                 .with_hint(format!("`svc tokens --org {org}` lists them."))
         }
         _ => failure,
-    })?;
-    output.success(&format!("Revoked {id}."));
-    super::propagation::report(output, "Gone", answer.propagation);
-    output.result(&answer.body, String::new)
+    }
 }
 
 pub(super) fn label(text: &str) -> Result<String, String> {

@@ -49,7 +49,7 @@ pub(super) fn line_of_time(
 }
 
 /// A bar as long as the number's part of `most`, in eighths of a character; what is more than nothing shows.
-pub(super) fn bar(number: u64, most: u64) -> String {
+pub(in crate::commands) fn bar(number: u64, most: u64) -> String {
     let eighths = (u128::from(number) * BAR as u128 * 8).div_ceil(u128::from(most.max(1)));
     let eighths = usize::try_from(eighths).unwrap_or(0).min(BAR * 8);
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])

@@ -13,6 +13,7 @@ use domain::{ProjectName, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use url::form_urlencoded;
 
+pub(super) use self::draw::bar;
 use super::projects;
 use crate::{
     client::Client,

@@ -1,0 +1,97 @@
+//! `svc billing invoices` and `svc billing invoice`.
+
+use std::path::{Path, PathBuf};
+
+use api::billing::{DocumentLink, Invoice, InvoiceList};
+use domain::{
+    billing::invoice::{InvoiceKind, InvoiceStatus},
+    limits,
+};
+
+use super::{Scope, show::day};
+use crate::{
+    failure::{Failure, Kind},
+    output::{Output, bold, lines},
+};
+
+/// Most bytes of a document that is saved.
+const DOCUMENT_BYTES: u64 = 20 * limits::MB;
+
+/// The files in which an invoice's documents are saved.
+pub(super) struct Files {
+    pub(super) pdf: Option<PathBuf>,
+    pub(super) xml: Option<PathBuf>,
+    pub(super) ubl: Option<PathBuf>,
+}
+
+pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+    let invoices = all(scope).await?;
+    output.result(&serde_json::json!({ "invoices": invoices }), || drawn(&invoices, output))
+}
+
+async fn all(scope: &Scope<'_>) -> Result<Vec<Invoice>, Failure> {
+    let invoices =
+        scope.client.list(&scope.path("/invoices"), |page: InvoiceList| (page.invoices, page.next_cursor)).await;
+    invoices.map_err(|failure| scope.explain(failure))
+}
+
+/// A table of invoices.
+pub(super) fn drawn(invoices: &[Invoice], output: Output) -> String {
+    lines(invoices, &["NUMBER", "ISSUED", "NET", "VAT", "TOTAL", "STATE"], "No invoices yet.", |invoice| {
+        vec![
+            invoice.number.clone(),
+            format!("{} ({})", day(invoice.issued_at), output.relative(invoice.issued_at)),
+            invoice.net_cents.to_string(),
+            invoice.vat_cents.to_string(),
+            invoice.total_cents.to_string(),
+            state(invoice).to_owned(),
+        ]
+    })
+}
+
+fn state(invoice: &Invoice) -> &'static str {
+    match (invoice.kind, invoice.status) {
+        (InvoiceKind::CreditNote, _) => "credit note",
+        (InvoiceKind::Invoice, InvoiceStatus::Paid) => "paid",
+        (InvoiceKind::Invoice, InvoiceStatus::Refunded) => "refunded",
+        (InvoiceKind::Invoice, InvoiceStatus::PartlyRefunded) => "partly refunded",
+        (InvoiceKind::Invoice, InvoiceStatus::ChargedBack) => "charged back",
+    }
+}
+
+pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: Output) -> anyhow::Result<()> {
+    let is_wanted = |invoice: &Invoice| invoice.number == wanted || invoice.id.as_str() == wanted;
+    let invoice = all(scope).await?.into_iter().find(is_wanted).ok_or_else(|| {
+        Failure::new(Kind::NotFound, "not_found", format!("There is no invoice {wanted}."))
+            .with_hint(format!("`svc billing invoices{}` lists them.", scope.option()))
+    })?;
+    for (file, form) in [(&files.pdf, "pdf"), (&files.xml, "xml"), (&files.ubl, "xml?format=ubl")] {
+        if let Some(file) = file {
+            save(scope, &invoice, form, file).await?;
+            output.success(&format!("Saved {}.", file.display()));
+        }
+    }
+    output.result(&invoice, || {
+        let kind = if invoice.kind == InvoiceKind::CreditNote { "Credit note" } else { "Invoice" };
+        let head = bold(&format!("{kind} {}", invoice.number));
+        let (net, vat, total) = (invoice.net_cents, invoice.vat_cents, invoice.total_cents);
+        let state = if invoice.kind == InvoiceKind::CreditNote { "given back" } else { state(&invoice) };
+        format!("{head}: {total} ({net} and {vat} VAT), {}, {state}.", day(invoice.issued_at))
+    })
+}
+
+async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> Result<(), Failure> {
+    if !invoice.has_document {
+        let message = format!("The documents of {} are still being made.", invoice.number);
+        return Err(Failure::new(Kind::NotFound, "not_found", message).with_hint("Try again in a minute."));
+    }
+    let link = scope.client.get::<DocumentLink>(&scope.path(&format!("/invoices/{}/{form}", invoice.id))).await;
+    let link = link.map_err(|failure| scope.explain(failure))?.body;
+    let document = scope.client.download(&link.url, DOCUMENT_BYTES).await?;
+    write(file, &document)
+}
+
+/// Writes a file, or says why not.
+pub(super) fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, content).map_err(|error| Failure::usage(format!("Cannot write {}: {error}.", file.display())))
+}

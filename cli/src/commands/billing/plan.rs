@@ -1,0 +1,91 @@
+//! `svc billing plans`, and the changes of a subscription.
+
+use api::billing::{BillingOverview, CatalogPlan, ChangedPlan, Checkout, ChoosePlan, Subscription, TakesEffect};
+use domain::billing::Cents;
+use serde_json::json;
+
+use super::{Scope, price, show};
+use crate::{
+    failure::Failure,
+    output::{Output, size},
+};
+
+pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+    let BillingOverview { plan, catalog, .. } = scope.overview().await?;
+    let headings = ["PLAN", "NAME", "PRICE", "PROJECTS", "DOMAINS", "READY APPS", "BANDWIDTH", "AI CREDIT", ""];
+    output.list("plans", &catalog, &headings, "There are no plans here.", |offered: &CatalogPlan| {
+        let limits = &offered.limits;
+        let is_own = plan.as_ref() == Some(&offered.id);
+        vec![
+            offered.id.clone(),
+            offered.name.clone(),
+            price(offered.price_cents),
+            limits.projects.to_string(),
+            limits.domains.to_string(),
+            limits.ready_apps.to_string(),
+            size(limits.bandwidth_bytes),
+            Cents::from(limits.ai_credit_cents).to_string(),
+            if is_own { "yours".to_owned() } else { String::new() },
+        ]
+    })
+}
+
+pub(super) async fn checkout(scope: &Scope<'_>, plan: String, output: Output) -> anyhow::Result<()> {
+    let body = ChoosePlan { plan };
+    let answer = scope.client.post::<Checkout>(&scope.path("/checkout"), &body).await;
+    let checkout = answer.map_err(|failure| hinted(scope, failure))?.body;
+    output.note("Open this page to pay the first month; the plan applies once it is paid.");
+    output.result(&checkout, || checkout.checkout_url.clone())
+}
+
+pub(super) async fn change(scope: &Scope<'_>, plan: String, output: Output) -> anyhow::Result<()> {
+    let body = ChoosePlan { plan };
+    let answer = scope.client.post::<ChangedPlan>(&scope.path("/change-plan"), &body).await;
+    let changed = answer.map_err(|failure| hinted(scope, failure))?.body;
+    let plan = &changed.plan;
+    output.success(&match changed.takes_effect {
+        TakesEffect::Immediately => {
+            format!("The plan is {plan} now. Its price is charged when the subscription renews.")
+        }
+        TakesEffect::AtRenewal => {
+            let (relative, day) = (output.relative(changed.applies_at), show::day(changed.applies_at));
+            format!("The plan will be {plan} when the subscription renews, {relative} ({day}).")
+        }
+    });
+    output.result(&changed, String::new)
+}
+
+pub(super) async fn cancel(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+    let answer = scope.client.post::<Subscription>(&scope.path("/cancel"), &json!({})).await;
+    let subscription = answer.map_err(|failure| scope.explain(failure))?.body;
+    if let Some(at) = subscription.renews_at {
+        let (relative, day) = (output.relative(at), show::day(at));
+        output.success(&format!("The subscription is cancelled: it ends {relative} ({day})."));
+        output.note(&format!("Nothing will be deleted. To take it back: svc billing resume{}", scope.option()));
+    } else {
+        output.success("The subscription has ended. Nothing was deleted.");
+    }
+    output.result(&subscription, String::new)
+}
+
+pub(super) async fn resume(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
+    let answer = scope.client.post::<Subscription>(&scope.path("/resume"), &json!({})).await;
+    let subscription = answer.map_err(|failure| scope.explain(failure))?.body;
+    let when = subscription.renews_at.map(|at| format!(" {} ({})", output.relative(at), show::day(at)));
+    output.success(&format!("The subscription goes on: it renews{}.", when.unwrap_or_default()));
+    output.result(&subscription, String::new)
+}
+
+/// Adds the next step to the refusal of a plan.
+fn hinted(scope: &Scope<'_>, failure: Failure) -> Failure {
+    let option = scope.option();
+    match &*failure.code {
+        "invalid_request" if failure.message.contains("billing details") => {
+            failure.with_hint(format!("For example: svc billing details{option} --name NAME --country CODE"))
+        }
+        "subscription_active" => failure.with_hint(format!("svc billing change{option} PLAN")),
+        "invalid_request" => failure.with_hint(format!("`svc billing plans{option}` lists the plans.")),
+        "plan_limit_reached" => failure.with_hint(format!("`svc billing{option}` shows what is used.")),
+        _ => scope.explain(failure),
+    }
+}
