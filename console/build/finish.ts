@@ -1,0 +1,89 @@
+// The last step of the build: makes the page free of inline scripts, compresses every file, and holds the budgets.
+
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { brotliCompressSync, constants } from 'node:zlib';
+
+const DIST = join(import.meta.dirname, '..', 'dist');
+/** Compressed bytes of the first load, and of what a single page adds to it. */
+const BUDGETS = { script: 60_000, style: 15_000, chunk: 25_000 };
+/** Loaded on the pages with charts alone. */
+const CHARTS = 'uPlot';
+
+const sizes = new Map<string, number>();
+moveStartScript();
+forbidInlineStyles();
+for (const path of files(DIST)) {
+  compress(path);
+}
+checkBudgets();
+
+/**
+ * SvelteKit starts the page by an inline script, which the policy does not allow. It becomes a file, under the name of its hash;
+ * `document.currentScript` works in it as it did inline, because it stands at the same place.
+ */
+function moveStartScript() {
+  const page = join(DIST, 'index.html');
+  const html = readFileSync(page, 'utf8');
+  const inline = /<script>([\s\S]*?)<\/script>/g;
+  const [script, ...more] = [...html.matchAll(inline)];
+  if (!script?.[1] || more.length > 0) {
+    throw new Error(`index.html has ${more.length + (script ? 1 : 0)} inline scripts; one is expected`);
+  }
+  const hash = createHash('sha256').update(script[1]).digest('base64url').slice(0, 8);
+  const name = `/_app/immutable/entry/boot.${hash}.js`;
+  writeFileSync(join(DIST, name), script[1].trim() + '\n');
+  const finished = html.replace(script[0], `<script src="${name}"></script>`);
+  if (/<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=/i.test(finished)) {
+    throw new Error('index.html has something inline that the policy does not allow');
+  }
+  writeFileSync(page, finished);
+}
+
+/** Markup in scripts is markup on the page: a style attribute there would be refused by the browser, silently. */
+function forbidInlineStyles() {
+  for (const path of files(DIST).filter((path) => path.endsWith('.js'))) {
+    const found = /<\w+[^<>]*\sstyle="[^"]*"/.exec(readFileSync(path, 'utf8'));
+    if (found)
+      throw new Error(
+        `${basename(path)} has an inline style, which the policy does not allow: ${found[0].slice(0, 120)}`,
+      );
+  }
+}
+
+function compress(path: string) {
+  const plain = readFileSync(path);
+  const options = {
+    params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },
+  };
+  const compressed = brotliCompressSync(plain, options);
+  sizes.set(path, compressed.length);
+  writeFileSync(`${path}.br`, compressed);
+}
+
+function checkBudgets() {
+  const html = readFileSync(join(DIST, 'index.html'), 'utf8');
+  const first = [...sizes].filter(([path]) => html.includes(basename(path)));
+  const total = (end: string) =>
+    first.filter(([path]) => path.endsWith(end)).reduce((sum, [, size]) => sum + size, 0);
+  const found = { script: total('.js'), style: total('.css') };
+  const problems: string[] = [];
+  for (const kind of ['script', 'style'] as const) {
+    console.log(`first load: ${found[kind]} bytes of compressed ${kind}, ${BUDGETS[kind]} allowed`);
+    if (found[kind] > BUDGETS[kind]) problems.push(`the first load has ${found[kind]} bytes of ${kind}`);
+  }
+  for (const [path, size] of sizes) {
+    if (size > BUDGETS.chunk && path.endsWith('.js') && !readFileSync(path, 'utf8').includes(CHARTS)) {
+      problems.push(`${basename(path)} has ${size} compressed bytes, ${BUDGETS.chunk} are allowed`);
+    }
+  }
+  if (problems.length > 0) throw new Error(problems.join('; '));
+}
+
+function files(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.endsWith('.br'))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}

@@ -1,0 +1,95 @@
+// What may be in a site, judged before anything is sent; the API judges again.
+
+import { bytes, counted } from '#lib/format.ts';
+
+const MB = 1024 * 1024;
+export const FILE_BYTES = 25 * MB;
+export const SITE_BYTES = 250 * MB;
+export const MOST_FILES = 10_000;
+const NAME_BYTES = 1024;
+
+/** Files and folders that are left out, as `svc deploy` leaves them out. */
+const LEFT_OUT = new Set([
+  '.git',
+  '.hg',
+  '.svn',
+  '.svc',
+  '.DS_Store',
+  'Thumbs.db',
+  'node_modules',
+  '.svcproject',
+]);
+/** Patterns of what is not published, which are not read here. */
+const IGNORE_FILE = '.svcignore';
+const LEFT_OUT_BEGINNINGS = ['.env'];
+
+/** Whether files and folders of this name are left out. */
+export function isLeftOut(part: string): boolean {
+  return (
+    LEFT_OUT.has(part) || LEFT_OUT_BEGINNINGS.some((begin) => part === begin || part.startsWith(`${begin}.`))
+  );
+}
+
+/** A file that was chosen, with its path inside the site. */
+export interface Chosen {
+  path: string;
+  file: File;
+}
+
+export interface Selection {
+  files: Chosen[];
+  bytes: number;
+  /** Paths that are left out on purpose. */
+  leftOut: string[];
+  /** What has to be mended first, as sentences. */
+  problems: string[];
+}
+
+/** Judges what was chosen. A folder that holds everything is taken off the paths: its content is the site. */
+export function select(chosen: Chosen[]): Selection {
+  const skipped = depth(chosen);
+  const inside = chosen.map(({ path, file }) => ({ path: path.split('/').slice(skipped).join('/'), file }));
+  const leftOut = new Set<string>();
+  const files: Chosen[] = [];
+  const problems: string[] = [];
+  for (const { path, file } of inside) {
+    const parts = path.split('/');
+    const end = parts.findIndex(isLeftOut);
+    if (end >= 0) {
+      leftOut.add(parts.slice(0, end + 1).join('/'));
+      continue;
+    }
+    if (parts.at(-1) === IGNORE_FILE) {
+      problems.push('This folder has a .svcignore, which only `svc deploy` follows: publish it with that.');
+    }
+    const wrong = wrongWith(path, file);
+    if (wrong) problems.push(wrong);
+    files.push({ path, file });
+  }
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const total = files.reduce((sum, { file }) => sum + file.size, 0);
+  if (files.length === 0) problems.push('There is no file in it.');
+  if (files.length > MOST_FILES)
+    problems.push(
+      `${counted(files.length, 'file')} are more than the ${MOST_FILES.toLocaleString()} a site may have.`,
+    );
+  if (total > SITE_BYTES)
+    problems.push(`${bytes(total)} in all are more than the ${bytes(SITE_BYTES)} a site may have.`);
+  return { files, bytes: total, leftOut: [...leftOut].sort(), problems: problems.slice(0, 20) };
+}
+
+/** 1 when everything lies in one folder. */
+function depth(chosen: Chosen[]): 0 | 1 {
+  const first = chosen[0]?.path.split('/')[0];
+  const isFolder = chosen.every(({ path }) => path.includes('/') && path.split('/')[0] === first);
+  return chosen.length > 0 && isFolder ? 1 : 0;
+}
+
+function wrongWith(path: string, file: File): string | undefined {
+  if (/[\u0000-\u001f\u007f]/.test(path))
+    return `The name of ${JSON.stringify(path)} has a control character in it.`;
+  if (new TextEncoder().encode(path).length > NAME_BYTES)
+    return `The path of ${path.slice(0, 60)}… is longer than ${NAME_BYTES} bytes.`;
+  if (file.size > FILE_BYTES) return `${path} has ${bytes(file.size)}; a file may have ${bytes(FILE_BYTES)}.`;
+  return undefined;
+}

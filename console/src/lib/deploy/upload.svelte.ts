@@ -1,0 +1,131 @@
+// A deployment on its way: packed, sent, live.
+
+import { Problem } from '#lib/api/problem.ts';
+import type { Uploaded } from '#lib/api/schema.d.ts';
+import type { FromWorker } from './pack.worker.ts';
+import type { Selection } from './rules.ts';
+import { startPackWorker } from './worker.ts';
+
+export type Step = 'idle' | 'packing' | 'sending' | 'publishing' | 'live' | 'failed';
+
+/** Where it goes: a site, or a share that ends. */
+export type Target = { kind: 'site'; name: string } | { kind: 'share'; days: number; password: string };
+
+/** What the API answers, with the receipt of the edges. */
+export interface Outcome extends Uploaded {
+  receipt: string | undefined;
+}
+
+export class Upload {
+  step = $state<Step>('idle');
+  /** The part of the present step that is done, from 0 to 1. */
+  progress = $state(0);
+  problem = $state.raw<Problem | undefined>();
+  outcome = $state.raw<Outcome | undefined>();
+  #stop: (() => void) | undefined;
+
+  get isUnderWay(): boolean {
+    return this.step === 'packing' || this.step === 'sending' || this.step === 'publishing';
+  }
+
+  async run(selection: Selection, target: Target): Promise<void> {
+    this.problem = undefined;
+    this.outcome = undefined;
+    try {
+      this.#go('packing');
+      const blob = await this.#pack(selection);
+      this.#go('sending');
+      this.outcome = await this.#send(blob, target);
+      this.#go('live');
+    } catch (thrown) {
+      this.problem = Problem.from(thrown);
+      this.step = 'failed';
+    } finally {
+      this.#stop = undefined;
+    }
+  }
+
+  stop(): void {
+    this.#stop?.();
+  }
+
+  #go(step: Step): void {
+    this.step = step;
+    this.progress = 0;
+  }
+
+  #pack(selection: Selection): Promise<Blob> {
+    const worker = startPackWorker();
+    const packed = new Promise<Blob>((resolve, reject) => {
+      this.#stop = () => reject(stopped());
+      worker.onerror = () => reject(new Problem('pack', 'The files could not be packed.', 0));
+      worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+        if (data.kind === 'progress')
+          this.progress = selection.bytes === 0 ? 1 : Math.min(1, data.read / selection.bytes);
+        else if (data.kind === 'done') resolve(data.blob);
+        else reject(new Problem('pack', data.message, 0));
+      };
+      worker.postMessage($state.snapshot(selection.files));
+    });
+    return packed.finally(() => worker.terminate());
+  }
+
+  /** By XMLHttpRequest, which alone tells how much was sent. */
+  #send(blob: Blob, target: Target): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      this.#stop = () => request.abort();
+      request.open('POST', address(target));
+      request.setRequestHeader('Content-Type', 'application/gzip');
+      request.setRequestHeader('Idempotency-Key', crypto.randomUUID());
+      if (target.kind === 'share' && target.password)
+        request.setRequestHeader('X-Svc-Share-Password', asHeader(target.password));
+      request.upload.onprogress = ({ loaded, total }) => (this.progress = total > 0 ? loaded / total : 0);
+      request.upload.onload = () => this.#go('publishing');
+      request.onabort = () => reject(stopped());
+      request.onerror = () => reject(Problem.offline());
+      request.onload = () => {
+        const headers = new Headers();
+        for (const name of ['X-Request-Id', 'X-Svc-Propagation']) {
+          const value = request.getResponseHeader(name);
+          if (value) headers.set(name, value);
+        }
+        const response = new Response(null, { status: Math.max(200, request.status), headers });
+        let body: unknown;
+        try {
+          body = JSON.parse(request.responseText);
+        } catch {
+          body = undefined;
+        }
+        if (!response.ok || body === undefined) reject(Problem.of(response, body));
+        else resolve({ ...(body as Uploaded), receipt: receiptOf(headers) });
+      };
+      request.send(blob);
+    });
+  }
+}
+
+/** A header's value has a byte a character; the API reads the bytes as UTF-8. */
+function asHeader(text: string): string {
+  return String.fromCharCode(...new TextEncoder().encode(text));
+}
+
+function address(target: Target): string {
+  if (target.kind === 'site') return `/api/projects/${encodeURIComponent(target.name)}/deployments`;
+  return `/api/shares?ttl=${target.days}`;
+}
+
+function receiptOf(headers: Headers): string | undefined {
+  const found = /^(\d+)\/(\d+); (\d+)ms$/.exec(headers.get('X-Svc-Propagation') ?? '');
+  return found
+    ? `live on ${found[1]} of ${found[2]} ${found[2] === '1' ? 'edge' : 'edges'}, ${found[3]} ms`
+    : undefined;
+}
+
+function stopped(): Problem {
+  return new Problem(
+    'stopped',
+    'You stopped it. Look at the site’s deployments to see whether it was published all the same.',
+    0,
+  );
+}

@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { address, operations } from './reference.ts';
+
+const document: unknown = JSON.parse(
+  readFileSync(join(import.meta.dirname, '../../../../openapi.json'), 'utf8'),
+);
+
+test('every operation of the API is shown, each with an id of its own', () => {
+  const all = operations(document);
+  expect(all.length).toBeGreaterThan(60);
+  expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
+  const create = all.find(({ method, path }) => method === 'POST' && path === '/projects');
+  expect(Object.keys(JSON.parse(create?.body ?? '{}') as object)).toContain('name');
+});
+
+test('parameters go where they belong, and nowhere else', () => {
+  const all = operations(document);
+  const live = all.find(({ path }) => path === '/projects/{name}/stats');
+  if (!live) throw new Error('the API has no statistics');
+  expect(address(live, { name: '../x', hours: '24' })).toBe('/projects/..%2Fx/stats?hours=24');
+});

@@ -1,0 +1,52 @@
+// Numbers and times as people read them, in the browser's language.
+
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
+
+/** Bytes in powers of ten, as plans are written: `1.2 MB`. */
+export function bytes(count: number): string {
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 99.5 ? 0 : 1;
+  return `${value.toLocaleString(undefined, { maximumFractionDigits: digits })} ${UNITS[unit]}`;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString();
+}
+
+/** A count with its noun: `1 file`, `2 files`. */
+export function counted(value: number, noun: string, plural = `${noun}s`): string {
+  return `${count(value)} ${value === 1 ? noun : plural}`;
+}
+
+/** Euro cents: `€12.30`. */
+export function euros(cents: number): string {
+  return (cents / 100).toLocaleString(undefined, { style: 'currency', currency: 'EUR' });
+}
+
+const STEPS: [limit: number, seconds: number, unit: Intl.RelativeTimeFormatUnit][] = [
+  [60, 1, 'second'],
+  [3_600, 60, 'minute'],
+  [86_400, 3_600, 'hour'],
+  [30 * 86_400, 86_400, 'day'],
+  [365 * 86_400, 30 * 86_400, 'month'],
+  [Infinity, 365 * 86_400, 'year'],
+];
+
+/** A time as seen from `now`: `3 minutes ago`, `in 2 days`. */
+export function relative(time: string | number | Date, now: number): string {
+  const seconds = (new Date(time).getTime() - now) / 1000;
+  if (Math.abs(seconds) < 10) return 'just now';
+  const format = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
+  const [, size, unit] = STEPS.find(([limit]) => Math.abs(seconds) < limit) ?? [0, 1, 'second'];
+  return format.format(Math.round(seconds / size), unit);
+}
+
+/** A time to the second, in the reader's zone. */
+export function exact(time: string | number | Date): string {
+  return new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+}
