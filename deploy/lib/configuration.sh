@@ -30,6 +30,26 @@ choose_ports() {
     redis "$REDIS_PORT" >"$STATE/ports"
 }
 
+# Plans are paid with play money unless the environment names another provider. The seller is as made up as the money, so
+# only play money gets it.
+billing_configuration() {
+  local provider
+  provider=$(setting billing.provider play)
+  printf '[billing]\nprovider = "%s"\n' "$provider"
+  [[ $provider == play ]] || return 0
+  cat <<'TOML'
+
+[billing.seller]
+name = "Play Money (nobody sells anything)"
+address = ["1 Example Street"]
+postcode = "1234 AB"
+city = "Exampletown"
+country = "NL"
+vat_number = "NL000000000B00"
+registration = "00000000"
+TOML
+}
+
 write_configuration() {
   SITE_DOMAIN=$(setting site.site_domain svc.localhost)
   SHARE_DOMAIN=$(setting site.share_domain share.localhost)
@@ -68,6 +88,7 @@ drain_seconds = 10
 
 [admin]
 listen = "$ADMIN_LISTEN"
+$([[ ! -f $CONSOLE_DIST/index.html ]] || echo "console = \"$CONSOLE_DIST\"")
 
 [code_host]
 kind = "$CODE_HOST"
@@ -83,6 +104,8 @@ probe_http_port = $HTTP_PORT
 
 [limits]
 probe_allow_private = true
+
+$(billing_configuration)
 
 [secrets]
 master_key_file = "$STATE/master.key"
