@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::{Site, World, process::program};
 
@@ -200,6 +200,27 @@ async fn tokens_are_made_and_revoked() {
     assert_eq!(listed["tokens"][0]["label"], "ci");
     shell.text(&["tokens", "revoke", created["id"].as_str().unwrap()]).await;
     assert_eq!(ci.run(&["whoami"]).await.code, 3);
+}
+
+#[tokio::test]
+async fn a_keys_monthly_limit_is_set_in_euros() {
+    let (_world, shell) = signed_in().await;
+    let key = shell.json(&["tokens", "create", "--kind", "ai", "--monthly-limit", "5.00"]).await;
+    assert_eq!(key["monthly_limit_cents"], 500);
+    let id = key["id"].as_str().unwrap();
+    assert!(shell.text(&["tokens"]).await.contains("€0.00 of €5.00"));
+    assert_eq!(shell.json(&["tokens", "limit", id, "7.5"]).await["monthly_limit_cents"], 750);
+    assert_eq!(shell.json(&["tokens", "limit", id, "none"]).await["monthly_limit_cents"], Value::Null);
+    assert_eq!(shell.run(&["tokens", "limit", id, "1,50"]).await.code, 2);
+    assert_eq!(shell.run(&["tokens", "limit", "tok_00000000000000000000", "1"]).await.code, 4);
+    shell.json(&["orgs", "create", "analytical"]).await;
+    let of_org = shell.json(&["ai", "key", "create", "--org", "analytical", "--monthly-limit", "2"]).await;
+    let id = of_org["id"].as_str().unwrap();
+    let limited = shell.json(&["tokens", "limit", id, "3", "--org", "analytical"]).await;
+    assert_eq!((&limited["monthly_limit_cents"], &limited["created_by"]), (&json!(300), &json!("ada")));
+    assert_eq!(shell.json(&["ai", "limit", "20", "--org", "analytical"]).await["monthly_limit_cents"], 2_000);
+    assert!(shell.text(&["ai", "limit", "--org", "analytical"]).await.contains("€0.00 of €20.00"));
+    assert_eq!(shell.json(&["ai", "limit", "none", "--org", "analytical"]).await["monthly_limit_cents"], Value::Null);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ async fn the_api_does_what_its_description_says() {
         .set("LIMITS__AUTH_DEVICE_PER_10_MIN", 1_000_000)
         .set("LIMITS__AUTH_POLL_PER_10_MIN", 1_000_000)
         .set("CODE_HOST__WEBHOOK_SECRET", "secret-of-the-webhooks")
+        .play_money()
         .start()
         .await;
     let ada = world.user("ada").await;

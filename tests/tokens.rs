@@ -1,5 +1,6 @@
 //! `/me` and `/tokens`.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::world::{
@@ -8,7 +9,7 @@ use crate::world::{
 };
 
 fn assert_record(record: &Value) {
-    assert_keys(record, "id kind label created_at revoked_at");
+    assert_keys(record, "id kind label created_at revoked_at monthly_limit_cents month_cents");
     parse_id(&record["id"], "tok_");
     parse_timestamp(&record["created_at"]);
 }
@@ -135,4 +136,44 @@ async fn secrets_are_stored_as_hashes_only() {
     assert_eq!(world.sql_number(&hashed).await, 1);
     let plain = format!("SELECT count(*) FROM tokens WHERE tokens::text LIKE '%{token}%'");
     assert_eq!(world.sql_number(&plain).await, 0);
+}
+
+#[tokio::test]
+async fn a_keys_monthly_limit_is_set_shown_and_removed() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    let body = json!({ "kind": "ai", "monthly_limit_cents": 500 });
+    let key = ada.post("/tokens").json(&body).await.created();
+    assert_eq!((&key["monthly_limit_cents"], &key["month_cents"]), (&json!(500), &json!(0)));
+    let path = format!("/tokens/{}", key["id"].as_str().unwrap());
+    let set =
+        async |limit: Value| ada.request(Method::PATCH, &path).json(&json!({ "monthly_limit_cents": limit })).await;
+    for limit in [json!(0), json!(100_000_000), json!(null)] {
+        let answer = set(limit.clone()).await;
+        assert!(!answer.header("x-svc-propagation").is_empty());
+        let changed = answer.ok();
+        assert_record(&changed);
+        assert_eq!((&changed["id"], &changed["monthly_limit_cents"]), (&key["id"], &limit));
+        assert_eq!(ada.get("/tokens").await.ok()["tokens"][0]["monthly_limit_cents"], limit);
+    }
+    for limit in [json!(-1), json!(100_000_001), json!(1.5), json!("5"), json!(9_999_999_999_u64)] {
+        let message = set(limit).await.assert_error(400, "invalid_request");
+        assert!(message.contains("monthly_limit_cents"), "{message}");
+    }
+    ada.request(Method::PATCH, &path).json(&json!({})).await.assert_error(400, "invalid_request");
+    let limit = json!({ "monthly_limit_cents": 5 });
+    eve.request(Method::PATCH, &path).json(&limit).await.assert_error(404, "not_found");
+
+    // Only keys of the gateway cost anything.
+    let body = json!({ "kind": "cli", "monthly_limit_cents": 500 });
+    let message = ada.post("/tokens").json(&body).await.assert_error(400, "invalid_request");
+    assert!(message.contains("`cli`"), "{message}");
+    let cli = ada.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+    let cli = format!("/tokens/{}", cli["id"].as_str().unwrap());
+    let message = ada.request(Method::PATCH, &cli).json(&limit).await.assert_error(400, "invalid_request");
+    assert!(message.contains("`cli`"), "{message}");
+    ada.delete(&path).await.ok();
+    for gone in [&path, "/tokens/tok_00000000000000000000", "/tokens/nonsense"] {
+        ada.request(Method::PATCH, gone).json(&limit).await.assert_error(404, "not_found");
+    }
 }

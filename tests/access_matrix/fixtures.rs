@@ -5,12 +5,15 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use domain::role::Role;
+use domain::{InvoiceId, role::Role};
 use reqwest::Method;
 use serde_json::json;
 
 use super::{Body, Cast, Row, Rule, Who, Whose};
-use crate::world::{Actor, Site, World, answer::Answer};
+use crate::{
+    billing::books::Books,
+    world::{Actor, Site, World, answer::Answer},
+};
 
 /// Makes targets.
 pub(super) struct Fixtures<'w> {
@@ -118,8 +121,19 @@ impl<'w> Fixtures<'w> {
                     self.world.sql(&share.replace('$', &number.to_string()).replace('%', &org)).await;
                     values.insert("{id}", number.to_string());
                 }
+                if path.contains("/billing/") {
+                    values.insert("{id}", self.pay_for(&org, number, path.ends_with("/resume")).await.to_string());
+                }
                 values.insert("{login}", "colleague".to_owned());
                 values.insert("{name}", org);
+            }
+            "billing" if path.contains("{id}") => {
+                values.insert("{id}", self.pay(number).await.to_string());
+            }
+            "documents" => {
+                let link = format!("/billing/invoices/{}/pdf", self.pay(number).await);
+                let link = owner.get(&link).await.ok();
+                values.insert("{link}", link["url"].as_str().unwrap().rsplit('/').next().unwrap().to_owned());
             }
             "invites" => {
                 let invite = json!({ "email": "new@example.com", "role": "member" });
@@ -128,15 +142,10 @@ impl<'w> Fixtures<'w> {
                 values.insert("{token}", link.rsplit('/').next().unwrap().to_owned());
             }
             "stats" => {
-                let project = format!("project-{number}");
-                owner.create_project(&project).await;
-                let path = format!("/projects/{project}/stats/public");
-                let link = owner.put(&path).json(&json!({ "enabled": true })).await.ok();
-                let token = link["url"].as_str().unwrap().rsplit('/').next().unwrap();
-                values.insert("{token}", token.to_owned());
+                values.insert("{token}", self.publish_stats(number).await);
             }
             "tokens" if path.contains("{id}") => {
-                let token = owner.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+                let token = owner.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
                 values.insert("{id}", token["id"].as_str().unwrap().to_owned());
             }
             "shares" if path.contains("{name}") => {
@@ -145,6 +154,34 @@ impl<'w> Fixtures<'w> {
             _ => {}
         }
         Target { values, deploy, ai }
+    }
+
+    /// The token of a public page of statistics.
+    async fn publish_stats(&self, number: u32) -> String {
+        let (owner, project) = (&self.cast.owner, format!("project-{number}"));
+        owner.create_project(&project).await;
+        let path = format!("/projects/{project}/stats/public");
+        let link = owner.put(&path).json(&json!({ "enabled": true })).await.ok();
+        link["url"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
+    }
+
+    /// An invoice of an organization, with its documents; its subscription may be cancelled.
+    async fn pay_for(&self, org: &str, number: u32, is_cancelled: bool) -> InvoiceId {
+        let books = Books::of_org(self.world, org).await;
+        let paid = books.pay(0, 2_000, 420, number.into()).await;
+        books.render(&paid.invoice).await;
+        if is_cancelled {
+            books.set("cancel_at_period_end = true").await;
+        }
+        paid.invoice
+    }
+
+    /// An invoice of the owner's own, with its documents.
+    async fn pay(&self, number: u32) -> InvoiceId {
+        let books = Books::of_user(self.world, "owner").await;
+        let paid = books.pay(number.into(), 2_000, 420, number.into()).await;
+        books.render(&paid.invoice).await;
+        paid.invoice
     }
 
     /// Tries the operation.

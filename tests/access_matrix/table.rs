@@ -22,6 +22,7 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /me", AnyToken, 200, Empty),
     Row("GET /tokens", Person, 200, Empty),
     Row("POST /tokens", Person, 201, Json(r#"{"kind":"cli"}"#)),
+    Row("PATCH /tokens/{id}", Own, 200, Json(r#"{"monthly_limit_cents":500}"#)),
     Row("DELETE /tokens/{id}", Own, 200, Empty),
     Row("GET /shares", Person, 200, Empty),
     Row("POST /shares", Person, 201, Gzip),
@@ -66,6 +67,8 @@ pub(super) const TABLE: &[Row] = &[
     Row("POST /orgs/{name}/installations", Org(Member), 404, Json(r#"{"installation_id":1}"#)),
     Row("DELETE /orgs/{name}/installations/{id}", Org(Admin), 200, Empty),
     Row("POST /webhooks/github", Public, 404, Json("{}")),
+    // This world takes no payments.
+    Row("POST /webhooks/payments", Public, 404, Json("{}")),
     // Organizations.
     Row("GET /orgs", Person, 200, Empty),
     Row("POST /orgs", Person, 201, Json(r#"{"name":"{new}"}"#)),
@@ -86,8 +89,35 @@ pub(super) const TABLE: &[Row] = &[
     Row("POST /invites/{token}/accept", Person, 200, Empty),
     Row("GET /orgs/{name}/tokens", Org(Admin), 200, Empty),
     Row("POST /orgs/{name}/tokens", Org(Admin), 201, Json(r#"{"kind":"ai"}"#)),
+    Row("PATCH /orgs/{name}/tokens/{id}", Org(Admin), 200, Json(r#"{"monthly_limit_cents":500}"#)),
     Row("DELETE /orgs/{name}/tokens/{id}", Org(Admin), 200, Empty),
+    // Plans and money: this world has no payment provider.
+    Row("GET /billing", Person, 200, Empty),
+    Row("POST /billing/checkout", Person, 503, Json(r#"{"plan":"pro"}"#)),
+    // Nobody has a subscription yet.
+    Row("POST /billing/change-plan", Person, 400, Json(r#"{"plan":"free"}"#)),
+    Row("POST /billing/cancel", Person, 400, Empty),
+    Row("POST /billing/resume", Person, 400, Empty),
+    Row("GET /billing/invoices", Person, 200, Empty),
+    Row("GET /billing/invoices/{id}/pdf", Own, 200, Empty),
+    Row("GET /billing/invoices/{id}/xml", Own, 200, Empty),
+    Row("GET /billing/ledger.csv", Person, 200, Empty),
+    Row("GET /orgs/{name}/billing", Org(Admin), 200, Empty),
+    Row("POST /orgs/{name}/billing/checkout", Org(Owner), 503, Json(r#"{"plan":"pro"}"#)),
+    Row("POST /orgs/{name}/billing/change-plan", Org(Owner), 400, Json(r#"{"plan":"unknown"}"#)),
+    Row("POST /orgs/{name}/billing/cancel", Org(Owner), 200, Empty),
+    Row("POST /orgs/{name}/billing/resume", Org(Owner), 200, Empty),
+    Row("GET /orgs/{name}/billing/invoices", Org(Admin), 200, Empty),
+    Row("GET /orgs/{name}/billing/invoices/{id}/pdf", Org(Admin), 200, Empty),
+    Row("GET /orgs/{name}/billing/invoices/{id}/xml", Org(Admin), 200, Empty),
+    Row("GET /orgs/{name}/billing/ledger.csv", Org(Admin), 200, Empty),
+    Row("GET /documents/{link}", Public, 200, Empty),
+    // Plans, payments and invoices.
+    Row("PUT /billing/profile", Person, 200, Json(r#"{"name":"Ada","country":"NL"}"#)),
+    Row("PUT /orgs/{name}/billing/profile", Org(Owner), 200, Json(r#"{"name":"Acme","country":"NL"}"#)),
     // What AI keys were used for.
     Row("GET /usage/ai", Person, 200, Empty),
     Row("GET /orgs/{name}/usage/ai", Org(Member), 200, Empty),
+    Row("GET /orgs/{name}/usage/ai/limit", Org(Member), 200, Empty),
+    Row("PUT /orgs/{name}/usage/ai/limit", Org(Owner), 200, Json(r#"{"monthly_limit_cents":500}"#)),
 ];

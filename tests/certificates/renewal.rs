@@ -73,6 +73,30 @@ async fn while_renewing_fails_the_last_good_certificate_is_served() {
 }
 
 #[tokio::test]
+async fn an_owner_is_told_once_of_a_renewal_that_fails_for_long() {
+    let (stage, proxy) = Stage::behind_proxy(|world| world).await;
+    stage.attach(DOMAIN).await;
+    stage.expect_live(DOMAIN).await;
+    let letters = "SELECT count(*) FROM letters WHERE kind = 'domain_trouble' AND recipient = 'ada@localhost'";
+    let failures = format!("SELECT failures::bigint FROM certificate_orders WHERE name = '{DOMAIN}'");
+    proxy.set(|mood| mood.is_away = true);
+    stage.let_renew(DOMAIN).await;
+    stage.wait_until(DOMAIN, "renewing: The certificate authority").await;
+    assert_eq!(stage.world.sql_number(letters).await, 0, "the authority may be back in a moment");
+    stage.world.sql("UPDATE certificate_orders SET since = since - interval '25 hours'").await;
+    for _ in 0..2 {
+        let before = stage.world.sql_number(&failures).await;
+        let again = "UPDATE certificate_orders SET next_attempt_at = now(); UPDATE acme_accounts SET held_until = NULL";
+        stage.world.sql(again).await;
+        let has_failed = async || stage.world.sql_number(&failures).await > before;
+        eventually(BACKGROUND, "it has failed again", has_failed).await;
+        eventually(BACKGROUND, "one letter", async || stage.world.sql_number(letters).await == 1).await;
+    }
+    let content = stage.world.sql_text("SELECT content::text FROM letters WHERE kind = 'domain_trouble'").await;
+    assert!(content.contains(DOMAIN) && content.contains("The certificate authority cannot be reached"), "{content}");
+}
+
+#[tokio::test]
 async fn a_window_after_the_certificate_s_end_is_not_waited_for() {
     let (stage, proxy) = Stage::behind_proxy(|world| world).await;
     proxy.set(|mood| mood.renew_in(2099));

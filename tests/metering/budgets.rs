@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId, UserId,
-    usage::{Base, Certainty, DaySpent, Microcents, Spent, UsageRow},
+    usage::{Base, Certainty, DaySpent, KeySpent, Microcents, Spent, UsageRow},
 };
 use futures_util::future::join_all;
 use live::{
@@ -14,28 +14,29 @@ use live::{
 
 use super::*;
 
-const EDGE: &str = "edge";
-const BUDGET: Budget = Budget { per_minute: 1_000, per_day: 1_000, per_month: 1_000_000 };
+pub(super) const EDGE: &str = "edge";
+pub(super) const BUDGET: Budget =
+    Budget { per_minute: 1_000, per_day: 1_000, per_month: 1_000_000, account_limit: None, key_limit: None };
 
-fn spent(version: i64, day_tokens: u64) -> Spent {
+pub(super) fn spent(version: i64, day_tokens: u64) -> Spent {
     Spent { version, day_tokens, month_cost: Microcents(day_tokens) }
 }
 
 /// The totals for a Redis that does not have them.
-fn base(version: i64, day_tokens: u64) -> Base {
+pub(super) fn base(version: i64, day_tokens: u64) -> Base {
     let day = Clock::system().now().as_datetime().date();
-    Base { day, version, day_tokens, month_cost: Microcents(day_tokens), last_minute: Vec::new() }
+    Base { day, version, day_tokens, month_cost: Microcents(day_tokens), key_cost: None, last_minute: Vec::new() }
 }
 
-struct Budgets {
-    world: World,
-    redis: Redis,
-    account: Account,
-    now: Timestamp,
+pub(super) struct Budgets {
+    pub(super) world: World,
+    pub(super) redis: Redis,
+    pub(super) account: Account,
+    pub(super) now: Timestamp,
 }
 
 impl Budgets {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         Self::start_with(World::builder()).await
     }
 
@@ -46,7 +47,7 @@ impl Budgets {
         Self { world, redis, account: UserId::new(now).into(), now }
     }
 
-    fn row(&self, at: Timestamp, prompt: u64, completion: u64) -> UsageRow {
+    pub(super) fn row(&self, at: Timestamp, prompt: u64, completion: u64) -> UsageRow {
         UsageRow {
             id: CompletionId::new(at),
             account: self.account.clone(),
@@ -61,18 +62,24 @@ impl Budgets {
         }
     }
 
-    async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {
+    pub(super) async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {
         self.redis.admit(EDGE, row, BUDGET, base).await.unwrap().verdict
     }
 
-    async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {
+    pub(super) async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {
         let row = self.row(self.now, 0, tokens);
         let verdict = self.admit(&row, None).await;
         (row, verdict)
     }
 
     async fn confirm(&self, row: &UsageRow, spent: Spent) {
-        let spent = DaySpent { account: row.account.clone(), day: row.day(), spent };
+        self.confirm_key(row, spent, 0).await;
+    }
+
+    /// Confirms a row, with what its key has cost in the month.
+    pub(super) async fn confirm_key(&self, row: &UsageRow, spent: Spent, key_cost: u64) {
+        let keys = vec![KeySpent { token: row.token.clone(), month_cost: Microcents(key_cost) }];
+        let spent = DaySpent { account: row.account.clone(), day: row.day(), spent, keys };
         self.redis.confirm(&spent, &[&row.id]).await.unwrap();
     }
 

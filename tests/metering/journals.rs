@@ -14,7 +14,13 @@ use live::{
 use super::{relay::Relay, silent_redis::redis, *};
 use crate::{metrics::Page, world::ports};
 
-const BUDGET: Budget = Budget { per_minute: 1_000, per_day: 1_000_000, per_month: 1_000_000_000_000 };
+const BUDGET: Budget = Budget {
+    per_minute: 1_000,
+    per_day: 1_000_000,
+    per_month: 1_000_000_000_000,
+    account_limit: None,
+    key_limit: None,
+};
 
 /// The row of a completion of the only account, with so many tokens reserved for it.
 async fn row(metered: &Metered, completion: u64) -> UsageRow {

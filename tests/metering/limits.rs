@@ -10,12 +10,12 @@ fn seconds_to_midnight() -> i64 {
     86_400 - (domain::Clock::system().now().unix_seconds() % 86_400)
 }
 
-fn retry_after(answer: &Answer) -> i64 {
+pub(super) fn retry_after(answer: &Answer) -> i64 {
     answer.header("retry-after").parse().unwrap()
 }
 
 #[track_caller]
-fn assert_code(answer: &Answer, code: &str) {
+pub(super) fn assert_code(answer: &Answer, code: &str) {
     let body: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(body["error"]["code"], code, "{body}");
 }
@@ -163,7 +163,10 @@ async fn a_refusal_for_want_of_tokens_ends_when_some_are_given_back() {
 }
 
 /// Asks for held completions concurrently, and lets them end when each was admitted or refused.
-async fn ask_held(metered: &Metered, asks: impl Iterator<Item = impl Future<Output = Answer>>) -> Vec<Answer> {
+pub(super) async fn ask_held(
+    metered: &Metered,
+    asks: impl Iterator<Item = impl Future<Output = Answer>>,
+) -> Vec<Answer> {
     let refused = Cell::new(0);
     let asks: Vec<_> = asks
         .map(async |ask| {

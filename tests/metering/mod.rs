@@ -1,14 +1,17 @@
 //! Keys, limits and metering of the AI gateway: each completion is counted once, whichever process is killed and when.
 
 mod budgets;
+mod caps;
 mod exactly_once;
 mod failover;
 mod journals;
+mod key_sums;
 mod keys;
 mod limits;
 mod locks;
 mod midnight;
 mod months;
+mod plans;
 mod provider;
 mod relay;
 mod silent_redis;
@@ -97,6 +100,12 @@ impl Metered {
             );
             assert_eq!(self.world.sql_number(&surplus).await, 0, "{column}");
         }
+        let of_keys = "SELECT count(*) FROM ai_usage_keys k JOIN ai_usage_versions USING (account_id)
+                       WHERE keys_summed AND k.cost_microcents <> (
+                           SELECT coalesce(sum(u.cost_microcents), 0) FROM ai_usage u
+                           WHERE u.account_id = k.account_id AND u.token_id = k.token_id
+                             AND date_trunc('month', u.created_at AT TIME ZONE 'UTC') = k.month)";
+        assert_eq!(self.world.sql_number(of_keys).await, 0, "keys");
     }
 }
 

@@ -52,6 +52,29 @@ fn pool(world: &World) -> PgPool {
     db::connect(&settings, world.database.as_str()).unwrap()
 }
 
+/// Records rows with the statement of the version before usage was summed by key.
+async fn record_as_before(pool: &PgPool, rows: &[UsageRow]) -> Result<usize, sqlx::Error> {
+    let text = |column: fn(&UsageRow) -> &str| rows.iter().map(|row| column(row).to_owned()).collect::<Vec<_>>();
+    let number =
+        |column: fn(&UsageRow) -> u64| rows.iter().map(|row| i64::try_from(column(row)).unwrap()).collect::<Vec<_>>();
+    let statement = "SELECT account_id, day, version, day_tokens, month_cost
+                     FROM record_ai_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let totals = sqlx::query(statement)
+        .bind(text(|row| row.id.as_str()))
+        .bind(text(|row| row.account.as_str()))
+        .bind(text(|row| row.token.as_str()))
+        .bind(text(|row| &row.model))
+        .bind(text(|row| &row.provider))
+        .bind(number(|row| row.prompt))
+        .bind(number(|row| row.completion))
+        .bind(number(|row| row.cost.0))
+        .bind(rows.iter().map(|row| row.certainty.number()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.at.as_datetime()).collect::<Vec<_>>())
+        .fetch_all(pool)
+        .await?;
+    Ok(totals.len())
+}
+
 async fn record(pool: &PgPool, rows: &[UsageRow]) {
     assert!(!ai_usage::record(pool, rows).await.unwrap().is_empty());
 }
@@ -170,9 +193,7 @@ async fn a_table_from_before_is_divided_with_all_its_rows() {
     let mut rows: Vec<UsageRow> =
         turns.map(|(account, n)| reserved(account, now - hour * 35 * n, 10 + u64::from(n))).collect();
     rows.push(reserved(&accounts[0], month(30).start(), 9));
-    record(&program, &rows).await;
-    let base = async || ai_usage::base(&program, &accounts[0], now, 100).await.unwrap();
-    assert!(base().await.last_minute.contains(&rows[0].id));
+    record_as_before(&program, &rows).await.unwrap();
     let sums = "SELECT count(*) || ' ' || sum(prompt_tokens) || ' ' || sum(cost_microcents)
                 FROM ai_usage WHERE model = 'svc/small'";
     let before = metered.world.sql_text(sums).await;
@@ -182,8 +203,8 @@ async fn a_table_from_before_is_divided_with_all_its_rows() {
     let recording = async {
         for row in &meanwhile {
             eventually(BACKGROUND, "it is recorded", async || {
-                match ai_usage::record(&program, slice::from_ref(row)).await {
-                    Ok(totals) => !totals.is_empty(),
+                match record_as_before(&program, slice::from_ref(row)).await {
+                    Ok(totals) => totals > 0,
                     Err(error) if ai_usage::is_refusal(&error) => false,
                     Err(error) => panic!("{error}"),
                 }
@@ -203,10 +224,22 @@ async fn a_table_from_before_is_divided_with_all_its_rows() {
     // It goes on with the statements that it had prepared.
     let ended: Vec<UsageRow> = rows.iter().map(|row| reported(row, 7)).collect();
     for rows in [&ended, &rows] {
-        record(&program, rows).await;
+        assert!(record_as_before(&program, rows).await.unwrap() > 0);
     }
     assert_eq!(metered.rows("completion_tokens = 7").await, 501);
-    assert!(base().await.last_minute.contains(&rows[0].id));
+    let base = ai_usage::base(&other, &accounts[0], None, now, 100).await.unwrap();
+    assert!(base.last_minute.contains(&rows[0].id));
+
+    // What a key cost this month is summed when it is asked for first, and goes on from there.
+    let newest = &rows[0];
+    let cost_of =
+        async |row: &UsageRow| ai_usage::base(&other, &row.account, Some(&row.token), now, 100).await.unwrap().key_cost;
+    assert_eq!(cost_of(newest).await, Some(Microcents(newest.prompt + 7)));
+    let more = UsageRow { token: newest.token.clone(), ..reserved(&newest.account, now, 5) };
+    assert!(record_as_before(&program, slice::from_ref(&more)).await.unwrap() > 0);
+    assert_eq!(cost_of(newest).await, Some(Microcents(newest.prompt + 7 + 105)));
+    record(&other, &[reported(&more, 1)]).await;
+    assert_eq!(cost_of(newest).await, Some(Microcents(newest.prompt + 7 + 6)));
     record(&program, &[reserved(&accounts[0], month(31).start(), 8)]).await;
     assert_eq!(metered.place_of(8).await, "ai_usage_default");
     metered.assert_sums().await;

@@ -1,6 +1,7 @@
 //! `/orgs/:name/tokens`.
 
 use domain::role::Role;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::world::{
@@ -9,7 +10,7 @@ use crate::world::{
 };
 
 fn assert_record(record: &Value) {
-    assert_keys(record, "id kind label created_at revoked_at created_by");
+    assert_keys(record, "id kind label created_at revoked_at created_by monthly_limit_cents month_cents");
     parse_id(&record["id"], "tok_");
     parse_timestamp(&record["created_at"]);
     assert_eq!(record["revoked_at"], Value::Null);
@@ -139,5 +140,41 @@ async fn a_deploy_token_sees_its_orgs_projects_alone() {
     }
     for forbidden in ["/orgs", "/orgs/acme", "/orgs/acme/tokens", "/tokens", "/shares"] {
         robot.get(forbidden).await.assert_error(401, "unauthorized");
+    }
+}
+
+#[tokio::test]
+async fn an_org_limits_what_its_keys_cost() {
+    let world = World::start().await;
+    let (org, admin) = world.org_with(Role::Admin).await;
+    let key = admin.post("/orgs/acme/tokens").json(&json!({ "kind": "ai", "monthly_limit_cents": 7 })).await.created();
+    let path = org.path(&format!("/tokens/{}", key["id"].as_str().unwrap()));
+    let changed = admin.request(Method::PATCH, &path).json(&json!({ "monthly_limit_cents": 9 })).await.ok();
+    assert_record(&changed);
+    assert_eq!((&changed["monthly_limit_cents"], &changed["created_by"]), (&json!(9), &json!("admin")));
+    assert_eq!(org.owner.get("/orgs/acme/tokens").await.ok()["tokens"][0], changed);
+    let entry = org.owner.get("/orgs/acme/audit").await.ok()["entries"][0].clone();
+    assert_eq!((&entry["action"], &entry["detail"]["monthly_limit_cents"]), (&json!("token.limit"), &json!(9)));
+
+    let limit = json!({ "monthly_limit_cents": 5 });
+    let deploy = admin.post("/orgs/acme/tokens").json(&json!({ "kind": "deploy" })).await.created();
+    let deploy = org.path(&format!("/tokens/{}", deploy["id"].as_str().unwrap()));
+    let message = admin.request(Method::PATCH, &deploy).json(&limit).await.assert_error(400, "invalid_request");
+    assert!(message.contains("`deploy`"), "{message}");
+    let body = json!({ "kind": "deploy", "monthly_limit_cents": 7 });
+    admin.post("/orgs/acme/tokens").json(&body).await.assert_error(400, "invalid_request");
+    let eve = world.user("eve").await;
+    eve.create_org("evil").await;
+    let theirs = path.replace("acme", "evil");
+    eve.request(Method::PATCH, &theirs).json(&limit).await.assert_error(404, "not_found");
+
+    // All keys together: the owners' money.
+    let all = "/orgs/acme/usage/ai/limit";
+    admin.put(all).json(&limit).await.assert_error(403, "forbidden");
+    let set = json!({ "monthly_limit_cents": 5, "month_cents": 0 });
+    assert_eq!(org.owner.put(all).json(&limit).await.ok(), set);
+    assert_eq!(admin.get(all).await.ok(), set);
+    for body in [json!({}), json!({ "monthly_limit_cents": -1 }), json!({ "monthly_limit_cents": "5" })] {
+        org.owner.put(all).json(&body).await.assert_error(400, "invalid_request");
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod authority;
 pub mod codehost;
+pub mod mollie;
 pub mod provider;
 pub mod resolver;
+pub mod vies;
 
 use std::time::Duration;
 

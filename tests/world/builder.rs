@@ -15,6 +15,7 @@ use super::{
     request, start_admin,
     template::Template,
 };
+use crate::stubs::mollie::{self, Mollie};
 
 /// A world that is being configured. Without further calls it has one edge, a folder store and a Redis without
 /// persistence.
@@ -81,11 +82,34 @@ impl Builder {
     /// Puts every account on one plan, generous but for these limits.
     pub fn plan(self, limits: &Value) -> Self {
         let mut all = json!({
-            "orgs": 1_000_000, "projects": 1_000_000, "domains": 1_000_000, "ready_apps": 0, "bandwidth_bytes": 1,
+            "orgs": 1_000_000, "members": 1_000_000, "projects": 1_000_000, "domains": 1_000_000, "ready_apps": 0,
+            "bandwidth_bytes": 1_000_000_000_000_u64,
             "ai_credit_cents": 1_000, "storage_bytes": 1_000_000_000_000_u64, "deployments": 1_000, "shares": 1_000_000,
         });
         all.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
         self.set("BILLING__PLANS", json!({ "free": { "name": "Free", "price_cents": 0, "limits": all } }))
+    }
+
+    /// Has plans paid at `mollie`, with signed webhooks beside the classic ones.
+    pub fn mollie(self, mollie: &Mollie) -> Self {
+        self.seller()
+            .set("BILLING__PROVIDER", "mollie")
+            .set("BILLING__MOLLIE_URL", &mollie.url)
+            .set("BILLING__MOLLIE_API_KEY", mollie::API_KEY)
+            .set("BILLING__MOLLIE_WEBHOOK_SECRET", mollie::WEBHOOK_SECRET)
+    }
+
+    /// Has plans paid with play money.
+    pub fn play_money(self) -> Self {
+        self.seller().set("BILLING__PROVIDER", "play")
+    }
+
+    fn seller(self) -> Self {
+        let seller = json!({
+            "name": "Sites B.V.", "address": ["Keizersgracht 1"], "postcode": "1015 AA", "city": "Amsterdam",
+            "vat_number": "NL123456789B01", "registration": "12345678", "email": "billing@sites.example",
+        });
+        self.set("BILLING__SELLER", seller)
     }
 
     /// Sets any other variable in the programs' environment.
@@ -139,6 +163,7 @@ impl Builder {
             // Nobody else is asked.
             ("STATS__AGENT_NETWORKS", "{}".to_owned()),
             ("STATS__AGENT_DIRECTORIES", "{}".to_owned()),
+            ("BILLING__VIES_URL", format!("http://{}", here(1))),
             ("CODE_HOST__KIND", "local".to_owned()),
             ("CODE_HOST__CLIENT_SECRET", OPERATOR_SECRET.to_owned()),
             ("SECRETS__MASTER_KEY_FILE", template.master_key.display().to_string()),

@@ -12,31 +12,40 @@ from aiosmtpd.handlers import Mailbox
 from aiosmtpd.smtp import SMTP, AuthResult
 
 wanted = json.loads(sys.argv[1])
-refuses = wanted.get("refuses")
+
+
+def refuses(step, address=""):
+    """Whether a step fails, now: for everybody, or for one address. Read at each step, so that it can be changed."""
+    with open(wanted["refuses"]) as file:
+        refused = json.load(file)
+    return refused.get(step) in ("", address)
 
 
 class Handler(Mailbox):
     async def handle_MAIL(self, server, session, envelope, address, options):
-        if refuses == "sender":
+        if refuses("sender"):
             return "553 5.1.8 This sender is not yours"
         envelope.mail_from = address
         envelope.mail_options.extend(options)
         return "250 OK"
 
     async def handle_RCPT(self, server, session, envelope, address, options):
-        if refuses == "recipient":
+        if refuses("recipient", address):
             return "550 5.1.1 Nobody of that name"
-        if refuses == "recipient, for now":
+        if refuses("recipient, for now", address):
             return "450 4.2.1 Try again later"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
-        if refuses == "letter":
+        if refuses("letter"):
             return "554 5.7.1 This looks like spam"
-        if refuses == "to answer":
+        if refuses("to answer"):
             await asyncio.Future()
-        return await super().handle_DATA(server, session, envelope)
+        taken = await super().handle_DATA(server, session, envelope)
+        if refuses("to answer, having taken it"):
+            await asyncio.Future()
+        return taken
 
 
 def authenticate(server, session, envelope, mechanism, login):

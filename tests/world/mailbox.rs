@@ -11,14 +11,21 @@ use tokio::process::Child;
 
 use super::{eventually, ports, tools};
 
-/// Parses letters with Python's own mail parser: headers, and the bodies by their types.
+/// Parses letters with Python's own mail parser: headers, the bodies by their types, attached files.
 const READ: &str = "
 import email, email.policy, json, sys
 letters = []
 for path in sys.argv[1:]:
     letter = email.message_from_binary_file(open(path, 'rb'), policy=email.policy.default)
-    parts = {part.get_content_type(): part.get_content() for part in letter.walk() if not part.is_multipart()}
-    letters.append({'headers': [[name, str(value)] for name, value in letter.items()], 'parts': parts})
+    parts, files = {}, []
+    for part in letter.walk():
+        if part.get_content_disposition() == 'attachment':
+            content = part.get_payload(decode=True).decode('utf-8', 'replace')
+            files.append({'name': part.get_filename(), 'type': part.get_content_type(), 'content': content})
+        elif not part.is_multipart():
+            parts[part.get_content_type()] = part.get_content()
+    headers = [[name, str(value)] for name, value in letter.items()]
+    letters.append({'headers': headers, 'parts': parts, 'files': files})
 print(json.dumps(letters))
 ";
 
@@ -33,7 +40,7 @@ pub struct Strict {
     pub tls: Option<&'static str>,
     /// Whether clients have to sign in with [`LOGIN`].
     pub login: bool,
-    /// The step that fails: `sender`, `recipient`, `recipient, for now`, `letter`, or `to answer`.
+    /// The step that fails: `sender`, `recipient`, `recipient, for now`, `letter`, `to answer`, or `to answer, having taken it`.
     pub refuses: Option<&'static str>,
 }
 
@@ -41,6 +48,8 @@ pub struct Strict {
 pub struct Mailbox {
     pub port: u16,
     folder: PathBuf,
+    /// The file that says which step of a strict server fails.
+    refuses: Option<PathBuf>,
     _server: Child,
 }
 
@@ -55,7 +64,7 @@ impl Mailbox {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         })
         .await;
-        Self { port, folder, _server: server }
+        Self { port, folder, refuses: None, _server: server }
     }
 
     /// Starts a server with the demands of servers on the internet. Its self-signed certificate is for 127.0.0.1.
@@ -65,8 +74,10 @@ impl Mailbox {
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let refuses = folder.join("mail.refuses");
+        std::fs::write(&refuses, refusal(how.refuses, "")).unwrap();
         let wanted = json!({
-            "folder": mail, "port": port, "tls": how.tls, "refuses": how.refuses, "certificate": certificate, "key": key,
+            "folder": mail, "port": port, "tls": how.tls, "refuses": refuses, "certificate": certificate, "key": key,
             "login": how.login.then_some(LOGIN),
         });
         let mut server = tools::program("python3");
@@ -76,7 +87,7 @@ impl Mailbox {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         })
         .await;
-        Self { port, folder: mail, _server: server }
+        Self { port, folder: mail, refuses: Some(refuses), _server: server }
     }
 
     /// The file with the certificate of a strict server that was started with `folder`.
@@ -89,6 +100,15 @@ impl Mailbox {
         format!("smtp://127.0.0.1:{}", self.port)
     }
 
+    /// Has a step of a strict server fail from now on, for everybody or for one address; none when absent.
+    pub fn refuse(&self, step: Option<&str>, address: &str) {
+        let file = self.refuses.as_ref().unwrap();
+        // In one step: the server reads it at any moment.
+        let new = file.with_extension("new");
+        std::fs::write(&new, refusal(step, address)).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
     /// All letters that the server has accepted.
     pub async fn letters(&self) -> Vec<Value> {
         let files = std::fs::read_dir(self.folder.join("new")).into_iter().flatten();
@@ -97,6 +117,10 @@ impl Mailbox {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
+}
+
+fn refusal(step: Option<&str>, address: &str) -> String {
+    step.map_or_else(|| json!({}), |step| json!({ step: address })).to_string()
 }
 
 /// All values of one header of a letter.

@@ -1,0 +1,93 @@
+//! The console in a real browser: what it shows, what is done with it, and what its policy keeps out.
+//!
+//! It has to be built: `.ci/console`, or `npm run build` in the folder `console`.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::{
+    browser::sign_in,
+    world::{Site, World, browser::Browser},
+};
+
+/// The folder of the built console.
+const DIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist");
+
+/// A world with the console, and a browser that is signed in as `login` and shows `path`.
+async fn start(world: &World, login: &str, path: &str) -> Browser {
+    let browser = world.browser().await;
+    browser.open(&world.console_url(&format!("/sign-in?return_to={path}"))).await;
+    sign_in(&browser, login).await;
+    browser
+}
+
+async fn world() -> World {
+    assert!(Path::new(DIST).join("index.html").exists(), "the console is not built; run .ci/console");
+    World::builder().set("ADMIN__CONSOLE", DIST).start().await
+}
+
+#[tokio::test]
+async fn a_file_that_is_chosen_becomes_a_site() {
+    let world = world().await;
+    let ada = world.user("ada").await;
+    let browser = start(&world, "ada", "/new").await;
+    browser.sees("Drop a folder or a file here").await;
+    let choose = "const chosen = new DataTransfer();
+        chosen.items.add(new File(['<h1>From the browser</h1>'], 'index.html'));
+        const input = document.querySelector('input[type=file][multiple]');
+        input.files = chosen.files;
+        input.dispatchEvent(new Event('change', { bubbles: true }));";
+    browser.run(choose).await;
+    browser.sees("1 file").await;
+    browser.fill("site", "dropped").await;
+    browser.press("Publish").await;
+    browser.sees("It is live").await;
+    let project = ada.get("/projects/dropped").await.ok();
+    browser.open(project["url"].as_str().unwrap()).await;
+    browser.sees("From the browser").await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn names_of_strangers_are_text() {
+    const ATTACK: &str = "<img src=x onerror=\"document.title='taken'\">";
+    let world = world().await;
+    let ada = world.user("ada").await;
+    ada.publish("engine", &Site::page("one")).await;
+    ada.post("/tokens").json(&json!({ "kind": "ai", "label": ATTACK })).await.created();
+    let browser = start(&world, "ada", "/account").await;
+    browser.sees(ATTACK).await;
+    assert_eq!(browser.run("return document.images.length").await, 0);
+    browser.open(&world.console_url("/")).await;
+    browser.sees("engine").await;
+    assert_ne!(browser.run("return document.title").await, "taken");
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn signing_out_leaves_nothing_on_the_page() {
+    let world = world().await;
+    world.user("ada").await.publish("engine", &Site::page("one")).await;
+    let browser = start(&world, "ada", "/account").await;
+    browser.sees("Sign out everywhere").await;
+    browser.press("Sign out").await;
+    browser.open(&world.console_url("/sites/engine")).await;
+    browser.sees("Login name").await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn the_page_allows_nothing_inline_and_its_files_are_kept() {
+    let world = world().await;
+    let person = world.person();
+    let page = person.step(&world.console_url("/sites/engine")).await.assert_status(200);
+    let policy = page.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+    assert!(!policy.contains("unsafe") && policy.contains("require-trusted-types-for 'script'"), "{policy}");
+    let html = page.text();
+    let script = html.split('"').find(|part| part.starts_with("/_app/immutable/entry/boot.")).unwrap();
+    let file = person.step(&world.console_url(script)).await.assert_status(200);
+    assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable");
+    person.step(&world.console_url("/_app/immutable/entry/none.js")).await.assert_status(404);
+}

@@ -1,0 +1,311 @@
+//! Mollie's API v2, as documented, with a memory: customers, payments, mandates, refunds, charge-backs. What payers and
+//! banks do is set by the test ([`Mollie::settle`] and its neighbours), and so is how the network behaves
+//! ([`Mollie::next`]).
+//!
+//! As strict as the original: what it does not know it refuses with 422. [`ledger`] is what it keeps, [`rules`] what it
+//! accepts. Nothing moves by itself: a webhook is due ([`Mollie::take_webhooks`]) whenever a payment has changed, and is
+//! sent when the test says so, as often and in the order that it likes.
+
+mod ledger;
+mod rules;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes, to_bytes},
+    extract::{Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+use tokio::{net::TcpListener, sync::Notify, task::AbortHandle};
+
+use self::ledger::Ledger;
+pub use self::ledger::Recurring;
+use crate::world::request;
+
+/// The API key that the stub knows.
+pub const API_KEY: &str = "test_0123456789abcdefghijABCDEFGHIJ";
+/// The secret of signed webhooks.
+pub const WEBHOOK_SECRET: &str = "secret-of-the-payment-webhooks";
+/// Largest body of a request.
+const BODY_BYTES: usize = 64 * 1024;
+
+/// How the next request fares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// 429, with this `Retry-After` in seconds.
+    RateLimited(Option<u32>),
+    /// This status, with Mollie's body of errors; nothing is done.
+    Status(u16),
+    /// The connection breaks off, and nothing is done.
+    Drops,
+    /// What was asked is done, and the connection breaks off before its answer.
+    DropsAfter,
+    /// What was asked is done, and the answer is 500.
+    FailsAfter,
+    /// What was asked is done, and its answer waits for [`Mollie::go_on`].
+    Holds,
+    /// 200 with what is not JSON.
+    Garbage,
+    /// 200 with JSON that has no end worth waiting for.
+    Huge,
+    /// 302 to this address.
+    Redirect(String),
+}
+
+/// A request that the stub had.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: Method,
+    /// The path with its query.
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+#[derive(Default)]
+struct Shared {
+    ledger: Mutex<Ledger>,
+    faults: Mutex<VecDeque<Fault>>,
+    /// The fault of every request for which none was queued.
+    usual: Mutex<Option<Fault>>,
+    asked: Mutex<Vec<Asked>>,
+    go_on: Notify,
+}
+
+/// Mollie on a port of this machine; it ends with the value.
+pub struct Mollie {
+    /// Where it is, without `/v2`.
+    pub url: String,
+    shared: Arc<Shared>,
+    server: AbortHandle,
+}
+
+impl Mollie {
+    /// Starts one that knows nobody, and at which everything works.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shared = Arc::new(Shared::default());
+        let router = Router::new().fallback(answer).with_state(shared.clone());
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }).abort_handle();
+        Self { url, shared, server }
+    }
+
+    /// How the next request fares, and the ones after it when called again.
+    pub fn next(&self, fault: Fault) {
+        self.shared.faults.lock().unwrap().push_back(fault);
+    }
+
+    /// How every request fares from now on for which nothing else was said.
+    pub fn always(&self, fault: Option<Fault>) {
+        *self.shared.usual.lock().unwrap() = fault;
+    }
+
+    /// Ends the [`Fault::Holds`] at which a request is, or the next one.
+    pub fn go_on(&self) {
+        self.shared.go_on.notify_one();
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.shared.asked.lock().unwrap().clone()
+    }
+
+    /// The last request.
+    pub fn last_asked(&self) -> Asked {
+        self.asked().pop().expect("Mollie was not asked")
+    }
+
+    /// Every payment, the oldest first.
+    pub fn payments(&self) -> Vec<Value> {
+        self.ledger().payments()
+    }
+
+    /// The id of the newest payment.
+    pub fn newest_payment(&self) -> String {
+        let newest = self.payments().pop().expect("no payment was made");
+        newest["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A payment, with what went back of it.
+    pub fn payment(&self, id: &str) -> Value {
+        self.ledger().payment(id).unwrap_or_else(|| panic!("no payment {id}"))
+    }
+
+    /// Moves a payment to this status; its webhook is due. A first payment that is paid makes a mandate, and so does one
+    /// that is canceled, which nobody would expect.
+    pub fn settle(&self, payment: &str, status: &str) {
+        self.ledger().settle(payment, status);
+    }
+
+    /// Fails a payment for this reason; its webhook is due.
+    pub fn fail(&self, payment: &str, reason: &str) {
+        self.ledger().fail(payment, reason);
+    }
+
+    /// The state in which mandates are made from now on: `valid`, or `pending`, as those of `PayPal` are for up to 72 hours.
+    pub fn mandates_become(&self, status: &str) {
+        status.clone_into(&mut self.ledger().mandate_status);
+    }
+
+    /// Moves every mandate of a customer to this status.
+    pub fn set_mandates(&self, customer: &str, status: &str) {
+        self.ledger().set_mandates(customer, status);
+    }
+
+    /// What payments without the payer become from now on.
+    pub fn recurring_become(&self, recurring: Recurring) {
+        self.ledger().recurring = recurring;
+    }
+
+    /// The status in which refunds are made from now on: `pending` at first.
+    pub fn refunds_become(&self, status: &str) {
+        status.clone_into(&mut self.ledger().refund_status);
+    }
+
+    /// Moves a refund to this status; the webhook of its payment is due.
+    pub fn set_refund(&self, refund: &str, status: &str) {
+        self.ledger().set_refund(refund, status);
+    }
+
+    /// Takes this much of a payment back for the payer's bank, and returns the charge-back's id; the webhook is due.
+    pub fn charge_back(&self, payment: &str, cents: i64) -> String {
+        self.ledger().charge_back(payment, cents)
+    }
+
+    /// Ends a charge-back in our favour; the webhook of its payment is due.
+    pub fn reverse_chargeback(&self, chargeback: &str) {
+        self.ledger().reverse_chargeback(chargeback);
+    }
+
+    /// Forgets every idempotency key, as Mollie does after a while.
+    pub fn forget_keys(&self) {
+        self.ledger().answers.clear();
+    }
+
+    /// The ids of the payments whose webhooks are due, in order; they are due no more.
+    pub fn take_webhooks(&self) -> Vec<String> {
+        std::mem::take(&mut self.ledger().webhooks)
+    }
+
+    /// Sends the classic webhook of a payment to the address that came with it. Returns the status of the answer.
+    pub async fn send_webhook(&self, payment: &str) -> StatusCode {
+        let url = self.payment(payment)["webhookUrl"].as_str().unwrap().to_owned();
+        // No authority has signed what a world's edge presents.
+        let client = request::client().danger_accept_invalid_certs(true).build().unwrap();
+        client.post(url).form(&[("id", payment)]).send().await.unwrap().status()
+    }
+
+    /// Sends every webhook that is due, once, in order.
+    pub async fn send_webhooks(&self) {
+        for payment in self.take_webhooks() {
+            assert_eq!(self.send_webhook(&payment).await, 200);
+        }
+    }
+
+    fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
+        self.shared.ledger.lock().unwrap()
+    }
+}
+
+impl Drop for Mollie {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Asked {
+    /// A header field.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// The signature of a webhook's body, as Mollie makes it.
+pub fn sign(body: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(WEBHOOK_SECRET.as_bytes()).unwrap();
+    mac.update(body.as_bytes());
+    hex::encode(mac.finalize().into_bytes())
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, BODY_BYTES).await.unwrap();
+    let path = parts.uri.path_and_query().unwrap().as_str().to_owned();
+    let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let asked = Asked { method: parts.method, path, headers: parts.headers, body: json };
+    shared.asked.lock().unwrap().push(asked.clone());
+    let fault = shared.faults.lock().unwrap().pop_front();
+    let fault = fault.or_else(|| shared.usual.lock().unwrap().clone());
+    match fault {
+        None => respond(act(&shared, &asked)),
+        Some(Fault::RateLimited(seconds)) => {
+            let mut response = respond(rules::error(429, "Too many requests; slow down", None));
+            if let Some(seconds) = seconds {
+                response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+        Some(Fault::Status(status)) => respond(rules::error(status, "As the test wishes", None)),
+        Some(Fault::Drops) => broken(),
+        Some(Fault::DropsAfter) => {
+            act(&shared, &asked);
+            broken()
+        }
+        Some(Fault::FailsAfter) => {
+            act(&shared, &asked);
+            respond(rules::error(500, "Something went wrong", None))
+        }
+        Some(Fault::Holds) => {
+            let answer = act(&shared, &asked);
+            shared.go_on.notified().await;
+            respond(answer)
+        }
+        Some(Fault::Garbage) => "<html>Hello from a captive portal</html>".into_response(),
+        Some(Fault::Huge) => huge(),
+        Some(Fault::Redirect(location)) => (StatusCode::FOUND, [(header::LOCATION, location)]).into_response(),
+    }
+}
+
+/// Does what was asked; a request whose idempotency key is known is answered as it was before.
+fn act(shared: &Shared, asked: &Asked) -> (u16, Value) {
+    if let Some(refusal) = rules::refuse(asked) {
+        return refusal;
+    }
+    let mut ledger = shared.ledger.lock().unwrap();
+    let key = asked.header("idempotency-key").to_owned();
+    if let Some(answer) = ledger.answers.get(&key).filter(|_| asked.method == Method::POST) {
+        return answer.clone();
+    }
+    let answer = ledger.act(asked);
+    if asked.method == Method::POST && !key.is_empty() {
+        ledger.answers.insert(key, answer.clone());
+    }
+    answer
+}
+
+fn respond((status, body): (u16, Value)) -> Response {
+    let status = StatusCode::from_u16(status).unwrap();
+    (status, [(header::CONTENT_TYPE, "application/hal+json")], body.to_string()).into_response()
+}
+
+/// An answer that ends before it is complete.
+fn broken() -> Response {
+    let pieces = [Ok(Bytes::from_static(b"{\"resource\":")), Err(std::io::Error::other("broken off"))];
+    Body::from_stream(futures_util::stream::iter(pieces)).into_response()
+}
+
+/// An answer of 64 MB.
+fn huge() -> Response {
+    let piece = Bytes::from(vec![b' '; 1024 * 1024]);
+    let pieces = (0..64).map(move |_| Ok::<_, std::io::Error>(piece.clone()));
+    Body::from_stream(futures_util::stream::iter(pieces)).into_response()
+}
