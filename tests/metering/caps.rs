@@ -83,13 +83,25 @@ impl Metered {
     async fn is_served(&self, edge: usize, key: &Key, wanted: &Completion) -> bool {
         self.ask_at(edge, &key.secret, wanted).await.status == 200
     }
+
+    /// Spends 1.2 cents of a key, and returns once Redis knows that it was more than the reservation.
+    async fn spend(&self, edge: usize, key: &Key) {
+        self.ask_at(edge, &key.secret, &dear()).await.assert_status(200);
+        self.is_settled(key).await;
+    }
+
+    /// Returns once nothing of a key is under way.
+    async fn is_settled(&self, key: &Key) {
+        let id = key.path.rsplit('/').next().unwrap_or_default();
+        eventually(BACKGROUND, "the completion is settled", async || open_in_redis(self, id).await == Some(0)).await;
+    }
 }
 
 #[tokio::test]
 async fn a_keys_limit_holds_on_every_edge_from_its_answer_on() {
     let metered = start(2).await;
     let (key, other) = (key_with(&metered.ada, "", json!(2)).await, key_with(&metered.ada, "", json!(null)).await);
-    metered.ask_at(0, &key.secret, &dear()).await.assert_status(200);
+    metered.spend(0, &key).await;
     metered.assert_refused(slice::from_ref(&key), &dear(), "This key's monthly limit").await;
     let refused = metered.ask_at(1, &key.secret, &dear()).await;
     let now = Clock::system().now();
@@ -99,7 +111,8 @@ async fn a_keys_limit_holds_on_every_edge_from_its_answer_on() {
 
     // Raised: three completions in all. An edge has only just refused one.
     set_limit(&metered.ada, &key, json!(4)).await;
-    assert!(metered.is_served(1, &key, &dear()).await && metered.is_served(0, &key, &dear()).await);
+    metered.spend(1, &key).await;
+    metered.spend(0, &key).await;
     metered.assert_refused(slice::from_ref(&key), &dear(), "This key's monthly limit").await;
     // Lowered below what is spent: not even the cheapest.
     set_limit(&metered.ada, &key, json!(3)).await;
@@ -150,7 +163,8 @@ async fn a_limit_that_is_set_later_counts_what_the_key_has_spent_and_has_under_w
     let metered = start(2).await;
     let key = key_with(&metered.ada, "", json!(null)).await;
     let other = key_with(&metered.ada, "", json!(null)).await;
-    assert!(metered.is_served(0, &key, &dear()).await && metered.is_served(1, &other, &dear()).await);
+    metered.spend(0, &key).await;
+    metered.spend(1, &other).await;
     let asker = Asker { key: key.secret.clone(), ..metered.asker(1) };
     let under_way = tokio::spawn(async move { asker.is_served(&modest().held()).await });
     eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 3).await;
@@ -228,10 +242,11 @@ async fn a_new_month_begins_with_the_whole_limit() {
     let before = first - Duration::from_hours(1);
     let metered = start_with(|builder| builder.edges(2).redis_ahead(ahead(before))).await;
     let key = key_with(&metered.ada, "", json!(2)).await;
-    assert!(metered.is_served(0, &key, &dear()).await);
+    metered.spend(0, &key).await;
     metered.assert_refused(slice::from_ref(&key), &dear(), "This key's monthly limit").await;
     metered.world.set_redis_ahead(ahead(first + Duration::from_secs(1)));
     eventually(BACKGROUND, "the month is new", async || metered.is_served(1, &key, &dear()).await).await;
+    metered.is_settled(&key).await;
     metered.assert_refused(slice::from_ref(&key), &dear(), "This key's monthly limit").await;
     metered.rows_become(2, "NOT estimated").await;
     metered.assert_sums().await;
