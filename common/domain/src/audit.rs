@@ -1,5 +1,7 @@
 //! What the audit log records: one verb for every change of an org or a project.
 
+use super::role::Role;
+
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
         /// A change that somebody made. The dotted word is stored and shown: never reuse or rename one.
@@ -20,6 +22,51 @@ macro_rules! actions {
             }
         }
     };
+}
+
+impl Action {
+    /// Returns the least role in an org whose holders are told of the action when it happens: that which may look at the
+    /// thing that it was done to.
+    pub const fn told_from(self) -> Role {
+        match self {
+            Self::InviteCreate
+            | Self::InviteRevoke
+            | Self::TokenCreate
+            | Self::TokenRevoke
+            | Self::TokenLimit
+            | Self::BillingProfile
+            | Self::BillingVatStatus
+            | Self::BillingPlan
+            | Self::BillingRenewal => Role::Admin,
+            _ => Role::Member,
+        }
+    }
+
+    /// Whether every member of the org may see this detail of the action. The others are for whoever may read the audit
+    /// log; so is a detail that nobody has thought of here.
+    pub fn is_open(self, detail: &str) -> bool {
+        match detail {
+            "deployment" | "deployments" | "git_sha" | "domain" | "key" | "scope" | "mode" | "reason" | "login"
+            | "role" | "display_name" | "version" | "repo" | "branch" | "directory" | "installation" => true,
+            "monthly_limit_cents" => matches!(self, Self::UsageLimit),
+            // Of a transfer they name an org that not every member belongs to.
+            "from" | "to" => matches!(self, Self::MemberRole),
+            _ => false,
+        }
+    }
+
+    /// Whether the action changes who belongs to an org, or in which role.
+    pub const fn changes_members(self) -> bool {
+        matches!(
+            self,
+            Self::OrgCreate
+                | Self::OrgDelete
+                | Self::InviteAccept
+                | Self::MemberRole
+                | Self::MemberRemove
+                | Self::MemberLeave
+        )
+    }
 }
 
 actions! {
@@ -138,6 +185,14 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn a_member_is_told_what_a_member_may_look_at() {
+        assert_eq!(Action::DeploymentUpload.told_from(), Role::Member);
+        assert_eq!(Action::TokenCreate.told_from(), Role::Admin);
+        assert!(Action::MemberRole.is_open("to") && !Action::ProjectTransferOut.is_open("to"));
+        assert!(!Action::InviteCreate.is_open("email"));
+    }
 
     #[test]
     fn every_word_is_dotted_and_used_once() {

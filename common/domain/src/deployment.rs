@@ -21,6 +21,11 @@ pub enum DeploymentStatus {
 impl DeploymentStatus {
     /// Whether the project may be pointed at a deployment in this state.
     pub fn is_activatable(self) -> bool {
+        self.has_files()
+    }
+
+    /// Whether the files of a deployment in this state are kept.
+    pub fn has_files(self) -> bool {
         matches!(self, Self::Live | Self::Superseded)
     }
 }

@@ -37,6 +37,10 @@ pub const ENV_VARS: i64 = 200;
 pub const ENV_TOTAL_BYTES: i64 = 512 * 1024;
 /// Rows of a page, at most and by default.
 pub const PAGE_ROWS: i64 = 100;
+/// Files of a deployment on one page, at most and by default.
+pub const FILE_PAGE_ROWS: usize = 1_000;
+/// Files that a comparison of two deployments names, of those added, changed and removed each.
+pub const CHANGED_FILES: usize = 1_000;
 /// Largest JSON body the control plane reads.
 pub const JSON_BODY_BYTES: usize = 256 * 1024;
 /// Time for which an `Idempotency-Key` is remembered.

@@ -44,7 +44,7 @@ pub struct PlanLimits {
     pub projects: u32,
     /// Custom domains, over all projects.
     pub domains: u32,
-    /// Server apps that are kept ready. Nothing counts against it yet: sites are files.
+    /// Server apps that are kept ready. It limits nothing, because svc runs no server apps: sites are files.
     pub ready_apps: u32,
     /// Bytes sent to people in a month. Beyond them sites are served at a bounded rate.
     pub bandwidth_bytes: u64,
@@ -115,9 +115,12 @@ impl Plans {
         self.plan_of(subscribed).map_or(PlanLimits::NOTHING, |(_, plan)| plan.limits)
     }
 
-    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none.
-    pub fn allowance_of(&self, subscribed: Option<&str>) -> Allowance<'_> {
-        Allowance::new(self, self.limits_of(subscribed))
+    /// Returns what is left to check of an account with a subscription to the plan `subscribed`, or with none, and from
+    /// its next month on to the plan `next`, if that is another.
+    pub fn allowance_of(&self, subscribed: Option<&str>, next: Option<&str>) -> Allowance<'_> {
+        let limits = self.limits_of(subscribed);
+        let next = next.and_then(|next| self.find(next));
+        Allowance::new(self, next.map_or(limits, |next| limits.with_room_in(&next.limits)))
     }
 
     /// Returns the fewest deployments that a project keeps on any plan.
@@ -150,6 +153,21 @@ impl PlanLimits {
         deployments: 0,
         shares: 0,
     };
+
+    /// Returns these limits, without what another plan has no room for. What is used up by the month is left as it is, and
+    /// so is the number of deployments that are kept.
+    #[must_use]
+    fn with_room_in(self, other: &Self) -> Self {
+        Self {
+            orgs: self.orgs.min(other.orgs),
+            members: self.members.min(other.members),
+            projects: self.projects.min(other.projects),
+            domains: self.domains.min(other.domains),
+            shares: self.shares.min(other.shares),
+            storage_bytes: self.storage_bytes.min(other.storage_bytes),
+            ..self
+        }
+    }
 
     /// Returns the credit in the unit that usage is counted in.
     pub fn ai_credit(&self) -> Microcents {

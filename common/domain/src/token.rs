@@ -35,9 +35,17 @@ impl TokenKind {
     }
 }
 
-/// A bearer secret in the clear. It has no `Debug` output.
-#[derive(Clone)]
+/// A bearer secret in the clear. Never printed.
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "String")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^svc_[A-Za-z0-9_-]{43}$"))]
 pub struct TokenSecret(SecretString);
+
+/// The text does not have the form of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a token is `{BRAND}_` and 43 letters, digits, hyphens and underscores")]
+pub struct TokenError;
 
 /// SHA-256 of a bearer secret: what the database keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,6 +74,19 @@ impl TokenSecret {
     /// Returns the hash, which is stored and looked up by.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.expose()).into())
+    }
+}
+
+impl TryFrom<String> for TokenSecret {
+    type Error = TokenError;
+    fn try_from(text: String) -> Result<Self, TokenError> {
+        Self::parse(&text).ok_or(TokenError)
+    }
+}
+
+impl std::fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TokenSecret(…)")
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cents, vat::Amounts};
 
-/// The kind of a numbered document. Each has a series of numbers of its own for each year.
+/// The kind of a numbered document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
@@ -34,11 +34,60 @@ pub enum InvoiceStatus {
     ChargedBack,
 }
 
-/// The number of an invoice or a credit note, such as `2026-000001` or `CN-2026-000001`.
+/// A series of numbers, which begins anew each year. Play money has its own: what is tried out leaves no trace in the books.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(type_name = "text", rename_all = "snake_case"))]
+pub enum InvoiceSeries {
+    /// Invoices.
+    Invoice,
+    /// Credit notes.
+    CreditNote,
+    /// Invoices that were paid with play money.
+    PlayInvoice,
+    /// Credit notes to those.
+    PlayCreditNote,
+}
+
+impl InvoiceSeries {
+    /// The series of a document.
+    pub fn new(kind: InvoiceKind, is_play: bool) -> Self {
+        match (kind, is_play) {
+            (InvoiceKind::Invoice, false) => Self::Invoice,
+            (InvoiceKind::CreditNote, false) => Self::CreditNote,
+            (InvoiceKind::Invoice, true) => Self::PlayInvoice,
+            (InvoiceKind::CreditNote, true) => Self::PlayCreditNote,
+        }
+    }
+
+    /// The kind of its documents.
+    pub fn kind(self) -> InvoiceKind {
+        match self {
+            Self::Invoice | Self::PlayInvoice => InvoiceKind::Invoice,
+            Self::CreditNote | Self::PlayCreditNote => InvoiceKind::CreditNote,
+        }
+    }
+
+    /// Whether its documents are about play money.
+    pub fn is_play(self) -> bool {
+        matches!(self, Self::PlayInvoice | Self::PlayCreditNote)
+    }
+
+    /// What its numbers begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Invoice => "",
+            Self::CreditNote => "CN-",
+            Self::PlayInvoice => "PLAY-",
+            Self::PlayCreditNote => "PLAY-CN-",
+        }
+    }
+}
+
+/// The number of an invoice or a credit note, such as `2026-000001`, `CN-2026-000001` or `PLAY-2026-000001`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvoiceNumber {
-    /// The kind, which has a series of its own.
-    pub kind: InvoiceKind,
+    /// The series.
+    pub series: InvoiceSeries,
     /// The year of issue.
     pub year: i32,
     /// The place in the year's series, from 1 on.
@@ -47,11 +96,7 @@ pub struct InvoiceNumber {
 
 impl fmt::Display for InvoiceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = match self.kind {
-            InvoiceKind::Invoice => "",
-            InvoiceKind::CreditNote => "CN-",
-        };
-        write!(f, "{prefix}{}-{:06}", self.year, self.sequence)
+        write!(f, "{}{}-{:06}", self.series.prefix(), self.year, self.sequence)
     }
 }
 
@@ -89,10 +134,16 @@ mod tests {
 
     #[test]
     fn numbers_name_kind_year_and_place() {
-        let number = |kind, sequence| InvoiceNumber { kind, year: 2026, sequence }.to_string();
-        assert_eq!(number(InvoiceKind::Invoice, 1), "2026-000001");
-        assert_eq!(number(InvoiceKind::CreditNote, 42), "CN-2026-000042");
-        assert_eq!(number(InvoiceKind::Invoice, 1_234_567), "2026-1234567");
+        let number = |kind, is_play, sequence| {
+            let series = InvoiceSeries::new(kind, is_play);
+            assert_eq!((series.kind(), series.is_play()), (kind, is_play));
+            InvoiceNumber { series, year: 2026, sequence }.to_string()
+        };
+        assert_eq!(number(InvoiceKind::Invoice, false, 1), "2026-000001");
+        assert_eq!(number(InvoiceKind::CreditNote, false, 42), "CN-2026-000042");
+        assert_eq!(number(InvoiceKind::Invoice, false, 1_234_567), "2026-1234567");
+        assert_eq!(number(InvoiceKind::Invoice, true, 1), "PLAY-2026-000001");
+        assert_eq!(number(InvoiceKind::CreditNote, true, 1), "PLAY-CN-2026-000001");
     }
 
     #[test]

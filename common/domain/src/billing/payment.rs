@@ -26,6 +26,18 @@ impl PaymentState {
     pub fn is_under_way(self) -> bool {
         matches!(self, Self::Intended | Self::Open)
     }
+
+    /// The word that is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Intended => "intended",
+            Self::Open => "open",
+            Self::Paid => "paid",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// The place of a payment among those of a customer.

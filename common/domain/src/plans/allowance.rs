@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn a_refusal_names_the_cheapest_plan_that_has_room() {
         let plans = Plans::default();
-        let allowance = plans.allowance_of(None);
+        let allowance = plans.allowance_of(None, None);
         assert_eq!(allowance.check(Limit::Projects, 100), Ok(()));
         for (wanted, larger) in [(101, Some("Pro")), (500, Some("Pro")), (501, Some("Business")), (2_501, None)] {
             let reached = allowance.check(Limit::Projects, wanted).unwrap_err();
             assert_eq!((reached.limit, reached.allowed, reached.larger.as_deref()), (Limit::Projects, 100, larger));
         }
-        assert_eq!(plans.allowance_of(Some("business")).check(Limit::Projects, 2_500), Ok(()));
+        assert_eq!(plans.allowance_of(Some("business"), None).check(Limit::Projects, 2_500), Ok(()));
     }
 }
