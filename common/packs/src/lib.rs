@@ -11,6 +11,7 @@ mod bucket;
 mod compress;
 mod files;
 mod folder;
+mod listing;
 pub mod manifest;
 mod parts;
 pub mod rules;
@@ -22,12 +23,13 @@ use std::fs::File;
 use bytes::Bytes;
 
 pub use archive::{ArchiveError, Root};
+pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use space::Space;
 
 use domain::{DeploymentId, Timestamp};
 
-use self::{bucket::Bucket, folder::Folder};
+use self::{bucket::Bucket, folder::Folder, listing::Outline};
 
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -110,19 +112,54 @@ impl PackStore {
 
     /// Reads the manifest of a pack.
     pub async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, StoreError> {
-        let json = match &self.place {
-            Place::Folder(folder) => {
-                let (folder, id) = (folder.clone(), id.clone());
-                blocking(move || folder.manifest(&id)).await?
-            }
-            Place::Bucket(bucket) => bucket.manifest(id).await?,
-        };
+        let json = self.manifest_json(id).await?;
         let manifest: Manifest =
             serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
         if manifest.version != Manifest::VERSION {
             return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
         }
         Ok(manifest)
+    }
+
+    /// Lists the files of a pack that come after the path `after`, sorted by path, at most `most`. Takes the memory of the
+    /// manifest as it is stored while it lasts: the caller bounds how many are listed at a time.
+    pub async fn files(
+        &self,
+        id: &DeploymentId,
+        after: Option<String>,
+        most: usize,
+    ) -> Result<Vec<ListedFile>, StoreError> {
+        let json = self.manifest_json(id).await?;
+        blocking(move || listing::files(&json, after.as_deref(), most)).await
+    }
+
+    /// Compares a pack with the one before it, or with none. At most `most` files of each kind are named. Takes memory as
+    /// [`Self::files`] does, and that of a pack's paths and hashes.
+    pub async fn changes(
+        &self,
+        id: &DeploymentId,
+        before: Option<&DeploymentId>,
+        most: usize,
+    ) -> Result<PackChanges, StoreError> {
+        let outline = match before {
+            None => Outline::empty(),
+            Some(before) => {
+                let json = self.manifest_json(before).await?;
+                blocking(move || Outline::of(&json)).await?
+            }
+        };
+        let json = self.manifest_json(id).await?;
+        blocking(move || outline.changes_to(&json, most)).await
+    }
+
+    async fn manifest_json(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                blocking(move || folder.manifest(&id)).await
+            }
+            Place::Bucket(bucket) => bucket.manifest(id).await,
+        }
     }
 
     /// Reads exactly `len` bytes of a pack's data, from `offset` on, in one read.
