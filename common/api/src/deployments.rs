@@ -66,3 +66,100 @@ pub struct Activated {
     /// The deployment that the project serves now.
     pub active_deployment_id: DeploymentId,
 }
+
+/// `?limit=` and `?cursor=` of the files of a deployment.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct FilePage {
+    /// The number of files wanted: 1 to 1,000, 1,000 when absent.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u16>, minimum = 1, maximum = 1_000))]
+    pub limit: Option<String>,
+    /// The `next_cursor` of the page before; absent for the first page.
+    pub cursor: Option<String>,
+}
+
+/// A file of a deployment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeployedFile {
+    /// The path, without a leading slash.
+    pub path: String,
+    /// The size of the file, in bytes.
+    pub size: u64,
+    /// The SHA-256 of the file, in hex.
+    pub sha256: String,
+    /// The media type that the file is served with.
+    pub content_type: String,
+}
+
+/// A page of the files of a deployment, sorted by the bytes of their paths.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeployedFileList {
+    /// The files of this page.
+    pub files: Vec<DeployedFile>,
+    /// The `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// `?against=` of a deployment's changes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+pub struct Against {
+    /// The deployment to compare with; when absent, the one that was made before.
+    pub against: Option<DeploymentId>,
+}
+
+/// A file that a deployment has and the other has not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AddedFile {
+    /// The path, without a leading slash.
+    pub path: String,
+    /// The size of the file, in bytes.
+    pub size: u64,
+}
+
+/// A file whose content differs between two deployments.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChangedFile {
+    /// The path, without a leading slash.
+    pub path: String,
+    /// The size of the file, in bytes.
+    pub size: u64,
+    /// The size of the file in the other deployment, in bytes.
+    pub size_before: u64,
+}
+
+/// A file that the other deployment has and this one has not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RemovedFile {
+    /// The path, without a leading slash.
+    pub path: String,
+    /// The size of the file in the other deployment, in bytes.
+    pub size_before: u64,
+}
+
+/// How the files of a deployment differ from those of another. Each list is sorted by path, and names 1,000 files at most.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeploymentChanges {
+    /// The other deployment; null when there is none, and every file counts as added.
+    pub against: Option<DeploymentId>,
+    /// The files that are new.
+    pub added: Vec<AddedFile>,
+    /// The files whose content is another one.
+    pub changed: Vec<ChangedFile>,
+    /// The files that are no longer there.
+    pub removed: Vec<RemovedFile>,
+    /// The number of all files that are new.
+    pub added_files: u32,
+    /// The number of all files whose content is another one.
+    pub changed_files: u32,
+    /// The number of all files that are no longer there.
+    pub removed_files: u32,
+    /// Whether a list names fewer files than there are.
+    pub truncated: bool,
+}

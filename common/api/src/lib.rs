@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod account;
+pub mod ai;
 pub mod audit;
 pub mod billing;
 pub mod deployments;
@@ -12,10 +13,12 @@ pub mod device;
 pub mod domains;
 pub mod env;
 pub mod error;
+pub mod events;
 pub mod invites;
 pub mod orgs;
 pub mod projects;
 pub mod repo;
+pub mod sessions;
 pub mod shares;
 pub mod stats;
 pub mod suspensions;

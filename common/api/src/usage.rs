@@ -1,4 +1,4 @@
-//! `/usage/ai` and `/orgs/:name/usage/ai`.
+//! `/usage/ai` and `/orgs/:name/usage/ai`, with what is below them.
 
 use domain::{month::Month, usage::MonthlyLimit};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,25 @@ pub struct AiUsage {
     pub usage: Vec<ModelUsage>,
     /// The usage of all models together.
     pub totals: UsageTotals,
+}
+
+/// An account's use of the AI gateway on the days of a month.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AiUsageDays {
+    /// The UTC days with a completion, in their order.
+    pub days: Vec<AiUsageDay>,
+}
+
+/// An account's use of the AI gateway on a UTC day.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AiUsageDay {
+    /// The day, as `YYYY-MM-DD`.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
+    pub day: String,
+    /// The usage of each model, sorted by its id.
+    pub usage: Vec<ModelUsage>,
 }
 
 /// The limit that an organization has set for the cost of all its AI keys in a UTC month.

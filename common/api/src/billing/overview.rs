@@ -35,7 +35,7 @@ pub struct PlanUsage {
     pub projects: u64,
     /// The number of custom domains, over all projects.
     pub domains: u64,
-    /// The number of server apps that are kept ready.
+    /// The number of server apps that are kept ready: always 0, because svc runs none.
     pub ready_apps: u64,
     /// Bytes that were sent to people this month. Requests of declared bots and automation do not count.
     pub bandwidth_bytes: u64,

@@ -41,7 +41,7 @@ pub struct ChangedPlan {
 pub enum TakesEffect {
     /// They apply now: the plan costs more than the one before, or as much.
     Immediately,
-    /// They apply when the subscription renews: the plan costs less than the one before.
+    /// They apply with a renewal: the plan costs less than the one before, or a dearer plan was left before it was paid.
     AtRenewal,
 }
 

@@ -34,11 +34,12 @@ pub struct ExportRow {
     /// The day, as `YYYY-MM-DD`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-11-22"))]
     pub day: String,
-    /// What is counted: `total`, `status` and `cache` (answers), `people` (page views), `visitors`, or a list of
+    /// The kind of number: `total`, `status` and `cache` (answers), `people` (page views), `visitors`, or a list of
     /// answers or views by key: `hostname`, `path`, `country`, `page`, `referrer`, `view_country`, `view`, `error`,
     /// `agent`, `agent_page`, `agent_disallowed`.
     pub kind: String,
-    /// The key within the list; its parts have a tab between them. `(other)` are all that found no room of their own.
+    /// The key within the list, with a tab between its parts. The key `(other)` sums up all entries beyond the list's
+    /// bound.
     pub key: String,
     /// The number.
     pub count: u64,
