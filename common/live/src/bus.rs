@@ -13,6 +13,9 @@ pub const CHANGES_CHANNEL: &str = "svc:route-changes";
 /// Redis channel on which edges publish [`EdgeHeartbeat`]s, as JSON: at every applied change and every
 /// [`HEARTBEAT_EVERY`].
 pub const ACKS_CHANNEL: &str = "svc:edge-acks";
+/// HTTP header in which admin says which [`Subject`](domain::Subject) an answer ends with: an edge that keeps the answer lets go of it
+/// when the subject changes.
+pub const SURROGATE_KEY: &str = "surrogate-key";
 /// Interval at which an edge publishes a heartbeat when nothing changes.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(250);
 /// Silence after which admin no longer waits for an edge, though it still counts it.

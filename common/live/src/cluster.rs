@@ -33,6 +33,7 @@ static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
 
 /// The connections to the nodes of a cluster.
 pub struct Cluster {
+    urls: Vec<String>,
     client: ClusterClient,
     made: Replaceable<OnceCell<ClusterConnection>>,
 }
@@ -48,7 +49,22 @@ impl Cluster {
             .max_retry_wait(RETRY_WAIT.end)
             .tcp_settings(tcp_settings())
             .build()?;
-        Ok(Self { client, made: Replaceable::new(OnceCell::new()) })
+        Ok(Self { urls: urls.to_vec(), client, made: Replaceable::new(OnceCell::new()) })
+    }
+
+    /// Makes connections for commands whose answers Redis may hold back, so long that they take `patience`.
+    pub(super) async fn patient(&self, patience: Duration) -> Result<ClusterConnection, RedisError> {
+        let client = ClusterClientBuilder::new(self.urls.iter().map(String::as_str))
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .response_timeout(patience)
+            .overall_response_timeout(Some(patience))
+            .retries(0)
+            .tcp_settings(tcp_settings())
+            .build()?;
+        let making = client.get_async_connection();
+        timeout(MAKING_TIMEOUT, making)
+            .await
+            .unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
     }
 
     /// Runs `command` over the present connection, which follows the cluster through its changes, and gives that up when it

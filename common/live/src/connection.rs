@@ -9,9 +9,10 @@ use std::{
 };
 
 use redis::{
-    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError, RedisFuture,
-    ServerErrorKind, Value,
-    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, PubSub},
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError,
+    RedisFuture, ServerErrorKind, Value,
+    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
+    cluster_async::ClusterConnection,
 };
 use telemetry::metrics::redis_failed;
 
@@ -35,6 +36,24 @@ pub struct Redis {
     next: Arc<AtomicUsize>,
     shared: Commands,
     pub(super) memory: Memory,
+}
+
+/// A connection whose answers may take longer than those of the shared one.
+pub(super) enum Patient {
+    /// To one Redis.
+    Single(MultiplexedConnection),
+    /// To the nodes of a cluster.
+    Cluster(ClusterConnection),
+}
+
+impl Patient {
+    /// Runs a command.
+    pub(super) async fn run<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+        match self {
+            Self::Single(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
 }
 
 /// The shared connection. Cheap to clone.
@@ -124,6 +143,20 @@ impl Redis {
             }
         }
         Err(failed)
+    }
+
+    /// Opens a connection of its own for commands whose answers Redis may hold back, so long that they take `patience`.
+    pub(super) async fn patient(&self, patience: Duration) -> Result<Patient, RedisError> {
+        match &self.shared {
+            Commands::Single(single) => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+                    .set_response_timeout(Some(patience));
+                let made = single.client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Patient::Single(made))
+            }
+            Commands::Cluster(cluster) => Ok(Patient::Cluster(cluster.patient(patience).await?)),
+        }
     }
 
     /// Publishes `message` to the present subscribers of `channel`.

@@ -7,6 +7,7 @@ pub mod bus;
 mod cluster;
 pub mod connection;
 pub mod counters;
+pub mod events;
 mod eviction;
 pub mod leases;
 mod silence;

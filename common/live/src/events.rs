@@ -1,0 +1,216 @@
+//! The stream of events: what happens to accounts, told to whoever follows them.
+//!
+//! Every admin appends what it has committed to one Redis stream, and reads it with one connection of its own. The stream is
+//! only quick, and never the truth: what a reader may have missed is said by [`Message::Lost`], or shows by an entry that is
+//! not there any more, and is then read anew from Postgres by those who follow.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use domain::{Account, OrgName, ProjectName, Timestamp, UserId, role::Role};
+use redis::{ErrorKind, FromRedisValue as _, Pipeline, RedisError, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+use super::{
+    Redis,
+    connection::{Patient, RESPONSE_TIMEOUT},
+};
+
+/// The Redis stream.
+const STREAM: &str = "svc:events";
+/// The field of an entry that holds its message, as JSON.
+const FIELD: &str = "e";
+/// Entries that Redis keeps, about.
+const KEPT: usize = 16_384;
+/// Longest time for which Redis holds back its answer while nothing happens.
+const BLOCK: Duration = Duration::from_secs(2);
+/// Most entries in one answer.
+const READ_BATCH: usize = 512;
+
+/// The id of an entry of the stream: a time of Redis, and a number within its millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId {
+    millis: u64,
+    number: u64,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.millis, self.number)
+    }
+}
+
+/// The text is not the id of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of an event")]
+pub struct EventIdError;
+
+impl FromStr for EventId {
+    type Err = EventIdError;
+
+    fn from_str(text: &str) -> Result<Self, EventIdError> {
+        let (millis, number) = text.split_once('-').ok_or(EventIdError)?;
+        let parse = |digits: &str| {
+            let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse().ok().filter(|_| is_plain).ok_or(EventIdError)
+        };
+        Ok(Self { millis: parse(millis)?, number: parse(number)? })
+    }
+}
+
+/// Something that happened to an account or to what it owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The word for it: that of the audit log, or `receipt`, `domain.state`, `push`, `billing`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The account that it happened to.
+    pub owner: Account,
+    /// The name of that account, when it is an org.
+    pub org: Option<OrgName>,
+    /// The project that it happened to.
+    pub project: Option<ProjectName>,
+    /// The thing within the project or org: an id, a hostname, a login.
+    pub subject: Option<String>,
+    /// The name of its author.
+    pub by: Option<String>,
+    /// Its author, when that is a person.
+    pub actor: Option<UserId>,
+    /// The time of the change.
+    pub at: Timestamp,
+    /// Details for everybody who is told.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub detail: Map<String, serde_json::Value>,
+    /// Details for the org's admins and owners, and for the owner of a personal project.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub admin_detail: Map<String, serde_json::Value>,
+    /// The least role in the org that is told.
+    pub told_from: Role,
+    /// Whether it changes who belongs to the org, or in which role.
+    #[serde(default)]
+    pub changes_members: bool,
+}
+
+/// An entry of the stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Message {
+    /// Something happened.
+    Event(Box<Event>),
+    /// One of the person's sessions or tokens may have ended: each stream of theirs looks at its own.
+    Credentials {
+        /// The person.
+        user: UserId,
+    },
+    /// Something happened that nobody was told of: everything has to be read anew.
+    Lost,
+    /// The stream begins.
+    Began,
+    /// A message of a newer program, which this one does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// An entry of the stream, with its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The id.
+    pub id: EventId,
+    /// The message.
+    pub message: Message,
+}
+
+impl Redis {
+    /// Appends `messages` to the stream, in their order.
+    pub async fn send_events(&self, messages: &[Message]) -> Result<(), RedisError> {
+        let mut pipeline = Pipeline::with_capacity(messages.len());
+        for message in messages {
+            let text = serde_json::to_string(message)
+                .map_err(|_| RedisError::from((ErrorKind::Client, "an event cannot be written as JSON")))?;
+            let append = pipeline.cmd("XADD").arg(STREAM).arg("MAXLEN").arg("~").arg(KEPT);
+            append.arg("*").arg(FIELD).arg(text).ignore();
+        }
+        pipeline.query_async(&mut self.commands()).await
+    }
+
+    /// Opens a connection of its own for reading the stream.
+    pub async fn event_reader(&self) -> Result<EventReader, RedisError> {
+        Ok(EventReader(self.patient(BLOCK + RESPONSE_TIMEOUT).await?))
+    }
+}
+
+/// A connection that reads the stream.
+pub struct EventReader(Patient);
+
+impl EventReader {
+    /// Returns the newest entries, at most `count`, in their order.
+    pub async fn latest(&mut self, count: usize) -> Result<Vec<Sent>, RedisError> {
+        let mut command = redis::cmd("XREVRANGE");
+        command.arg(STREAM).arg("+").arg("-").arg("COUNT").arg(count);
+        let mut latest = entries(self.0.run(&command).await?)?;
+        latest.reverse();
+        Ok(latest)
+    }
+
+    /// Whether the stream still has the entry. Once it has not, entries after it may be missing too.
+    pub async fn has(&mut self, id: EventId) -> Result<bool, RedisError> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(STREAM).arg(id.to_string()).arg(id.to_string()).arg("COUNT").arg(1);
+        Ok(!entries(self.0.run(&command).await?)?.is_empty())
+    }
+
+    /// Waits for entries after `id` and returns them in their order; nothing when none came for some seconds.
+    pub async fn next(&mut self, id: EventId) -> Result<Vec<Sent>, RedisError> {
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(READ_BATCH).arg("BLOCK").arg(u64::try_from(BLOCK.as_millis()).unwrap_or_default());
+        command.arg("STREAMS").arg(STREAM).arg(id.to_string());
+        let streams: Option<Vec<(Value, Value)>> = self.0.run(&command).await?;
+        match streams.into_iter().flatten().next() {
+            Some((_, found)) => entries(found),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Reads entries: arrays of an id and of fields with their values.
+fn entries(answer: Value) -> Result<Vec<Sent>, RedisError> {
+    let rows: Vec<(String, Vec<String>)> = Vec::from_redis_value(answer)?;
+    rows.into_iter()
+        .map(|(id, fields)| {
+            let id = id.parse().map_err(|_| RedisError::from((ErrorKind::Client, "an entry's id cannot be read")))?;
+            let text = fields.chunks_exact(2).find(|pair| pair[0] == FIELD).map(|pair| pair[1].as_str());
+            // One that cannot be read may be of a program that is newer.
+            let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Message::Unknown);
+            Ok(Sent { id, message })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_ordered_by_their_numbers_and_strictly_read() {
+        let id = |text: &str| text.parse::<EventId>();
+        assert!(id("9-10").unwrap() < id("10-0").unwrap() && id("10-2").unwrap() < id("10-10").unwrap());
+        assert_eq!(id("17-3").unwrap().to_string(), "17-3");
+        for bad in ["", "-", "1", "1-", "-1", "+1-0", "1-0x", "1-2-3", " 1-2", "99999999999999999999-0"] {
+            assert_eq!(id(bad), Err(EventIdError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn entries_are_read_and_those_of_newer_programs_are_kept_as_unknown() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let entry =
+            |id: &str, message: &str| Value::Array(vec![text(id), Value::Array(vec![text(FIELD), text(message)])]);
+        let answer = Value::Array(vec![
+            entry("1-0", r#"{"is":"lost"}"#),
+            entry("1-1", r#"{"is":"weather","rain":true}"#),
+            entry("2-0", "not JSON"),
+        ]);
+        let messages: Vec<_> = entries(answer).unwrap().into_iter().map(|sent| sent.message).collect();
+        assert_eq!(messages, [Message::Lost, Message::Unknown, Message::Unknown]);
+    }
+}
