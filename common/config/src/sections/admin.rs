@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::address;
 
@@ -30,6 +31,9 @@ pub struct Admin {
     pub metrics_listen: Option<SocketAddr>,
     /// The folder of the built console; its pages are those without scripts when absent.
     pub console: Option<PathBuf>,
+    /// The address of an edge by which admin reaches the AI gateway, such as `https://10.0.0.2`, when it is not to go by the
+    /// public one. Its certificate is still that of `site.ai_url`.
+    pub gateway_url: Option<Url>,
 }
 
 impl Default for Admin {
@@ -44,6 +48,7 @@ impl Default for Admin {
             free_disk_percent: 10,
             metrics_listen: None,
             console: None,
+            gateway_url: None,
         }
     }
 }
