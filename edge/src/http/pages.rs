@@ -25,12 +25,15 @@ const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 /// Seconds after which a visitor may try again after a failure of ours.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
-/// The stylesheet as the layout inlines it.
-const STYLE: &str = include_str!("../../../common/templates/style.css").trim_ascii_end();
+/// The stylesheet as the layout inlines it, in two parts.
+const STYLE: [&str; 2] = [
+    include_str!("../../../common/templates/tokens.css").trim_ascii_end(),
+    include_str!("../../../common/templates/style.css").trim_ascii_end(),
+];
 
 /// Allows the inlined stylesheet and forms to the site itself, and nothing else.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = STANDARD.encode(Sha256::digest(STYLE));
+    let style = STANDARD.encode(Sha256::digest(STYLE.concat()));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     );
