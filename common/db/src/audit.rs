@@ -4,7 +4,7 @@
 //! org or project is reached through it, so only while it exists; a later one of the same name has a log of its own.
 
 use domain::{
-    AuditId, OrgId, OrgName, ProjectId, ProjectName, Timestamp, TokenId, UserId,
+    Account, AuditId, OrgId, OrgName, ProjectId, ProjectName, Timestamp, TokenId, UserId,
     audit::{Action, ActorKind},
 };
 use serde_json::{Map, Value};
@@ -47,6 +47,19 @@ impl<'a> Actor<'a> {
         Self::User { id: &user.id, login: &user.vcs_login, token }
     }
 
+    /// Returns the name that is shown: a person's login, a token's label, an account at the code host.
+    pub fn name(self) -> Option<&'a str> {
+        self.columns().2
+    }
+
+    /// Returns the person, if it is one.
+    pub fn person(self) -> Option<&'a UserId> {
+        match self {
+            Self::User { id, .. } => Some(id),
+            Self::DeployToken { .. } | Self::CodeHost(_) | Self::Platform => None,
+        }
+    }
+
     fn columns(self) -> (ActorKind, Option<&'a str>, Option<&'a str>, Option<&'a str>) {
         match self {
             Self::User { id, login, token } => {
@@ -63,6 +76,7 @@ impl<'a> Actor<'a> {
 /// [`Entry::of_org`] or [`Entry::of_personal`].
 #[derive(Debug, Clone)]
 pub struct Entry {
+    owner: Account,
     org: Option<(OrgId, OrgName)>,
     project: Option<(ProjectId, ProjectName)>,
     action: Action,
@@ -73,6 +87,7 @@ impl Entry {
     /// Something done to a project, and to the org that it belongs to.
     pub fn of_project(action: Action, project: &Project) -> Self {
         Self {
+            owner: project.owner.clone(),
             org: project.org_id.clone().zip(project.org.clone()),
             project: Some((project.id.clone(), project.name.clone())),
             action,
@@ -82,19 +97,47 @@ impl Entry {
 
     /// Something done to an org.
     pub fn of_org(action: Action, id: &OrgId, name: &OrgName) -> Self {
-        Self { org: Some((id.clone(), name.clone())), project: None, action, detail: Map::new() }
+        let owner = Account::Org(id.clone());
+        Self { owner, org: Some((id.clone(), name.clone())), project: None, action, detail: Map::new() }
     }
 
     /// Something done to a project that belongs to no org, such as a share.
-    pub fn of_personal(action: Action, id: &ProjectId, name: &ProjectName) -> Self {
-        Self { org: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
+    pub fn of_personal(action: Action, owner: impl Into<Account>, id: &ProjectId, name: &ProjectName) -> Self {
+        let owner = owner.into();
+        Self { owner, org: None, project: Some((id.clone(), name.clone())), action, detail: Map::new() }
     }
 
     /// Puts the entry into another org's log than that of the project's owner: a project's arrival there.
     #[must_use]
     pub fn in_org(mut self, id: &OrgId, name: &OrgName) -> Self {
         self.org = Some((id.clone(), name.clone()));
+        self.owner = Account::Org(id.clone());
         self
+    }
+
+    /// Returns the account whose log it stands in, or would if it had one.
+    pub fn owner(&self) -> &Account {
+        &self.owner
+    }
+
+    /// Returns the name of the org.
+    pub fn org(&self) -> Option<&OrgName> {
+        self.org.as_ref().map(|(_, name)| name)
+    }
+
+    /// Returns the name of the project.
+    pub fn project(&self) -> Option<&ProjectName> {
+        self.project.as_ref().map(|(_, name)| name)
+    }
+
+    /// Returns the action.
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// Returns the details.
+    pub fn detail(&self) -> &Map<String, Value> {
+        &self.detail
     }
 
     /// Adds a detail. Never a secret: no password, no variable's value, no token.

@@ -85,6 +85,8 @@ pub struct TakenLetter {
     pub account: Option<Account>,
     /// The account's name, when that is an organization which still exists.
     pub org: Option<OrgName>,
+    /// The kind of letter.
+    pub kind: String,
     /// The values that it is written from.
     pub content: Value,
     /// The invoice whose documents are attached.
@@ -110,10 +112,10 @@ pub async fn take(
                ORDER BY next_attempt_at, id LIMIT $3 FOR UPDATE SKIP LOCKED),
            taken AS (
                UPDATE letters l SET next_attempt_at = $2 FROM due WHERE l.id = due.id
-               RETURNING l.id, l.recipient, l.account, l.content, l.invoice_id, l.attempts, l.created_at)
+               RETURNING l.id, l.recipient, l.account, l.kind, l.content, l.invoice_id, l.attempts, l.created_at)
            SELECT t.id AS "id!: LetterId", t.recipient AS "recipient!: String", t.account AS "account?: Account",
-                  o.name AS "org?: OrgName", t.content AS "content!: Value", t.invoice_id AS "invoice?: InvoiceId",
-                  t.attempts AS "attempts!: i32", t.created_at AS "created_at!: Timestamp"
+                  o.name AS "org?: OrgName", t.kind AS "kind!: String", t.content AS "content!: Value",
+                  t.invoice_id AS "invoice?: InvoiceId", t.attempts AS "attempts!: i32", t.created_at AS "created_at!: Timestamp"
              FROM taken t LEFT JOIN orgs o ON o.id = t.account ORDER BY t.id"#,
         now,
         until,
@@ -177,23 +179,26 @@ pub async fn settle_unsubscribed(db: impl PgExecutor<'_>, now: Timestamp) -> Res
     Ok(settled.rows_affected())
 }
 
-/// Gives up at most `limit` letters that are due and were queued before `since`, and returns how many.
+/// Gives up at most `limit` letters that are due and were queued before `since`, and returns how many. Letters of the
+/// kinds `kept` wait on.
 pub async fn give_up_stale(
     db: impl PgExecutor<'_>,
     now: Timestamp,
     since: Timestamp,
+    kept: &[String],
     error: &str,
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
     let given_up = sqlx::query!(
         "UPDATE letters SET state = 'given_up', next_attempt_at = NULL, error = coalesce(error, $3)
          WHERE id IN (
-             SELECT id FROM letters WHERE next_attempt_at <= $1 AND created_at < $2
+             SELECT id FROM letters WHERE next_attempt_at <= $1 AND created_at < $2 AND kind <> ALL($5)
              ORDER BY next_attempt_at LIMIT $4 FOR UPDATE SKIP LOCKED)",
         now,
         since,
         error,
         limit,
+        kept,
     )
     .execute(db)
     .await?;
@@ -220,14 +225,18 @@ pub struct Waiting {
     pub count: i64,
     /// The time at which the oldest was queued.
     pub oldest: Option<Timestamp>,
+    /// The time at which the oldest of those that are not given up was queued.
+    pub oldest_kept: Option<Timestamp>,
 }
 
-/// Counts the letters that wait.
-pub async fn waiting(db: impl PgExecutor<'_>) -> Result<Waiting, sqlx::Error> {
+/// Counts the letters that wait. Those of the kinds `kept` are not given up, however long they do.
+pub async fn waiting(db: impl PgExecutor<'_>, kept: &[String]) -> Result<Waiting, sqlx::Error> {
     sqlx::query_as!(
         Waiting,
-        r#"SELECT count(*) AS "count!", min(created_at) AS "oldest: Timestamp"
+        r#"SELECT count(*) AS "count!", min(created_at) AS "oldest: Timestamp",
+                  min(created_at) FILTER (WHERE kind = ANY($1)) AS "oldest_kept: Timestamp"
            FROM letters WHERE next_attempt_at IS NOT NULL"#,
+        kept,
     )
     .fetch_one(db)
     .await

@@ -9,6 +9,8 @@ use sqlx::{PgConnection, PgExecutor};
 pub struct Standing {
     /// The account.
     pub account: Account,
+    /// The bytes that its sites have sent to people.
+    pub used_bytes: u64,
     /// The plan that it is subscribed to.
     pub subscribed: Option<String>,
     /// The level that is recorded.
@@ -24,60 +26,122 @@ pub struct Level {
     pub plan: Option<String>,
 }
 
-/// Returns the standing of each of `accounts` in a month.
-pub async fn standings(
+/// Accounts that were looked at, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Those of them that have sent enough, or have a level.
+    pub standings: Vec<Standing>,
+    /// The last that was looked at; `None` when there are no more.
+    pub last: Option<Account>,
+}
+
+/// Looks at the `rows` accounts behind `after` that have used bandwidth in a month, in their order. Returns the standings of
+/// those that have sent at least `least_bytes`, or whose level is recorded.
+pub async fn page(
     db: impl PgExecutor<'_>,
-    accounts: &[Account],
     month: Month,
-) -> Result<Vec<Standing>, sqlx::Error> {
-    let names: Vec<String> = accounts.iter().map(|account| account.as_str().to_owned()).collect();
-    let rows = sqlx::query!(
-        r#"SELECT given.account AS "account!: Account", s.plan AS "subscribed?", b.percent AS "percent?", b.plan
-           FROM unnest($1::text[]) AS given (account)
-           LEFT JOIN subscriptions s ON s.account = given.account AND s.status IN ('active', 'past_due')
-           LEFT JOIN bandwidth_levels b ON b.account = given.account AND b.month = $2"#,
-        &names,
+    after: Option<&Account>,
+    least_bytes: u64,
+    rows: i64,
+) -> Result<Page, sqlx::Error> {
+    // The last account comes in any case, to go on behind.
+    let found = sqlx::query!(
+        r#"WITH page AS MATERIALIZED (
+               SELECT account, people_bytes FROM bandwidth_months
+               WHERE month = $1 AND account > $2 ORDER BY account LIMIT $3
+           ), recent AS (
+               SELECT account, sum(sums[11]) AS people_bytes FROM traffic_recent
+               WHERE account > $2 AND account <= (SELECT max(account) FROM page) AND hour >= $4 AND hour < $5
+               GROUP BY account
+           )
+           SELECT page.account AS "account!: Account",
+                  (page.people_bytes + COALESCE(recent.people_bytes, 0))::bigint AS "used_bytes!",
+                  s.plan AS "subscribed?", b.percent AS "percent?", b.plan
+           FROM page
+           LEFT JOIN recent ON recent.account = page.account
+           LEFT JOIN bandwidth_levels b ON b.account = page.account AND b.month = $1
+           LEFT JOIN subscriptions s ON s.account = page.account AND s.status IN ('active', 'past_due')
+           WHERE page.people_bytes + COALESCE(recent.people_bytes, 0) >= $6::bigint OR b.account IS NOT NULL
+              OR page.account = (SELECT max(account) FROM page)
+           ORDER BY page.account"#,
         month.first_day(),
+        after.map_or("", Account::as_str),
+        rows,
+        month.start(),
+        month.next().start(),
+        i64::try_from(least_bytes).unwrap_or(i64::MAX),
     )
     .fetch_all(db)
     .await?;
-    let standings = rows.into_iter().map(|row| Standing {
-        account: row.account,
-        subscribed: row.subscribed,
-        level: row.percent.map(|percent| Level { percent: u8::try_from(percent).unwrap_or(100), plan: row.plan }),
-    });
-    Ok(standings.collect())
+    let standings: Vec<Standing> = found
+        .into_iter()
+        .map(|row| Standing {
+            account: row.account,
+            used_bytes: u64::try_from(row.used_bytes).unwrap_or(0),
+            subscribed: row.subscribed,
+            level: row.percent.map(|percent| Level { percent: u8::try_from(percent).unwrap_or(100), plan: row.plan }),
+        })
+        .collect();
+    Ok(Page { last: standings.last().map(|standing| standing.account.clone()), standings })
 }
 
-/// Records that the account has reached `level` in a month.
-pub async fn reach(
+/// Puts the level `after` in the place of `before`; `None` is none, because the account has room. Returns false, and changes
+/// nothing, when another level than `before` is recorded by now.
+pub async fn replace(
     conn: &mut PgConnection,
     account: &Account,
     month: Month,
-    level: &Level,
+    before: Option<&Level>,
+    after: Option<&Level>,
     now: Timestamp,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "INSERT INTO bandwidth_levels (account, month, percent, plan, reached_at) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (account, month) DO UPDATE SET
-             percent = excluded.percent, plan = excluded.plan, reached_at = excluded.reached_at",
-        account.as_str(),
-        month.first_day(),
-        i16::from(level.percent),
-        level.plan.as_deref(),
-        now,
-    )
-    .execute(conn)
-    .await
-    .map(drop)
-}
-
-/// Forgets the level of an account that has room again: its plan allows more.
-pub async fn lift(conn: &mut PgConnection, account: &Account, month: Month) -> Result<(), sqlx::Error> {
-    sqlx::query!("DELETE FROM bandwidth_levels WHERE account = $1 AND month = $2", account.as_str(), month.first_day(),)
-        .execute(conn)
-        .await
-        .map(drop)
+) -> Result<bool, sqlx::Error> {
+    let (account, month) = (account.as_str(), month.first_day());
+    let plan = |level: Option<&Level>| level.and_then(|level| level.plan.clone());
+    let percent = |level: Option<&Level>| level.map(|level| i16::from(level.percent));
+    let done = match (percent(before), percent(after)) {
+        (None, None) => return Ok(true),
+        (None, Some(percent)) => {
+            sqlx::query!(
+                "INSERT INTO bandwidth_levels (account, month, percent, plan, reached_at) VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (account, month) DO NOTHING",
+                account,
+                month,
+                percent,
+                plan(after),
+                now,
+            )
+            .execute(conn)
+            .await?
+        }
+        (Some(was), Some(percent)) => {
+            sqlx::query!(
+                "UPDATE bandwidth_levels SET percent = $3, plan = $4, reached_at = $5
+                 WHERE account = $1 AND month = $2 AND percent = $6 AND plan IS NOT DISTINCT FROM $7",
+                account,
+                month,
+                percent,
+                plan(after),
+                now,
+                was,
+                plan(before),
+            )
+            .execute(conn)
+            .await?
+        }
+        (Some(was), None) => {
+            sqlx::query!(
+                "DELETE FROM bandwidth_levels
+                 WHERE account = $1 AND month = $2 AND percent = $3 AND plan IS NOT DISTINCT FROM $4",
+                account,
+                month,
+                was,
+                plan(before),
+            )
+            .execute(conn)
+            .await?
+        }
+    };
+    Ok(done.rows_affected() == 1)
 }
 
 /// Deletes at most `limit` levels of months before `month`, and returns their number.

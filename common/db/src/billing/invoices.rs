@@ -5,7 +5,7 @@ use domain::{
     Account, InvoiceId, PaymentId, ReversalId, Timestamp,
     billing::{
         Cents,
-        invoice::{InvoiceKind, InvoiceNumber, InvoiceStatus},
+        invoice::{InvoiceKind, InvoiceNumber, InvoiceSeries, InvoiceStatus},
         vat::Amounts,
     },
 };
@@ -69,24 +69,24 @@ macro_rules! select_invoices {
 }
 
 /// Takes the next number of a series, which stays locked until the transaction ends: what is rolled back leaves no gap.
-pub async fn number(conn: &mut PgConnection, kind: InvoiceKind, year: i32) -> Result<InvoiceNumber, sqlx::Error> {
+pub async fn number(conn: &mut PgConnection, series: InvoiceSeries, year: i32) -> Result<InvoiceNumber, sqlx::Error> {
     let sequence = sqlx::query_scalar!(
         "INSERT INTO invoice_numbers (kind, year, last) VALUES ($1, $2, 1)
          ON CONFLICT (kind, year) DO UPDATE SET last = invoice_numbers.last + 1 RETURNING last",
-        kind as InvoiceKind,
+        series as InvoiceSeries,
         year,
     )
     .fetch_one(conn)
     .await?;
-    Ok(InvoiceNumber { kind, year, sequence })
+    Ok(InvoiceNumber { series, year, sequence })
 }
 
 /// Inserts an invoice under its number; its documents are due to be rendered.
 pub async fn insert(conn: &mut PgConnection, invoice: &Invoice, number: InvoiceNumber) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO invoices (id, account, kind, number, year, sequence, payment_id, reversal_id, corrects, restores,
-                               status, issued_at, net_cents, vat_cents, total_cents, content, render_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $12)",
+                               status, issued_at, net_cents, vat_cents, total_cents, content, is_play, render_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $12)",
         invoice.id.as_str(),
         invoice.account.as_str(),
         invoice.kind as InvoiceKind,
@@ -103,6 +103,7 @@ pub async fn insert(conn: &mut PgConnection, invoice: &Invoice, number: InvoiceN
         invoice.vat_cents.0,
         invoice.total_cents.0,
         invoice.content,
+        number.series.is_play(),
     )
     .execute(conn)
     .await

@@ -36,11 +36,11 @@ pub async fn usage(pool: &PgPool, account: &Account, now: Timestamp) -> Result<U
     .fetch_one(pool)
     .await?;
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let bandwidth = bandwidth::of_month(pool, account, month, now).await?;
+    let bandwidth_bytes = bandwidth::of_month(pool, account, month).await?;
     Ok(Usage {
         projects: count(row.projects),
         domains: count(row.domains),
-        bandwidth_bytes: bandwidth.people_bytes,
+        bandwidth_bytes,
         ai_cost: Microcents(count(row.ai_cost)),
     })
 }

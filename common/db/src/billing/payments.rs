@@ -51,6 +51,8 @@ pub struct Payment {
     pub covers: bool,
     /// What the provider says of it that the ledger cannot follow.
     pub difference: Option<String>,
+    /// The time since which the provider does not know it, or is not the configured one; `None` unless it is under way.
+    pub lost_since: Option<Timestamp>,
     /// The time at which it was recorded.
     pub created_at: Timestamp,
     /// The time at which it came to an end.
@@ -74,8 +76,8 @@ macro_rules! select_payments {
         sqlx::query_as!(
             Payment,
             "SELECT id, account, subscription_id, sequence, period, plan, attempt, net_cents, vat_cents, total_cents,
-                    terms, state, provider, provider_id, checkout_url, method, failure, covers, difference, created_at,
-                    settled_at, next_look_at, look_failures
+                    terms, state, provider, provider_id, checkout_url, method, failure, covers, difference, lost_since,
+                    created_at, settled_at, next_look_at, look_failures
              FROM payments " + $rest,
             $($argument),*
         )
@@ -113,7 +115,7 @@ pub async fn insert(conn: &mut PgConnection, payment: &Payment) -> Result<(), sq
 pub async fn store(conn: &mut PgConnection, payment: &Payment) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE payments SET state = $2, provider_id = $3, checkout_url = $4, method = $5, failure = $6, covers = $7,
-             difference = $8, settled_at = $9, next_look_at = $10, look_failures = $11
+             difference = $8, settled_at = $9, next_look_at = $10, look_failures = $11, lost_since = $12
          WHERE id = $1",
         payment.id.as_str(),
         payment.state as PaymentState,
@@ -126,6 +128,7 @@ pub async fn store(conn: &mut PgConnection, payment: &Payment) -> Result<(), sql
         payment.settled_at as Option<Timestamp>,
         payment.next_look_at as Option<Timestamp>,
         payment.look_failures,
+        payment.lost_since as Option<Timestamp>,
     )
     .execute(conn)
     .await
@@ -177,6 +180,18 @@ pub async fn plan_of_month(
     .await
 }
 
+/// Returns the plans that the account has paid for, each with the time of the last payment.
+pub async fn plans_paid(db: impl PgExecutor<'_>, account: &Account) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
+    let paid = sqlx::query!(
+        r#"SELECT plan, max(settled_at) AS "at!: Timestamp" FROM payments
+           WHERE account = $1 AND state = 'paid' AND covers GROUP BY plan"#,
+        account.as_str(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(paid.into_iter().map(|paid| (paid.plan, paid.at)).collect())
+}
+
 /// Takes at most `limit` payments that the provider is to be asked about, the longest due first, and puts the next look
 /// off to `next`: what is done with the answer may be cut off anywhere.
 pub async fn take_due(
@@ -192,7 +207,8 @@ pub async fn take_due(
          UPDATE payments p SET next_look_at = $2 FROM due WHERE p.id = due.id
          RETURNING p.id, p.account, p.subscription_id, p.sequence, p.period, p.plan, p.attempt, p.net_cents,
                    p.vat_cents, p.total_cents, p.terms, p.state, p.provider, p.provider_id, p.checkout_url, p.method,
-                   p.failure, p.covers, p.difference, p.created_at, p.settled_at, p.next_look_at, p.look_failures",
+                   p.failure, p.covers, p.difference, p.lost_since, p.created_at, p.settled_at, p.next_look_at,
+                   p.look_failures",
         now,
         next,
         limit,

@@ -25,12 +25,23 @@ pub async fn limits(db: impl PgExecutor<'_>, plans: &Plans, account: &Account) -
 }
 
 /// Returns what the account's plan allows, for a look before work begins. What decides is [`locked`].
+///
+/// Once a smaller plan was chosen for the next month, nothing more is made than that plan has room for. The other way,
+/// to refuse the smaller plan at the renewal, would charge more than the next invoice was said to be. Whoever needs the
+/// room has it by choosing the present plan again.
 pub async fn allowance<'p>(
     db: impl PgExecutor<'_>,
     plans: &'p Plans,
     account: &Account,
 ) -> Result<Allowance<'p>, sqlx::Error> {
-    Ok(plans.allowance_of(subscribed(db, account).await?.as_deref()))
+    let subscription = sqlx::query!(
+        "SELECT plan, next_plan FROM subscriptions WHERE account = $1 AND status IN ('active', 'past_due')",
+        account.as_str(),
+    )
+    .fetch_optional(db)
+    .await?;
+    let (plan, next) = subscription.map_or((None, None), |found| (Some(found.plan), found.next_plan));
+    Ok(plans.allowance_of(plan.as_deref(), next.as_deref()))
 }
 
 /// Locks the account, and returns what its plan allows until the end of the transaction: neither what is counted

@@ -1,7 +1,17 @@
 //! The proof that the rows of billing agree with each other, and with what the provider said when it was last asked.
 
-use domain::Timestamp;
-use sqlx::PgExecutor;
+use domain::{
+    Timestamp,
+    billing::invoice::{InvoiceKind, InvoiceSeries},
+};
+use sqlx::{PgExecutor, PgPool};
+
+/// The word for payments of which the provider says what the ledger cannot follow.
+pub const AT_PROVIDER: &str = "at_provider";
+/// Payments, or subscriptions, that one statement judges: some tens of milliseconds.
+const PAGE: i64 = 5_000;
+/// Numbers of invoices that one statement counts.
+const NUMBERS: i32 = 50_000;
 
 /// The numbers of rows that do not agree. All are zero unless a program or a person has made a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +34,7 @@ impl Differences {
     /// Returns each number with the word for it.
     pub fn by_kind(&self) -> [(&'static str, i64); 6] {
         [
-            ("at_provider", self.at_provider),
+            (AT_PROVIDER, self.at_provider),
             ("not_invoiced", self.not_invoiced),
             ("not_credited", self.not_credited),
             ("not_returned", self.not_returned),
@@ -34,43 +44,141 @@ impl Differences {
     }
 }
 
-/// Counts what does not agree.
+/// Counts what does not agree, page by page: no statement takes longer because there are more rows.
 /// `overdue` is the end of a month so long ago that it should have been paid or given up.
-pub async fn differences(db: impl PgExecutor<'_>, overdue: Timestamp) -> Result<Differences, sqlx::Error> {
-    sqlx::query_as!(
-        Differences,
-        r#"SELECT
-             (SELECT count(*) FROM payments WHERE difference IS NOT NULL) AS "at_provider!",
-             (SELECT count(*) FROM payments p
-                LEFT JOIN invoices i ON i.payment_id = p.id AND i.kind = 'invoice' AND i.restores IS NULL
-              WHERE (p.state = 'paid') <> (i.id IS NOT NULL)
-                 OR (i.net_cents, i.vat_cents, i.total_cents) <> (p.net_cents, p.vat_cents, p.total_cents))
-               AS "not_invoiced!",
-             (SELECT count(*) FROM (
-                SELECT r.payment_id, LEAST(COALESCE(sum(r.total_cents) FILTER (WHERE r.state = 'done'), 0),
-                                           min(p.total_cents)) AS back
-                FROM payment_reversals r JOIN payments p ON p.id = r.payment_id GROUP BY r.payment_id) r
-                FULL JOIN (
-                SELECT payment_id, COALESCE(sum(total_cents) FILTER (WHERE kind = 'credit_note'), 0)
-                                 - COALESCE(sum(total_cents) FILTER (WHERE restores IS NOT NULL), 0) AS credited
-                FROM invoices WHERE kind = 'credit_note' OR restores IS NOT NULL GROUP BY payment_id) c USING (payment_id)
-              WHERE COALESCE(r.back, 0) <> COALESCE(c.credited, 0)) AS "not_credited!",
-             (SELECT count(*) FROM payments p WHERE p.state = 'paid' AND NOT p.covers AND p.total_cents > (
-                SELECT COALESCE(sum(r.total_cents), 0) FROM payment_reversals r
-                WHERE r.payment_id = p.id AND r.state <> 'canceled')) AS "not_returned!",
-             (SELECT count(*) FROM (
-                SELECT n.last, count(i.id) AS numbered, max(i.sequence) AS highest
-                FROM invoice_numbers n LEFT JOIN invoices i ON i.kind = n.kind AND i.year = n.year
-                GROUP BY n.kind, n.year, n.last) s
-              WHERE last <> numbered OR last <> COALESCE(highest, 0)) AS "gaps!",
-             (SELECT count(*) FROM subscriptions s
-              WHERE s.status = 'active' AND NOT EXISTS (
-                SELECT FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
-                  AND (p.state = 'paid' OR p.total_cents = 0))
-                 -- A charge that does not come to an end: nobody has a plan for longer than it was paid, but for the dunning.
-                 OR s.status IN ('active', 'past_due') AND s.period_end < $1) AS "not_paid!""#,
+pub async fn differences(db: &PgPool, overdue: Timestamp) -> Result<Differences, sqlx::Error> {
+    let mut found =
+        Differences { at_provider: at_provider(db).await?, gaps: gaps(db).await?, ..Differences::default() };
+    let mut after = String::new();
+    while let Some(page) = judge_payments(db, &after).await? {
+        found.not_invoiced += page.not_invoiced;
+        found.not_credited += page.not_credited;
+        found.not_returned += page.not_returned;
+        after = page.last;
+    }
+    let mut after = String::new();
+    while let Some(page) = judge_subscriptions(db, &after, overdue).await? {
+        found.not_paid += page.not_paid;
+        after = page.last;
+    }
+    Ok(found)
+}
+
+/// Counts the payments of which the provider says what the ledger cannot follow.
+pub async fn at_provider(db: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM payments WHERE difference IS NOT NULL"#).fetch_one(db).await
+}
+
+/// A page of payments.
+struct PaymentsPage {
+    last: String,
+    not_invoiced: i64,
+    not_credited: i64,
+    not_returned: i64,
+}
+
+/// Judges the page of payments that follows the one with this id.
+async fn judge_payments(db: &PgPool, after: &str) -> Result<Option<PaymentsPage>, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"WITH page AS MATERIALIZED (
+               SELECT id, state, covers, net_cents, vat_cents, total_cents FROM payments
+               WHERE id > $1 ORDER BY id LIMIT $2)
+           SELECT max(p.id) AS last,
+                  count(*) FILTER (
+                      WHERE (p.state = 'paid') <> (i.id IS NOT NULL)
+                         OR (i.net_cents, i.vat_cents, i.total_cents) <> (p.net_cents, p.vat_cents, p.total_cents))
+                      AS "not_invoiced!",
+                  count(*) FILTER (
+                      WHERE LEAST(COALESCE(r.done, 0), p.total_cents) <> COALESCE(c.noted, 0) - COALESCE(c.restored, 0))
+                      AS "not_credited!",
+                  count(*) FILTER (
+                      WHERE p.state = 'paid' AND NOT p.covers AND p.total_cents > COALESCE(r.begun, 0))
+                      AS "not_returned!"
+           FROM page p
+                LEFT JOIN invoices i ON i.payment_id = p.id AND i.kind = 'invoice' AND i.restores IS NULL,
+                LATERAL (SELECT sum(total_cents) FILTER (WHERE state = 'done') AS done,
+                                sum(total_cents) FILTER (WHERE state <> 'canceled') AS begun
+                         FROM payment_reversals WHERE payment_id = p.id) AS r,
+                LATERAL (SELECT sum(total_cents) FILTER (WHERE kind = 'credit_note') AS noted,
+                                sum(total_cents) FILTER (WHERE restores IS NOT NULL) AS restored
+                         FROM invoices WHERE payment_id = p.id) AS c"#,
+        after,
+        PAGE,
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(row.last.map(|last| PaymentsPage {
+        last,
+        not_invoiced: row.not_invoiced,
+        not_credited: row.not_credited,
+        not_returned: row.not_returned,
+    }))
+}
+
+/// A page of subscriptions.
+struct SubscriptionsPage {
+    last: String,
+    not_paid: i64,
+}
+
+/// Judges the page of subscriptions that follows the one with this id.
+async fn judge_subscriptions(
+    db: &PgPool,
+    after: &str,
+    overdue: Timestamp,
+) -> Result<Option<SubscriptionsPage>, sqlx::Error> {
+    // Past due or not, nobody has a plan for longer than it was paid, but for the dunning: such a charge does not end.
+    let row = sqlx::query!(
+        r#"WITH page AS MATERIALIZED (
+               SELECT id, status, period, period_end FROM subscriptions WHERE id > $1 ORDER BY id LIMIT $2),
+           judged AS (
+               SELECT s.id, s.status = 'active' AND NOT EXISTS (
+                                SELECT FROM payments p WHERE p.subscription_id = s.id AND p.period = s.period
+                                   AND (p.state = 'paid' OR p.total_cents = 0))
+                            OR s.status IN ('active', 'past_due') AND s.period_end < $3 AS is_not_paid
+               FROM page s)
+           SELECT max(id) AS last, count(*) FILTER (WHERE is_not_paid) AS "not_paid!" FROM judged"#,
+        after,
+        PAGE,
         overdue,
     )
     .fetch_one(db)
-    .await
+    .await?;
+    Ok(row.last.map(|last| SubscriptionsPage { last, not_paid: row.not_paid }))
+}
+
+/// Counts the series of numbers with a gap.
+async fn gaps(db: &PgPool) -> Result<i64, sqlx::Error> {
+    // In one statement: what is numbered while the pages are read is no difference.
+    let series = sqlx::query!(
+        r#"SELECT kind AS "series: InvoiceSeries", year, last,
+                  COALESCE((SELECT max(i.sequence) FROM invoices i
+                            WHERE i.kind = replace(n.kind, 'play_', '') AND i.is_play = starts_with(n.kind, 'play_')
+                              AND i.year = n.year), 0) AS "highest!"
+           FROM invoice_numbers n"#
+    )
+    .fetch_all(db)
+    .await?;
+    let mut gaps = 0;
+    for series in series {
+        let (mut from, mut has_gap) = (0, series.highest > series.last);
+        while !has_gap && from < series.last {
+            let to = from.saturating_add(NUMBERS).min(series.last);
+            let numbered = sqlx::query_scalar!(
+                r#"SELECT count(*) AS "count!" FROM invoices
+                   WHERE kind = $1 AND is_play = $2 AND year = $3 AND sequence > $4 AND sequence <= $5"#,
+                series.series.kind() as InvoiceKind,
+                series.series.is_play(),
+                series.year,
+                from,
+                to,
+            )
+            .fetch_one(db)
+            .await?;
+            has_gap = numbered != i64::from(to - from);
+            from = to;
+        }
+        gaps += i64::from(has_gap);
+    }
+    Ok(gaps)
 }

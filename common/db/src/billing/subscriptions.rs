@@ -97,6 +97,18 @@ pub async fn latest(db: impl PgExecutor<'_>, account: &Account) -> Result<Option
     .await
 }
 
+/// Returns the plans of the account's subscriptions that are over, each with the start of the last month on it.
+pub async fn plans_left(db: impl PgExecutor<'_>, account: &Account) -> Result<Vec<(String, Timestamp)>, sqlx::Error> {
+    let left = sqlx::query!(
+        r#"SELECT plan, max(period_start) AS "since!: Timestamp" FROM subscriptions
+           WHERE account = $1 AND status = 'ended' AND period_start IS NOT NULL GROUP BY plan"#,
+        account.as_str(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(left.into_iter().map(|left| (left.plan, left.since)).collect())
+}
+
 /// Locks the account's subscriptions until the end of the transaction, and returns them, the oldest first.
 pub async fn lock(conn: &mut PgConnection, account: &Account) -> Result<Vec<Subscription>, sqlx::Error> {
     select_subscriptions!("WHERE account = $1 ORDER BY id FOR NO KEY UPDATE", account.as_str()).fetch_all(conn).await
@@ -112,6 +124,59 @@ pub async fn lock_due(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Re
     )
     .fetch_all(conn)
     .await
+}
+
+/// A subscription for which there is something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueSubscription {
+    /// The id.
+    pub id: SubscriptionId,
+    /// The start of the month that is due.
+    pub since: Timestamp,
+}
+
+/// Returns at most `limit` subscriptions for which there is something to do, the longest due first. Nothing else of their
+/// rows is read.
+pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<DueSubscription>, sqlx::Error> {
+    sqlx::query_as!(
+        DueSubscription,
+        r#"SELECT id, COALESCE(CASE WHEN due_period > period THEN period_end ELSE period_start END, created_at)
+                      AS "since!: Timestamp"
+           FROM subscriptions WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT $2"#,
+        now,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Locks one subscription for which there is something to do; `None` when there is not, or another transaction has it.
+pub async fn lock_one_due(
+    conn: &mut PgConnection,
+    id: &SubscriptionId,
+    now: Timestamp,
+) -> Result<Option<Subscription>, sqlx::Error> {
+    select_subscriptions!("WHERE id = $1 AND next_attempt_at <= $2 FOR NO KEY UPDATE SKIP LOCKED", id.as_str(), now)
+        .fetch_optional(conn)
+        .await
+}
+
+/// Puts off to `next` what is due for a subscription.
+pub async fn put_off(
+    db: impl PgExecutor<'_>,
+    id: &SubscriptionId,
+    now: Timestamp,
+    next: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE subscriptions SET next_attempt_at = $3 WHERE id = $1 AND next_attempt_at <= $2",
+        id.as_str(),
+        now,
+        next,
+    )
+    .execute(db)
+    .await
+    .map(drop)
 }
 
 /// Inserts a subscription that waits for its first payment.

@@ -2,7 +2,7 @@
 //! made, and the installation is still theirs or shared with them: everything here looks at living links only.
 
 use domain::{
-    OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     audit::Action,
     repo::{Branch, CommitSha, Directory, RepoName},
 };
@@ -173,8 +173,8 @@ pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) 
     sqlx::query_as!(
         Ended,
         r#"WITH ended AS (DELETE FROM repo_links WHERE repo_id = $1 AND installation_id <> $2 RETURNING project_id)
-           SELECT p.id AS project, p.name, p.org_id AS org,
-                  o.name AS "org_name?"
+           SELECT p.id AS project, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account",
+                  p.org_id AS org, o.name AS "org_name?"
            FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
         repo_id,
         installation,
@@ -188,6 +188,7 @@ pub async fn transfer(conn: &mut PgConnection, repo_id: i64, installation: i64) 
 pub struct Ended {
     project: ProjectId,
     name: ProjectName,
+    owner: Account,
     org: Option<OrgId>,
     org_name: Option<OrgName>,
 }
@@ -195,7 +196,7 @@ pub struct Ended {
 impl Ended {
     /// Makes the entry of the audit log.
     pub fn entry(&self) -> Entry {
-        let entry = Entry::of_personal(Action::RepoUnlink, &self.project, &self.name);
+        let entry = Entry::of_personal(Action::RepoUnlink, self.owner.clone(), &self.project, &self.name);
         match self.org.as_ref().zip(self.org_name.as_ref()) {
             Some((id, name)) => entry.in_org(id, name),
             None => entry,
@@ -217,8 +218,8 @@ pub async fn end_all(
                WHERE ($1::bigint IS NULL OR installation_id = $1) AND ($2::text IS NULL OR org_id = $2)
                  AND ($3::bigint[] IS NULL OR repo_id = ANY($3))
                RETURNING project_id)
-           SELECT p.id AS project, p.name, p.org_id AS org,
-                  o.name AS "org_name?"
+           SELECT p.id AS project, p.name, COALESCE(p.org_id, p.user_id) AS "owner!: ::domain::Account",
+                  p.org_id AS org, o.name AS "org_name?"
            FROM ended e JOIN projects p ON p.id = e.project_id LEFT JOIN orgs o ON o.id = p.org_id"#,
         installation,
         org.map(OrgId::as_str),

@@ -1,6 +1,6 @@
 //! What the gateway's completions used: written once each, however often it is tried.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use domain::{
     Account, CompletionId, Timestamp, TokenId, UserId,
@@ -8,6 +8,7 @@ use domain::{
     usage::{Base, DaySpent, KeySpent, Microcents, Spent, UsageRow},
 };
 use sqlx::{PgExecutor, PgPool};
+use time::Date;
 
 use crate::permits::{AtLeast, Member, OrgPermit};
 
@@ -196,6 +197,50 @@ pub async fn of_org<L: AtLeast<Member>>(
     month: Month,
 ) -> Result<Vec<ModelUsage>, sqlx::Error> {
     of_account(pool, org.id.as_str(), month).await
+}
+
+/// Returns the usage of a person's own keys on each day of a month, by day and model.
+pub async fn days_of_user(
+    pool: &PgPool,
+    user: &UserId,
+    month: Month,
+) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
+    days_of_account(pool, user.as_str(), month).await
+}
+
+/// Returns the usage of an organization's keys on each day of a month, by day and model.
+pub async fn days_of_org<L: AtLeast<Member>>(
+    pool: &PgPool,
+    org: &OrgPermit<L>,
+    month: Month,
+) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
+    days_of_account(pool, org.id.as_str(), month).await
+}
+
+async fn days_of_account(
+    pool: &PgPool,
+    account: &str,
+    month: Month,
+) -> Result<BTreeMap<Date, Vec<ModelUsage>>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "SELECT day, model, requests, prompt_tokens, completion_tokens FROM ai_usage_days
+         WHERE account_id = $1 AND day >= $2 AND day < $3 ORDER BY day, model",
+        account,
+        month.first_day(),
+        month.next().first_day(),
+    )
+    .fetch_all(pool)
+    .await?;
+    let mut days: BTreeMap<Date, Vec<ModelUsage>> = BTreeMap::new();
+    for row in rows {
+        days.entry(row.day).or_default().push(ModelUsage {
+            model: row.model,
+            requests: count(row.requests),
+            prompt_tokens: count(row.prompt_tokens),
+            completion_tokens: count(row.completion_tokens),
+        });
+    }
+    Ok(days)
 }
 
 async fn of_account(pool: &PgPool, account: &str, month: Month) -> Result<Vec<ModelUsage>, sqlx::Error> {

@@ -1,6 +1,6 @@
 //! The icons that organizations have uploaded.
 
-use domain::{OrgName, Timestamp, orgs::IconFormat};
+use domain::{OrgId, OrgName, Timestamp, orgs::IconFormat};
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::permits::{Admin, AtLeast, LockedOrg};
@@ -8,6 +8,8 @@ use crate::permits::{Admin, AtLeast, LockedOrg};
 /// An icon as it is served.
 #[derive(Debug, Clone)]
 pub struct Icon {
+    /// The organization whose icon it is.
+    pub org: OrgId,
     /// The format of the bytes.
     pub format: IconFormat,
     /// The bytes.
@@ -58,7 +60,7 @@ pub async fn find_version(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Opt
 pub async fn find(db: impl PgExecutor<'_>, name: &OrgName) -> Result<Option<Icon>, sqlx::Error> {
     sqlx::query_as!(
         Icon,
-        "SELECT i.format, i.image, i.version
+        "SELECT i.org_id AS org, i.format, i.image, i.version
            FROM org_icons i JOIN orgs o ON o.id = i.org_id WHERE o.name = $1",
         name.as_str(),
     )

@@ -45,6 +45,18 @@ pub async fn membership(
     .await
 }
 
+/// Returns the orgs that a user belongs to, with the role in each; at most `rows`.
+pub async fn roles_of_user(
+    db: impl PgExecutor<'_>,
+    user: &UserId,
+    rows: i64,
+) -> Result<Vec<(OrgId, Role)>, sqlx::Error> {
+    let found = sqlx::query!("SELECT org_id, role FROM org_members WHERE user_id = $1 LIMIT $2", user.as_str(), rows)
+        .fetch_all(db)
+        .await?;
+    Ok(found.into_iter().map(|row| (row.org_id, row.role)).collect())
+}
+
 /// Adds a member. The caller holds the org's lock, or has just made the org.
 pub(crate) async fn insert(
     conn: &mut PgConnection,

@@ -14,6 +14,6 @@ pub mod tokens;
 
 pub use self::{
     lifecycle::{CreateError, DeleteError, count_projects, create, delete, rename},
-    membership::{Membership, membership},
+    membership::{Membership, membership, roles_of_user},
     org::{Org, find_id, find_name, page},
 };

@@ -12,7 +12,7 @@ use domain::role::Role;
 
 pub(crate) use self::{org::lock_row, project::linked_project};
 pub use self::{
-    org::{OrgActor, lock, org},
+    org::{OrgActor, confirm, lock, org},
     project::project,
 };
 use crate::{orgs::org::Org, projects::project::Project};

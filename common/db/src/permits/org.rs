@@ -56,19 +56,30 @@ fn grant<L: Level>(org: Org, user: UserId, role: Role) -> Result<OrgPermit<L>, P
 /// Locks the org until the end of the transaction, and looks again whether the actor may still act: two owners who
 /// demote each other concurrently come one after the other, and the second is an owner no more.
 pub async fn lock<L: Level>(conn: &mut PgConnection, permit: OrgPermit<L>) -> Result<LockedOrg<L>, PermitError> {
+    let role = lock_role(conn, &permit).await?;
+    let Permit { row, actor, .. } = permit;
+    grant(row, actor.user, role).map(Locked)
+}
+
+/// Does what [`lock`] does, for an act that may have to lock the org again in another transaction.
+pub async fn confirm<L: Level>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<(), PermitError> {
+    let role = lock_role(conn, permit).await?;
+    if role < L::ROLE { Err(PermitError::Role(ResourceKind::Org, L::ROLE)) } else { Ok(()) }
+}
+
+/// Locks the org, and returns the actor's present role.
+async fn lock_role<L>(conn: &mut PgConnection, permit: &OrgPermit<L>) -> Result<Role, PermitError> {
     const GONE: PermitError = PermitError::NotFound(ResourceKind::Org);
     lock_row(conn, &permit.id).await?.ok_or(GONE)?;
     // A statement of its own: it sees what was committed while the lock was waited for.
-    let role = sqlx::query_scalar!(
+    sqlx::query_scalar!(
         "SELECT role FROM org_members WHERE org_id = $1 AND user_id = $2",
         permit.id.as_str(),
         permit.user().as_str(),
     )
     .fetch_optional(conn)
     .await?
-    .ok_or(GONE)?;
-    let Permit { row, actor, .. } = permit;
-    grant(row, actor.user, role).map(Locked)
+    .ok_or(GONE)
 }
 
 /// Locks the org's row against every other change of the org, but not against new rows that refer to it.

@@ -1,11 +1,10 @@
 //! Deployments and their states. What moves a project's pointer locks the project's row first, so that uploads,
-//! activations and deletions of one project follow one another.
+//! activations and deletions of one project follow one another. What jobs tidy of them is in `upkeep::deployments`.
 
 use domain::{
     Account, DeploymentId, ProjectId, Timestamp,
     changes::Touched,
     deployment::DeploymentStatus,
-    limits::DEPLOYMENT_KEPT,
     plans::{LimitReached, Plans},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -13,7 +12,6 @@ use sqlx::{PgConnection, PgExecutor};
 use crate::{
     billing::plan,
     permits::{AtLeast, Deploy, Member, ProjectPermit},
-    projects::project::{Project, select_projects},
     quotas::{self, QuotaError},
     upkeep::pack_removals,
 };
@@ -106,6 +104,22 @@ pub async fn find(
     id: &DeploymentId,
 ) -> Result<Option<Deployment>, sqlx::Error> {
     select_deployments!("project_id = $1 AND id = $2", project.id.as_str(), id.as_str(),).fetch_optional(db).await
+}
+
+/// Returns the deployment that was made before another one of the project, of those whose files are kept.
+pub async fn made_before(
+    db: impl PgExecutor<'_>,
+    project: &ProjectPermit<impl AtLeast<Deploy>>,
+    id: &DeploymentId,
+) -> Result<Option<DeploymentId>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT id FROM deployments WHERE project_id = $1 AND id < $2 AND status IN ('live', 'superseded')
+         ORDER BY id DESC LIMIT 1",
+        project.id.as_str(),
+        id.as_str(),
+    )
+    .fetch_optional(db)
+    .await
 }
 
 /// Why an upload could not begin or go live.
@@ -258,70 +272,6 @@ pub async fn delete(
     Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 
-/// Returns projects that have more than `least` deployments which are not live, some of them old enough to expire: at
-/// most `rows`, those after the project `after`.
-pub async fn crowded_projects(
-    db: impl PgExecutor<'_>,
-    least: u32,
-    after: Option<&ProjectId>,
-    rows: i64,
-    now: Timestamp,
-) -> Result<Vec<Project>, sqlx::Error> {
-    select_projects!(
-        "WHERE p.id IN (
-             SELECT project_id FROM deployments
-             WHERE status IN ('superseded', 'failed') AND ($2::text IS NULL OR project_id > $2)
-             GROUP BY project_id HAVING count(*) >= $1 AND min(created_at) < $3)
-         ORDER BY p.id LIMIT $4",
-        i64::from(least.max(1)),
-        after.map(ProjectId::as_str),
-        now - DEPLOYMENT_KEPT,
-        rows,
-    )
-    .fetch_all(db)
-    .await
-}
-
-/// Deletes a project's oldest deployments beyond the newest `kept`, which include the live one, and its oldest failed ones
-/// beyond as many; at most `rows`. Those that were made or served within [`DEPLOYMENT_KEPT`] stay. Their packs are queued
-/// for removal. Returns their ids, and what the edges have to forget.
-pub async fn expire(
-    conn: &mut PgConnection,
-    project: &Project,
-    kept: u32,
-    rows: i64,
-    now: Timestamp,
-) -> Result<(Vec<DeploymentId>, Touched), sqlx::Error> {
-    let nothing = Touched::new(&project.id);
-    if lock_project(conn, &project.id).await?.is_none() {
-        return Ok((Vec::new(), nothing));
-    }
-    let mut expired = sqlx::query_scalar!(
-        "DELETE FROM deployments WHERE id IN (
-             SELECT id FROM (
-                 SELECT id, status, created_at, superseded_at,
-                        row_number() OVER (PARTITION BY status = 'failed' ORDER BY id DESC) AS place
-                 FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded', 'failed')
-             ) ranked
-             WHERE place > $2 AND status <> 'live' AND created_at < $3
-               AND (superseded_at IS NULL OR superseded_at < $3)
-             ORDER BY id LIMIT $4)
-         RETURNING id",
-        project.id.as_str(),
-        i64::from(kept),
-        now - DEPLOYMENT_KEPT,
-        rows,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    expired.sort();
-    for id in &expired {
-        pack_removals::queue(conn, id, now).await?;
-    }
-    let hosts: Vec<_> = expired.iter().filter_map(|id| project.deployment_host(id)).collect();
-    Ok((expired, nothing.with_hosts(hosts)))
-}
-
 /// Deletes an upload that turned out to repeat an earlier one.
 pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
     sqlx::query!("DELETE FROM deployments WHERE id = $1 AND status = 'uploading'", id.as_str())
@@ -330,35 +280,8 @@ pub async fn discard(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), s
         .map(drop)
 }
 
-/// Fails uploads that began before `before`, whose program must have died. Returns their number.
-pub async fn fail_stuck(
-    conn: &mut PgConnection,
-    before: Timestamp,
-    reason: &str,
-    limit: i64,
-) -> Result<u64, sqlx::Error> {
-    let failed = sqlx::query!(
-        "UPDATE deployments SET status = 'failed', failure = $2 WHERE status = 'uploading' AND id IN (
-             SELECT id FROM deployments WHERE status = 'uploading' AND created_at < $1 LIMIT $3 FOR UPDATE SKIP LOCKED)",
-        before,
-        reason,
-        limit,
-    )
-    .execute(conn)
-    .await?;
-    Ok(failed.rows_affected())
-}
-
-/// Returns those of the deployments that have, or may yet get, files. The packs of the others are orphans.
-pub async fn keeping_packs(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<Vec<DeploymentId>, sqlx::Error> {
-    let ids: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
-    sqlx::query_scalar!("SELECT id FROM deployments WHERE id = ANY($1) AND status <> 'failed'", &ids,)
-        .fetch_all(db)
-        .await
-}
-
 /// Locks the project, and returns whose it is now; `None` when it is gone.
-async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<Option<Account>, sqlx::Error> {
+pub(crate) async fn lock_project(conn: &mut PgConnection, id: &ProjectId) -> Result<Option<Account>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM projects WHERE id = $1 FOR UPDATE"#,
         id.as_str(),

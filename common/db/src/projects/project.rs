@@ -1,8 +1,8 @@
 //! A project's row.
 
 use domain::{
-    Account, DeploymentId, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId, access::AccessMode,
-    addresses::HostKey,
+    Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, ShareName, Timestamp, UserId,
+    access::AccessMode, addresses::HostKey, repo::CommitSha,
 };
 use sqlx::PgExecutor;
 
@@ -80,6 +80,33 @@ pub async fn page(
         owner.as_user().map(UserId::as_str),
         owner.as_org().map(OrgId::as_str),
         before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Returns the project that has a custom domain; `None` when none has.
+pub async fn with_domain(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Project>, sqlx::Error> {
+    select_projects!("JOIN custom_domains d ON d.project_id = p.id WHERE d.domain = $1", domain.as_str())
+        .fetch_optional(db)
+        .await
+}
+
+/// Returns the projects for which the push of a commit to a branch is queued; at most `rows`.
+pub async fn with_push(
+    db: impl PgExecutor<'_>,
+    repo_id: i64,
+    branch: &str,
+    sha: &CommitSha,
+    rows: i64,
+) -> Result<Vec<Project>, sqlx::Error> {
+    select_projects!(
+        "JOIN repo_links l ON l.project_id = p.id JOIN repo_deploys d ON d.project_id = p.id
+         WHERE l.repo_id = $1 AND l.branch = $2 AND d.sha = $3 LIMIT $4",
+        repo_id,
+        branch,
+        sha.as_str(),
         rows,
     )
     .fetch_all(db)

@@ -117,9 +117,22 @@ pub async fn end(db: impl PgExecutor<'_>, user: &UserId, id: &SessionId) -> Resu
     Ok(ended.rows_affected() == 1)
 }
 
-/// Ends the session behind a secret, if there is one.
-pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<(), sqlx::Error> {
-    sqlx::query!("DELETE FROM sessions WHERE secret_hash = $1", secret_hash).execute(db).await.map(drop)
+/// Ends the session behind a secret, and returns whose it was, if there is one.
+pub async fn end_by_secret(db: impl PgExecutor<'_>, secret_hash: &[u8; 32]) -> Result<Option<UserId>, sqlx::Error> {
+    sqlx::query_scalar!("DELETE FROM sessions WHERE secret_hash = $1 RETURNING user_id", secret_hash)
+        .fetch_optional(db)
+        .await
+}
+
+/// Whether a session has not ended.
+pub async fn is_live(db: impl PgExecutor<'_>, id: &SessionId, now: Timestamp) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM sessions WHERE id = $1 AND expires_at > $2) AS "live!""#,
+        id.as_str(),
+        now,
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Signs a user out everywhere: on the console, and on every gated site that let them in.

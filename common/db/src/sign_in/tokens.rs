@@ -6,7 +6,7 @@ use domain::{
     token::{TokenHash, TokenKind},
     usage::{Microcents, MonthlyLimit},
 };
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::sign_in::users::User;
 
@@ -73,6 +73,16 @@ pub enum Owner {
         /// Time of creation.
         created_at: Timestamp,
     },
+}
+
+/// Whether a token exists and was not revoked.
+pub async fn is_live(db: impl PgExecutor<'_>, id: &TokenId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM tokens WHERE id = $1 AND revoked_at IS NULL) AS "live!""#,
+        id.as_str(),
+    )
+    .fetch_one(db)
+    .await
 }
 
 /// Returns the token with this secret and its owner, also when it is revoked. The timing of a look-up by hash reveals

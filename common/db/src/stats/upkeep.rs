@@ -168,9 +168,10 @@ pub async fn delete_edges(pool: &PgPool, before: Timestamp, limit: i64) -> Resul
 }
 
 /// Deletes traffic of the project that was deleted first, of `hours` and `days`: all that may be there. First at most
-/// `limit` parts of batches, then at most `most_hours` hours, each with all its entries, then the days. A project without
-/// rows is done with once it was deleted before `settled`: until then an edge may still be writing its last. Returns the
-/// number of rows deleted, entries left out, and of projects done with.
+/// `limit` parts of batches, then at most `most_hours` hours, each with all its entries, then the days and months. A
+/// project without rows is done with once it was deleted before `settled`: until then an edge may still be writing its
+/// last. What parts of batches are charged to stays charged. Returns the number of rows deleted, entries left out, and of
+/// projects done with.
 pub async fn delete_removed(
     pool: &PgPool,
     hours: &[Timestamp],
@@ -189,7 +190,12 @@ pub async fn delete_removed(
            ), gone_recent AS (
                DELETE FROM traffic_recent WHERE ctid = ANY(ARRAY(
                    SELECT ctid FROM traffic_recent WHERE project_id = (SELECT project_id FROM chosen) LIMIT $4))
-               RETURNING 1
+               RETURNING account, hour, sums
+           ), charged AS (
+               INSERT INTO bandwidth_months AS known (month, account, people_bytes)
+               SELECT date_trunc('month', hour AT TIME ZONE 'UTC')::date, account, sum(sums[11]) FROM gone_recent
+               WHERE account IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2
+               ON CONFLICT (month, account) DO UPDATE SET people_bytes = known.people_bytes + excluded.people_bytes
            ), chosen_hours AS (
                SELECT hour FROM traffic_hours
                WHERE hour = ANY($1) AND project_id = (SELECT project_id FROM chosen)
@@ -212,17 +218,22 @@ pub async fn delete_removed(
                WHERE day = ANY($2) AND project_id = (SELECT project_id FROM chosen)
                  AND NOT EXISTS (SELECT FROM chosen_hours) AND NOT EXISTS (SELECT FROM gone_recent)
                RETURNING 1
+           ), gone_months AS (
+               DELETE FROM traffic_months
+               WHERE project_id = (SELECT project_id FROM chosen)
+                 AND NOT EXISTS (SELECT FROM chosen_hours) AND NOT EXISTS (SELECT FROM gone_recent)
+               RETURNING 1
            ), done AS (
                DELETE FROM traffic_removals AS removal USING chosen
                WHERE removal.project_id = chosen.project_id AND chosen.queued_at < $3
                  AND NOT EXISTS (SELECT FROM traffic_recent WHERE project_id = chosen.project_id)
                  AND NOT EXISTS (SELECT FROM chosen_hours) AND NOT EXISTS (SELECT FROM gone_days)
-                 AND NOT EXISTS (SELECT FROM gone_visitors)
+                 AND NOT EXISTS (SELECT FROM gone_visitors) AND NOT EXISTS (SELECT FROM gone_months)
                RETURNING 1
            )
            SELECT (SELECT count(*) FROM gone_recent) + (SELECT count(*) FROM gone_hours)
                   + (SELECT count(*) FROM gone_days) + (SELECT count(*) FROM gone_visitors)
-                  + (SELECT count(*) FROM done) AS "deleted!""#,
+                  + (SELECT count(*) FROM gone_months) + (SELECT count(*) FROM done) AS "deleted!""#,
         hours as &[Timestamp],
         days,
         settled,

@@ -53,3 +53,15 @@ pub async fn give_back(db: impl PgExecutor<'_>, lease: Lease, error: Option<&str
     .await
     .map(drop)
 }
+
+/// Returns what [`move_cursor`] stored last for the job.
+pub async fn cursor(db: impl PgExecutor<'_>, job: &str) -> Result<Option<String>, sqlx::Error> {
+    let cursor = sqlx::query_scalar!("SELECT cursor FROM job_leases WHERE job = $1", job).fetch_optional(db).await?;
+    Ok(cursor.flatten())
+}
+
+/// Stores how far the job is through what it goes through in several batches, so that the next run goes on there; `None`
+/// begins again.
+pub async fn move_cursor(db: impl PgExecutor<'_>, job: &str, cursor: Option<&str>) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE job_leases SET cursor = $2 WHERE job = $1", job, cursor).execute(db).await.map(drop)
+}

@@ -1,9 +1,10 @@
-//! What keeps the service in order: leases of jobs, answers that are kept for repetition, packs to remove, sealed
-//! columns, the database's identity.
+//! What keeps the service in order: leases of jobs, answers that are kept for repetition, deployments that expire,
+//! packs to remove, sealed columns, the database's identity.
 //!
 //! The jobs themselves are in admin. Start with [`job_leases`].
 
 pub mod database;
+pub mod deployments;
 pub mod idempotency;
 pub mod job_leases;
 pub mod pack_removals;

@@ -1,10 +1,10 @@
-//! Days: each from its own row or, where those have more, from its hours.
+//! Days: each from its own row, from its month or, where those have more, from its hours.
 
 use std::collections::HashMap;
 
 use domain::{
     Timestamp,
-    month::{midnight, next_midnight},
+    month::{Month, midnight, next_midnight},
     stats::Days,
     traffic::{
         Count, HOUR, HOURS_KEPT, Sums,
@@ -19,6 +19,7 @@ use super::{
     lists::{self, ListEntry, ListKind},
     sums_of,
 };
+use crate::stats::months::{self, Group};
 
 /// Days whose lists are in memory at a time.
 const DAYS_AT_A_TIME: usize = 64;
@@ -75,8 +76,16 @@ pub struct DayTraffic {
     pub sums: Sums,
     /// The estimated number of visitors; 0 unless they were wanted.
     pub visitors: u64,
-    /// Whether the day's own row is read, and not its hours.
-    pub(super) is_rolled: bool,
+    /// Where the day is read.
+    pub(super) source: Source,
+}
+
+/// A place where a day is, those that are less to read last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Hours,
+    Day,
+    Month,
 }
 
 /// The finest parts in which entries are told, where they are there in such.
@@ -116,12 +125,12 @@ pub async fn days(
     let mut snapshot = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let mut found = sums(&mut snapshot, project, range).await?;
     if !wanted.lists.is_empty() {
-        lists_of_days(&mut snapshot, project, &by_day(&found), wanted.lists, &mut take).await?;
+        lists_of_days(&mut snapshot, project, &found, wanted.lists, &mut take).await?;
         lists_of_hours(&mut snapshot, project, &by_hour(range, &found), wanted, &mut take).await?;
     }
     if wanted.visitors {
         let sketches = sketches(&mut snapshot, project, &found, &by_hour(range, &found)).await?;
-        for day in found.iter_mut().filter(|day| !day.is_rolled) {
+        for day in found.iter_mut().filter(|day| day.source == Source::Hours) {
             day.visitors = sketches.get(&day.day).map_or(0, Sketch::estimate);
         }
     }
@@ -129,9 +138,9 @@ pub async fn days(
     Ok(found)
 }
 
-/// The days that are read from their own rows.
-pub(super) fn by_day(found: &[DayTraffic]) -> Vec<Date> {
-    found.iter().filter(|day| day.is_rolled).map(|day| day.day).collect()
+/// The days that are read from there.
+fn days_of(found: &[DayTraffic], source: Source) -> Vec<Date> {
+    found.iter().filter(|day| day.source == source).map(|day| day.day).collect()
 }
 
 /// The hours that are read of these days.
@@ -139,15 +148,15 @@ pub(super) fn by_hour(range: DayRange, found: &[DayTraffic]) -> Vec<Timestamp> {
     let mut hours = range.hours();
     hours.retain(|hour| {
         let day = hour.as_datetime().date();
-        found.binary_search_by_key(&day, |found| found.day).is_ok_and(|place| !found[place].is_rolled)
+        found.binary_search_by_key(&day, |found| found.day).is_ok_and(|place| found[place].source == Source::Hours)
     });
     hours
 }
 
 /// The sums of the days that had any, in order.
 ///
-/// Of a day that has both, its own row and hours, those that know more are right: the row lacks what came later, or the
-/// hours have gone in part.
+/// Of a day that is in several places, the one that knows most is right: a row lacks what came later, or the hours have
+/// gone in part.
 pub(super) async fn sums(
     conn: &mut PgConnection,
     project: &Readable,
@@ -176,7 +185,7 @@ pub(super) async fn sums(
         &days,
         &hours as &[Timestamp],
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
     let mut found: Vec<DayTraffic> = rows
         .into_iter()
@@ -184,25 +193,62 @@ pub(super) async fn sums(
             day: row.day,
             sums: sums_of(&row.sums),
             visitors: count(row.visitors),
-            is_rolled: row.is_rolled,
+            source: if row.is_rolled { Source::Day } else { Source::Hours },
         })
         .collect();
-    // The better of two is the first of its day, and the row where both are the same: it is there in less to read.
-    let rank = |day: &DayTraffic| (day.sums.requests, day.sums.bytes, day.sums.pageviews, day.is_rolled);
+    found.extend(sums_of_months(conn, project, range).await?);
+    // The best is the first of its day, and of equal ones the one that is less to read.
+    let rank = |day: &DayTraffic| (day.sums.requests, day.sums.bytes, day.sums.pageviews, day.source);
     found.sort_by(|one, other| one.day.cmp(&other.day).then_with(|| rank(other).cmp(&rank(one))));
     found.dedup_by_key(|day| day.day);
     Ok(found)
 }
 
-/// Calls `take` with every entry of the lists of these days' rows.
+/// The sums of those of these days that are in months.
+async fn sums_of_months(
+    conn: &mut PgConnection,
+    project: &Readable,
+    range: DayRange,
+) -> Result<Vec<DayTraffic>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "SELECT month, days FROM traffic_months WHERE project_id = $1 AND month = ANY($2)",
+        project.0.as_str(),
+        &months_of(range.days()),
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found = Vec::new();
+    for row in rows {
+        for (number, sums, visitors) in months::sums_of_days(&row.days)? {
+            let day = row.month.replace_day(number).ok().filter(|day| range.first <= *day && *day <= range.last);
+            found.extend(day.map(|day| DayTraffic {
+                day,
+                sums: sums_of(&sums),
+                visitors: count(visitors),
+                source: Source::Month,
+            }));
+        }
+    }
+    Ok(found)
+}
+
+/// The first days of the months of these days.
+fn months_of(days: impl Iterator<Item = Date>) -> Vec<Date> {
+    let mut months: Vec<Date> = days.map(|day| Month::containing(day).first_day()).collect();
+    months.dedup();
+    months
+}
+
+/// Calls `take` with every entry of the lists of those days that are read from their own rows or their months.
 pub(super) async fn lists_of_days(
     conn: &mut PgConnection,
     project: &Readable,
-    days: &[Date],
+    found: &[DayTraffic],
     kinds: &[ListKind],
     take: &mut impl FnMut(ListEntry<'_>),
 ) -> Result<(), sqlx::Error> {
-    for days in days.chunks(DAYS_AT_A_TIME) {
+    lists_of_months(conn, project, &days_of(found, Source::Month), kinds, take).await?;
+    for days in days_of(found, Source::Day).chunks(DAYS_AT_A_TIME) {
         let rows = sqlx::query!(
             r#"SELECT day, lists::text AS "lists!" FROM traffic_days WHERE day = ANY($2) AND project_id = $1"#,
             project.0.as_str(),
@@ -214,6 +260,49 @@ pub(super) async fn lists_of_days(
             let begin = midnight(row.day);
             let end = next_midnight(begin);
             lists::each_stored(&row.lists, kinds, |kind, key, count| take(ListEntry { begin, end, kind, key, count }))?;
+        }
+    }
+    Ok(())
+}
+
+async fn lists_of_months(
+    conn: &mut PgConnection,
+    project: &Readable,
+    days: &[Date],
+    kinds: &[ListKind],
+    take: &mut impl FnMut(ListEntry<'_>),
+) -> Result<(), sqlx::Error> {
+    if days.is_empty() {
+        return Ok(());
+    }
+    let [audience, views, requests, errors, agents] =
+        Group::ALL.map(|group| kinds.iter().any(|kind| Group::of(kind.as_str()) == group));
+    let rows = sqlx::query!(
+        "SELECT month, CASE WHEN $3 THEN audience END AS audience, CASE WHEN $4 THEN views END AS views,
+                CASE WHEN $5 THEN requests END AS requests, CASE WHEN $6 THEN errors END AS errors,
+                CASE WHEN $7 THEN agents END AS agents
+         FROM traffic_months WHERE project_id = $1 AND month = ANY($2)",
+        project.0.as_str(),
+        &months_of(days.iter().copied()),
+        audience,
+        views,
+        requests,
+        errors,
+        agents,
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in rows {
+        let groups = [row.audience, row.views, row.requests, row.errors, row.agents];
+        for column in groups.iter().flatten() {
+            months::each_of_group(column, |list, number, key, count| {
+                let kind = kinds.iter().copied().find(|kind| kind.as_str() == list);
+                let day = row.month.replace_day(number).ok().filter(|day| days.binary_search(day).is_ok());
+                if let (Some(kind), Some(day)) = (kind, day) {
+                    let begin = midnight(day);
+                    take(ListEntry { begin, end: next_midnight(begin), kind, key, count });
+                }
+            })?;
         }
     }
     Ok(())
@@ -266,7 +355,7 @@ async fn sketches(
     found: &[DayTraffic],
     hours: &[Timestamp],
 ) -> Result<HashMap<Date, Sketch>, sqlx::Error> {
-    let days: Vec<Date> = found.iter().filter(|day| !day.is_rolled).map(|day| day.day).collect();
+    let days: Vec<Date> = days_of(found, Source::Hours);
     let rows = sqlx::query!(
         r#"SELECT day AS "day!", registers AS "registers!"
            FROM traffic_visitors WHERE day = ANY($2) AND project_id = $1

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use super::{
     DayRange, ListKind, Readable,
-    days::{by_day, by_hour, lists_of_days, sums},
+    days::{by_hour, lists_of_days, sums},
 };
 
 /// A path was answered with a file or a redirect.
@@ -52,7 +52,7 @@ pub async fn answered(
     let mut answered: Vec<Answered> =
         of_hours.into_iter().map(|row| Answered { path: row.key, begin: row.hour, end: row.hour + HOUR }).collect();
     let wanted: HashSet<&str> = paths.iter().map(String::as_str).collect();
-    lists_of_days(&mut snapshot, project, &by_day(&found), &[ListKind::Path], &mut |entry| {
+    lists_of_days(&mut snapshot, project, &found, &[ListKind::Path], &mut |entry| {
         if wanted.contains(entry.key) {
             answered.push(Answered { path: entry.key.to_owned(), begin: entry.begin, end: entry.end });
         }
