@@ -6,17 +6,16 @@ use db::{
         subscriptions,
         usage::{self, Holdings},
     },
-    quotas,
 };
 use domain::{
-    Account, Timestamp,
+    Timestamp,
     audit::Action,
     billing::subscription::{PlanChange, SubscriptionStatus},
     changes::Subject,
     plans::PlanLimits,
 };
 
-use super::{audit, end::lock_entitled};
+use super::{Payer, audit, end::lock_entitled, upgrade};
 use crate::{
     app::App,
     error::{ApiError, Code},
@@ -27,18 +26,21 @@ use crate::{
 pub enum Changed {
     /// It applies now; the price from the next month on.
     Immediately,
-    /// It applies from the next month on.
+    /// It applies from this month on, the next one or the one after it.
     AtRenewal(Timestamp),
 }
 
 /// Changes the plan of the account's subscription: to a dearer one immediately, to a cheaper one from the next month on,
 /// unless the account has more than that plan allows. The present plan takes back a change that was to come.
-pub async fn change_plan(app: &App, actor: Actor<'_>, account: &Account, plan: &str) -> Result<Changed, ApiError> {
+///
+/// A plan that was not paid for yet, because it came by an upgrade in the course of the month, is paid for one month
+/// before a cheaper one takes its place. An account that left such a plan unpaid has an upgrade with the next month.
+pub async fn change_plan(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Changed, ApiError> {
     let wanted =
         app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
     let mut change = app.change(actor).await?;
-    // Whoever makes something that the plan counts holds it, too.
-    quotas::lock(&mut change, account).await?;
+    let account = payer.account();
+    payer.lock(&mut change).await?;
     let mut subscription = lock_entitled(&mut change, account).await?;
     if subscription.cancel_at_period_end {
         return Err(ApiError::invalid("The subscription is cancelled; resume it first, then change the plan."));
@@ -56,10 +58,16 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, account: &Account, plan: &
             if subscription.status == SubscriptionStatus::PastDue {
                 return Err(ApiError::invalid("A charge has failed; the plan can be changed once it is paid."));
             }
-            plan.clone_into(&mut subscription.plan);
-            subscription.next_plan = None;
-            change.touch(Subject::Plan(account.clone().into()));
-            Changed::Immediately
+            let now = change.now();
+            if upgrade::was_left_unpaid(app, &mut change, account).await? {
+                subscription.next_plan = Some(plan.to_owned());
+                Changed::AtRenewal(subscription.period_end.unwrap_or(now))
+            } else {
+                plan.clone_into(&mut subscription.plan);
+                subscription.next_plan = None;
+                change.touch(Subject::Plan(account.clone().into()));
+                Changed::Immediately
+            }
         }
         PlanChange::Downgrade => {
             if wanted.price_cents == 0 {
@@ -75,7 +83,9 @@ pub async fn change_plan(app: &App, actor: Actor<'_>, account: &Account, plan: &
                 return Err(ApiError::new(Code::PlanLimitReached, message));
             }
             subscription.next_plan = Some(plan.to_owned());
-            Changed::AtRenewal(subscription.period_end.unwrap_or(now))
+            let is_unpaid = upgrade::is_unpaid(app, &mut change, &subscription).await?;
+            let month = subscription.period.saturating_add(if is_unpaid { 2 } else { 1 });
+            Changed::AtRenewal(subscription.start_of(month).unwrap_or(now))
         }
     };
     audit(&mut change, account, Action::BillingPlan, "changed", plan).await?;

@@ -48,10 +48,7 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
             Ok(Answer::Later(None))
         }
         Err(ChargeError::Provider(PaymentError::Unavailable { reason, retry_after })) => {
-            tracing::debug!(payment = %payment.id, reason, "the payment provider does not answer");
-            let again = after_silence(payment.look_failures, retry_after, app.clock.now());
-            payments::look_later(&app.db, &payment.id, again).await?;
-            Ok(Answer::Later(retry_after))
+            put_off(app, payment, &reason, retry_after).await
         }
         // The key is one of another account than before, or the provider has forgotten: a payer who is present begins anew.
         Err(ChargeError::Provider(PaymentError::Unknown)) if payment.sequence == Sequence::First => {
@@ -63,13 +60,45 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
             settle(app, payment, Word::Unknown).await?;
             Ok(Answer::Unknown)
         }
+        // It made the payment once.
+        Err(ChargeError::Provider(PaymentError::Unknown)) if payment.state == PaymentState::Open => {
+            settle(app, payment, Word::Unknown).await?;
+            Ok(Answer::Unknown)
+        }
         Err(ChargeError::Provider(refusal @ (PaymentError::Refused(_) | PaymentError::Unknown))) => {
-            let reason = refusal.to_string();
-            settle(app, payment, Word::Refused(&reason)).await?;
-            Ok(Answer::Refused(reason))
+            refused(app, provider, payment, &refusal.to_string()).await
         }
         Err(ChargeError::Own(error)) => Err(error),
     }
+}
+
+/// Follows a refusal to make a payment, unless the provider has made it before: then its answer was lost, and what the
+/// payer or their bank have done since says nothing about it.
+async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, reason: &str) -> anyhow::Result<Answer> {
+    let customer = customers::find(&app.db, &payment.account, &payment.provider).await?;
+    let made = match customer {
+        Some(customer) => provider.find_payment(&payment.id, &customer).await,
+        None => Ok(None),
+    };
+    match made {
+        Ok(Some(said)) => {
+            settle(app, payment, Word::Provider(&said)).await?;
+            Ok(Answer::Told(said))
+        }
+        Err(PaymentError::Unavailable { reason, retry_after }) => put_off(app, payment, &reason, retry_after).await,
+        Ok(None) | Err(PaymentError::Unknown | PaymentError::Refused(_)) => {
+            settle(app, payment, Word::Refused(reason)).await?;
+            Ok(Answer::Refused(reason.to_owned()))
+        }
+    }
+}
+
+/// Leaves a payment to a job, because the provider does not answer.
+async fn put_off(app: &App, payment: &Payment, reason: &str, retry_after: Option<Duration>) -> anyhow::Result<Answer> {
+    tracing::debug!(payment = %payment.id, reason, "the payment provider does not answer");
+    let again = after_silence(payment.look_failures, retry_after, app.clock.now());
+    payments::look_later(&app.db, &payment.id, again).await?;
+    Ok(Answer::Later(retry_after))
 }
 
 /// The failure of a charge: on the provider's side, or on ours.

@@ -6,21 +6,21 @@ use db::{
         payments::{self, Payment},
         subscriptions,
     },
-    quotas,
 };
 use domain::{
     Account, PaymentId, SubscriptionId, Timestamp,
     audit::Action,
     billing::{
         payment::{PaymentState, Sequence},
-        subscription::SubscriptionStatus,
+        subscription::{EndReason, SubscriptionStatus},
     },
 };
 use url::Url;
 
 use super::{
-    Terms, audit,
+    Payer, Terms, audit,
     charge::{Answer, charge},
+    end::end,
     provider,
     schedule::after_silence,
 };
@@ -35,7 +35,7 @@ const ATTEMPTS: usize = 2;
 
 /// Begins a subscription, and returns the page on which its first payment is paid. Asked again for the same plan while
 /// that payment can be paid, it returns the same page.
-pub async fn checkout(app: &App, actor: Actor<'_>, account: &Account, plan: &str) -> Result<Url, ApiError> {
+pub async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, plan: &str) -> Result<Url, ApiError> {
     let provider = provider(app)?;
     let found =
         app.plans().find(plan).ok_or_else(|| ApiError::invalid(format!("There is no plan called {plan:?}.")))?;
@@ -43,7 +43,7 @@ pub async fn checkout(app: &App, actor: Actor<'_>, account: &Account, plan: &str
         return Err(ApiError::invalid(format!("{} costs nothing, so that it cannot be bought.", found.name)));
     }
     for _ in 0..ATTEMPTS {
-        let intent = intend(app, actor, account, plan, provider.kind()).await?;
+        let intent = intend(app, actor, payer, plan, provider.kind()).await?;
         match charge(app, provider, &intent).await.map_err(ApiError::internal)? {
             Answer::Told(said) => match (said.state, said.checkout_url) {
                 (PaymentState::Paid, _) => return Ok(app.config.site.console_url.clone()),
@@ -80,14 +80,14 @@ fn unavailable(reason: &str) -> ApiError {
 async fn intend(
     app: &App,
     actor: Actor<'_>,
-    account: &Account,
+    payer: &Payer,
     plan: &str,
     provider: ProviderKind,
 ) -> Result<Payment, ApiError> {
     let mut change = app.change(actor).await?;
-    let now = change.now();
+    let (account, now) = (payer.account(), change.now());
     // Locked before looking: two checkouts would not see each other's payment.
-    quotas::lock(&mut change, account).await?;
+    payer.lock(&mut change).await?;
     let of_account = subscriptions::lock(&mut change, account).await?;
     if of_account.iter().any(|subscription| subscription.status.is_entitled()) {
         return Err(ApiError::new(
@@ -97,7 +97,7 @@ async fn intend(
     }
     let terms = Terms::of(app, &mut *change, account, plan, now).await?;
     let terms_value = serde_json::to_value(&terms).map_err(ApiError::internal)?;
-    for subscription in of_account.iter().rev().filter(|of| of.status == SubscriptionStatus::Pending) {
+    for mut subscription in of_account.into_iter().filter(|of| of.status == SubscriptionStatus::Pending).rev() {
         let begun = payments::lock_of_month(&mut change, &subscription.id, 0).await?;
         let same = begun.into_iter().find(|payment| {
             let is_same = payment.plan == plan && payment.terms == terms_value;
@@ -106,6 +106,9 @@ async fn intend(
         if let Some(same) = same {
             return Ok(same);
         }
+        // One of an account waits to be paid. Should this one be paid after all, it begins, or its money goes back.
+        end(app, &mut change, &mut subscription, EndReason::Replaced).await?;
+        subscriptions::store(&mut change, &subscription).await?;
     }
     let subscription = SubscriptionId::new(now);
     subscriptions::insert(&mut change, &subscription, account, plan, now).await?;
@@ -148,6 +151,7 @@ pub(super) fn new_payment(
         failure: None,
         covers: true,
         difference: None,
+        lost_since: None,
         created_at: now,
         settled_at: None,
         // Whoever records it asks the provider right away; a job does when that was cut off.

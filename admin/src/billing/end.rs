@@ -14,7 +14,7 @@ use domain::{
     changes::Subject,
 };
 
-use super::audit;
+use super::{Payer, audit};
 use crate::{
     app::App,
     change::Change,
@@ -24,8 +24,10 @@ use crate::{
 
 /// Lets the account's subscription end with its present month. One whose present month is not paid ends immediately,
 /// unless a charge is under way.
-pub async fn cancel(app: &App, actor: Actor<'_>, account: &Account) -> Result<(), ApiError> {
+pub async fn cancel(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
+    let account = payer.account();
+    payer.lock(&mut change).await?;
     let mut subscription = lock_entitled(&mut change, account).await?;
     if subscription.cancel_at_period_end {
         return Ok(());
@@ -43,8 +45,10 @@ pub async fn cancel(app: &App, actor: Actor<'_>, account: &Account) -> Result<()
 }
 
 /// Lets the account's subscription go on after its present month, although it was cancelled.
-pub async fn resume(app: &App, actor: Actor<'_>, account: &Account) -> Result<(), ApiError> {
+pub async fn resume(app: &App, actor: Actor<'_>, payer: &Payer) -> Result<(), ApiError> {
     let mut change = app.change(actor).await?;
+    let account = payer.account();
+    payer.lock(&mut change).await?;
     let mut subscription = lock_entitled(&mut change, account).await?;
     if !subscription.cancel_at_period_end {
         return Ok(());

@@ -11,7 +11,7 @@ use domain::{
     InvoiceId, PaymentId, ReversalId, Timestamp,
     billing::{
         Cents,
-        invoice::{InvoiceKind, InvoiceStatus, credit},
+        invoice::{InvoiceKind, InvoiceSeries, InvoiceStatus, credit},
         payment::{Reversal, ReversalState},
         vat::{Amounts, Treatment},
     },
@@ -257,7 +257,8 @@ pub(super) async fn update_status(
 async fn write(change: &mut Change<'_>, draft: Draft<'_>) -> Result<(), sqlx::Error> {
     let Draft { kind, payment, terms, lines, amounts, paid_at, reversal, restores, corrects } = draft;
     let now = change.now();
-    let number = invoices::number(change, kind, now.as_datetime().year()).await?;
+    let is_play = payment.provider == ProviderKind::Play.as_str();
+    let number = invoices::number(change, InvoiceSeries::new(kind, is_play), now.as_datetime().year()).await?;
     let content = InvoiceContent {
         kind,
         number: number.to_string(),
@@ -273,7 +274,7 @@ async fn write(change: &mut Change<'_>, draft: Draft<'_>) -> Result<(), sqlx::Er
             provider_id: payment.provider_id.clone(),
             method: payment.method.clone(),
             paid_at,
-            is_play: payment.provider == ProviderKind::Play.as_str(),
+            is_play,
         },
         corrects: corrects.map(|(invoice, reason)| Correction {
             number: invoice.number.clone(),

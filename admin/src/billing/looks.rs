@@ -36,6 +36,9 @@ pub(crate) async fn look_due(app: &App, limit: i64) -> anyhow::Result<usize> {
 async fn look_at(app: &App, payment: &Payment) -> anyhow::Result<()> {
     let provider = app.payments.as_deref().filter(|provider| provider.kind().as_str() == payment.provider);
     let Some(provider) = provider else {
+        if payment.state.is_under_way() {
+            return settle(app, payment, Word::Elsewhere).await;
+        }
         let next = after_silence(i32::MAX, None, app.clock.now());
         return Ok(payments::look_later(&app.db, &payment.id, next).await?);
     };

@@ -13,6 +13,7 @@ mod documents;
 mod end;
 mod invoice;
 mod looks;
+mod payer;
 mod refund;
 mod renew;
 mod reverse;
@@ -22,8 +23,10 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod upcoming;
+mod upgrade;
 
-use domain::{Account, OrgName, audit::Action};
+use domain::{Account, OrgName, audit::Action, role::Role};
+use live::events::Event;
 
 pub use self::documents::render;
 pub use self::{
@@ -31,6 +34,7 @@ pub use self::{
     checkout::checkout,
     end::{cancel, resume},
     invoice::{Correction, InvoiceContent, Line, PaymentDetails},
+    payer::Payer,
     refund::{refund, refund_by_number},
     settle::look,
     terms::{Buyer, Terms, TermsError},
@@ -41,6 +45,7 @@ use crate::{
     app::App,
     change::Change,
     error::{ApiError, Code},
+    events::KIND_BILLING,
     payments::PaymentProvider,
 };
 
@@ -51,7 +56,7 @@ fn provider(app: &App) -> Result<&dyn PaymentProvider, ApiError> {
     })
 }
 
-/// Adds a line about the account to the audit log. Only organizations have one.
+/// Adds a line about the account to the audit log. Only organizations have one; a person is told by an event.
 async fn audit(
     change: &mut Change<'_>,
     account: &Account,
@@ -59,11 +64,34 @@ async fn audit(
     what: &str,
     plan: &str,
 ) -> Result<(), sqlx::Error> {
-    let Some(org) = account.as_org() else { return Ok(()) };
+    let Some(org) = account.as_org() else {
+        tell(change, account, None, &[("what", what), ("plan", plan)]);
+        return Ok(());
+    };
     let name: Option<OrgName> = db::orgs::find_name(&mut **change, org).await?;
     if let Some(name) = name {
         let entry = db::audit::Entry::of_org(action, org, &name);
         change.audit(entry.with("what", what).with("plan", plan));
     }
     Ok(())
+}
+
+/// Tells those who may see the account's billing that something of it has changed.
+fn tell(change: &mut Change<'_>, account: &Account, org: Option<OrgName>, detail: &[(&str, &str)]) {
+    let detail = detail.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
+    let event = Event {
+        kind: KIND_BILLING.to_owned(),
+        owner: account.clone(),
+        org,
+        project: None,
+        subject: None,
+        by: None,
+        actor: None,
+        at: change.now(),
+        detail,
+        admin_detail: serde_json::Map::new(),
+        told_from: Role::Admin,
+        changes_members: false,
+    };
+    change.tell(event);
 }

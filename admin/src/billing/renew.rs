@@ -6,17 +6,20 @@ use db::{
     audit::Actor,
     billing::{
         payments::{self, Payment},
-        subscriptions::{self, Subscription},
+        subscriptions::{self, DueSubscription, Subscription},
     },
 };
 use domain::{
+    SubscriptionId,
     billing::{Cents, payment::Sequence, subscription::EndReason},
     changes::Subject,
 };
 use futures_util::{StreamExt as _, stream};
 
-use super::{Terms, charge::charge, checkout::new_payment, end::end, terms::TermsError};
-use crate::{app::App, change::Change, payments::ProviderKind};
+use super::{
+    Terms, charge::charge, checkout::new_payment, end::end, schedule::after_trouble, terms::TermsError, upgrade,
+};
+use crate::{app::App, change::Change, metrics, payments::ProviderKind};
 
 /// Charges that the provider is asked for concurrently.
 pub(crate) const CHARGES_AT_A_TIME: usize = 32;
@@ -26,16 +29,13 @@ const PAUSE: Duration = Duration::from_hours(6);
 /// Does what is due for at most `limit` subscriptions: ends them, or records their charges and then asks the provider for
 /// them. Returns how many there were. Cut off anywhere, it leaves charges that a job finds.
 pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
-    let mut change = app.change(Actor::Platform).await?;
-    let now = change.now();
-    let due = subscriptions::lock_due(&mut change, now, limit).await?;
-    let count = due.len();
-    let mut charges = Vec::with_capacity(count);
-    for mut subscription in due {
-        charges.extend(begin(app, &mut change, &mut subscription).await?);
-        subscriptions::store(&mut change, &subscription).await?;
-    }
-    change.commit_without_waiting().await?;
+    let (count, charges) = match begin_together(app, limit).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            tracing::warn!(%error, "a batch of renewals failed; each of them is done by itself");
+            begin_each(app, limit).await?
+        }
+    };
     let Some(provider) = app.payments.as_deref() else { return Ok(count) };
     let charging = stream::iter(charges).map(async |payment: Payment| {
         let charged = charge(app, provider, &payment).await;
@@ -48,6 +48,51 @@ pub(crate) async fn renew_due(app: &App, limit: i64) -> anyhow::Result<usize> {
         tracing::warn!(%payment.id, failed, error, "charges are left to the job that looks at payments");
     }
     Ok(count)
+}
+
+/// Begins what is due for at most `limit` subscriptions, in one transaction. Returns their number and their charges.
+async fn begin_together(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let due = subscriptions::lock_due(&mut change, now, limit).await?;
+    let count = due.len();
+    let mut charges = Vec::with_capacity(count);
+    for mut subscription in due {
+        charges.extend(begin(app, &mut change, &mut subscription).await?);
+        subscriptions::store(&mut change, &subscription).await?;
+    }
+    change.commit_without_waiting().await?;
+    Ok((count, charges))
+}
+
+/// Does what [`begin_together`] does, in a transaction for each subscription. One that fails is put off, so that those
+/// behind it have their turn.
+async fn begin_each(app: &App, limit: i64) -> Result<(usize, Vec<Payment>), sqlx::Error> {
+    let now = app.clock.now();
+    let due = subscriptions::due(&app.db, now, limit).await?;
+    let mut charges = Vec::new();
+    for DueSubscription { id, since } in &due {
+        match begin_one(app, id).await {
+            Ok(charge) => charges.extend(charge),
+            Err(error) => {
+                let next = after_trouble(*since, now);
+                subscriptions::put_off(&app.db, id, now, next).await?;
+                metrics::renewal_put_off();
+                tracing::error!(subscription = %id, %next, %error, "a subscription cannot be renewed, and is put off");
+            }
+        }
+    }
+    Ok((due.len(), charges))
+}
+
+async fn begin_one(app: &App, id: &SubscriptionId) -> Result<Option<Payment>, sqlx::Error> {
+    let mut change = app.change(Actor::Platform).await?;
+    let now = change.now();
+    let Some(mut subscription) = subscriptions::lock_one_due(&mut change, id, now).await? else { return Ok(None) };
+    let charge = begin(app, &mut change, &mut subscription).await?;
+    subscriptions::store(&mut change, &subscription).await?;
+    change.commit_without_waiting().await?;
+    Ok(charge)
 }
 
 /// Decides what is due for a locked subscription. Returns the charge that was recorded, if there is one.
@@ -69,11 +114,12 @@ async fn begin(
         end(app, change, subscription, EndReason::Canceled).await?;
         return Ok(None);
     }
-    if subscription.due_period > subscription.period
-        && let Some(next) = subscription.next_plan.take().filter(|next| app.plans().find(next).is_some())
-    {
-        subscription.plan = next;
-        change.touch(Subject::Plan(subscription.account.clone().into()));
+    if subscription.due_period > subscription.period && !upgrade::is_unpaid(app, change, subscription).await? {
+        let next = subscription.next_plan.take().filter(|next| app.plans().find(next).is_some());
+        if let Some(next) = next {
+            subscription.plan = next;
+            change.touch(Subject::Plan(subscription.account.clone().into()));
+        }
     }
     let (terms, provider) = match (Terms::of_next(app, change, subscription).await, app.payments.as_deref()) {
         (Ok(terms), Some(provider)) => (terms, provider.kind()),

@@ -2,6 +2,7 @@
 //! charge-back means for the subscription.
 
 use db::billing::{
+    customers,
     payments::{self, Payment},
     reversals::{self, PaymentReversal},
 };
@@ -166,17 +167,28 @@ async fn charge_back(
 }
 
 /// Follows the return of what was charged back: it pays its month again, or is given back if the month was paid otherwise.
+///
+/// A month in which the subscription ended for want of that money was not had whole. While it lasts, and there is no
+/// other subscription, it goes on to its end; afterwards the money is given back.
 async fn come_back(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
-    let is_of_subscription =
-        case.subscription.anchored_at.is_some() && case.payment.period <= case.subscription.due_period;
-    if !is_of_subscription || case.others_of_month.iter().any(Payment::is_live) {
+    let now = change.now();
+    let account_exists = customers::exists(&mut **change, &case.payment.account).await?;
+    let Case { payment, subscription, .. } = &*case;
+    let (is_entitled, due) = (subscription.status.is_entitled(), subscription.due_period);
+    let is_of_subscription = subscription.anchored_at.is_some() && payment.period <= due;
+    let end_of_month = subscription.start_of(payment.period.saturating_add(1));
+    let is_cut_off = subscription.ended_at.zip(end_of_month).is_some_and(|(ended, end)| ended < end);
+    let can_go_on = account_exists && case.month_lasts(now) && !case.has_other_entitled_subscription();
+    let is_had = is_of_subscription && (!is_cut_off || can_go_on);
+    if !is_had || case.has_other_live_payment() {
         return Ok(refund_surplus(change, &case.payment).await?);
     }
     case.payment.covers = true;
-    let Case { payment, subscription, .. } = case;
-    if subscription.status.is_entitled() && subscription.due_period == payment.period {
-        subscription.status = SubscriptionStatus::Active;
-        subscription.begin_period(payment.period);
+    if is_cut_off {
+        case.revive(change).await?;
+    } else if is_entitled && due == case.payment.period {
+        case.subscription.status = SubscriptionStatus::Active;
+        case.subscription.begin_period(case.payment.period);
     }
     Ok(())
 }

@@ -17,6 +17,9 @@ pub(super) const MANDATE_PAUSE: Duration = Duration::from_hours(2);
 pub(super) const REFUND_LISTED_WITHIN: Duration = Duration::from_hours(1);
 /// Time in which a charge may be taken back: thirteen months in the SEPA scheme, with some days for the news of it.
 const REVERSIBLE: Duration = Duration::from_hours(24 * 400);
+/// Time after which a payment has failed that its provider does not know, or whose provider is not the configured one.
+/// Longer than a direct debit is under way, and long enough to put a mistake in the configuration right.
+pub(super) const LOST_WAIT: Duration = Duration::from_hours(24 * 14);
 /// Time for which a payment that was not paid is looked at still, should it be paid after all.
 const LATE: Duration = Duration::from_hours(24 * 14);
 
@@ -24,6 +27,14 @@ const LATE: Duration = Duration::from_hours(24 * 14);
 pub(super) fn next_attempt(failures: i32, now: Timestamp) -> Option<Timestamp> {
     let index = usize::try_from(failures.max(1) - 1).ok()?;
     DUNNING.get(index).map(|pause| now + *pause)
+}
+
+/// Returns when a subscription is worked off again whose turn has failed on our side, with pauses that grow with the time
+/// `since` which its month is due.
+pub(super) fn after_trouble(since: Timestamp, now: Timestamp) -> Timestamp {
+    const SHORTEST: Duration = Duration::from_mins(5);
+    const LONGEST: Duration = Duration::from_hours(6);
+    now + (now.since(since) / 2).clamp(SHORTEST, LONGEST)
 }
 
 /// Returns when a call is made again that was not answered `failures` times before, and not before the provider's pause.

@@ -24,7 +24,8 @@ use super::{
     Terms, audit,
     end::end,
     invoice, reverse,
-    schedule::{next_attempt, next_look},
+    schedule::{LOST_WAIT, next_attempt, next_look},
+    tell,
 };
 use crate::{
     app::App,
@@ -39,15 +40,17 @@ const SURPLUS: &str = "paid although nothing was left to be bought with it";
 /// The beginning of the note that the provider has two payments for one of ours.
 const SECOND: &str = "the provider has a second payment for it";
 
-/// What is known of a payment.
+/// A statement about a payment, and where it comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word<'a> {
-    /// What the provider says.
+    /// The provider returned the payment in this state.
     Provider(&'a ProviderPayment),
-    /// The provider would not make it, for this reason.
+    /// The provider refused to make the payment, for this reason.
     Refused(&'a str),
     /// The provider does not know it, or its payer.
     Unknown,
+    /// It is another provider's than the configured one's.
+    Elsewhere,
 }
 
 /// Reads a payment at the provider, and settles what it says. A payment that is not ours is no error.
@@ -117,8 +120,33 @@ impl Case {
         subscriptions::store(change, &self.subscription).await
     }
 
-    fn has_other_live_payment(&self) -> bool {
+    /// Returns whether another payment pays for the month, or may.
+    pub(super) fn has_other_live_payment(&self) -> bool {
         self.others_of_month.iter().any(Payment::is_live)
+    }
+
+    /// Returns whether the account has its plan by another subscription.
+    pub(super) fn has_other_entitled_subscription(&self) -> bool {
+        self.other_subscriptions.iter().any(|other| other.status.is_entitled())
+    }
+
+    /// Returns whether the month that the payment is for is not over.
+    pub(super) fn month_lasts(&self, now: Timestamp) -> bool {
+        let end = self.subscription.start_of(self.payment.period.saturating_add(1));
+        end.is_some_and(|end| end > now)
+    }
+
+    /// Begins the subscription with the payment's month, or goes on with that month although the subscription had ended.
+    pub(super) async fn revive(&mut self, change: &mut Change<'_>) -> Result<(), sqlx::Error> {
+        let now = change.now();
+        let Self { payment, subscription, .. } = self;
+        subscription.status = SubscriptionStatus::Active;
+        subscription.plan.clone_from(&payment.plan);
+        subscription.anchored_at.get_or_insert(now);
+        (subscription.ended_at, subscription.end_reason) = (None, None);
+        subscription.begin_period(payment.period);
+        change.touch(Subject::Plan(payment.account.clone().into()));
+        audit(change, &payment.account, Action::BillingPlan, "paid", &payment.plan).await
     }
 
     /// Notes a word of the provider that the ledger cannot follow.
@@ -141,8 +169,21 @@ pub(super) async fn settle(app: &App, payment: &Payment, word: Word<'_>) -> anyh
         Word::Unknown if case.payment.state.is_under_way() && case.payment.sequence == Sequence::First => {
             fail(app, &mut change, &mut case, PaymentState::Expired, None).await?;
         }
-        Word::Refused(_) | Word::Unknown => {}
+        Word::Unknown if case.payment.state.is_under_way() => {
+            lose(app, &mut change, &mut case, "the provider does not know it").await?;
+        }
+        Word::Elsewhere if case.payment.state.is_under_way() => {
+            lose(app, &mut change, &mut case, "its provider is not the configured one").await?;
+        }
+        Word::Refused(_) | Word::Unknown | Word::Elsewhere => {}
         Word::Provider(said) => follow(app, &mut change, &mut case, said).await?,
+    }
+    if case.payment.state != payment.state {
+        let org = match case.payment.account.as_org() {
+            Some(org) => db::orgs::find_name(&mut *change, org).await?,
+            None => None,
+        };
+        tell(&mut change, &case.payment.account, org, &[("what", "payment"), ("state", case.payment.state.as_str())]);
     }
     case.store(&mut change).await?;
     change.commit_without_waiting().await?;
@@ -164,6 +205,7 @@ async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &Prov
     if !case.payment.difference.as_deref().is_some_and(|difference| difference.starts_with(SECOND)) {
         case.payment.difference = None;
     }
+    case.payment.lost_since = None;
     if said.method.is_some() {
         case.payment.method.clone_from(&said.method);
     }
@@ -173,7 +215,7 @@ async fn follow(app: &App, change: &mut Change<'_>, case: &mut Case, said: &Prov
             case.payment.state = PaymentState::Open;
             case.payment.checkout_url = said.checkout_url.as_ref().map(ToString::to_string);
         }
-        PaymentState::Paid if before != PaymentState::Paid => pay(change, case).await?,
+        PaymentState::Paid if before != PaymentState::Paid => pay(app, change, case).await?,
         PaymentState::Failed | PaymentState::Canceled | PaymentState::Expired if is_under_way => {
             fail(app, change, case, said.state, said.failure.as_deref()).await?;
         }
@@ -212,44 +254,40 @@ impl Purchase {
         if subscription.status.is_entitled() {
             return if is_due { Self::Month } else { Self::Nothing };
         }
-        if case.other_subscriptions.iter().any(|other| other.status.is_entitled()) {
+        if case.has_other_entitled_subscription() {
             return Self::Nothing;
         }
-        let month_lasts = subscription.start_of(payment.period.saturating_add(1)).is_some_and(|end| end > now);
+        let is_unpaid = subscription.end_reason == Some(EndReason::Unpaid);
         match payment.sequence {
             Sequence::First if subscription.anchored_at.is_none() => Self::Start,
-            Sequence::Recurring if is_due && month_lasts && subscription.end_reason == Some(EndReason::Unpaid) => {
-                Self::Revival
-            }
+            Sequence::Recurring if is_due && is_unpaid && case.month_lasts(now) => Self::Revival,
             Sequence::First | Sequence::Recurring => Self::Nothing,
         }
     }
 }
 
-async fn pay(change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
+async fn pay(app: &App, change: &mut Change<'_>, case: &mut Case) -> anyhow::Result<()> {
     let now = change.now();
     let account_exists = customers::exists(&mut **change, &case.payment.account).await?;
     let purchase = Purchase::of(case, account_exists, now);
-    let Case { payment, subscription, terms, .. } = case;
-    payment.state = PaymentState::Paid;
-    payment.settled_at = Some(now);
-    payment.failure = None;
+    case.payment.state = PaymentState::Paid;
+    case.payment.settled_at = Some(now);
+    case.payment.failure = None;
     match purchase {
-        Purchase::Start | Purchase::Revival => {
-            subscription.status = SubscriptionStatus::Active;
-            subscription.plan.clone_from(&payment.plan);
-            subscription.anchored_at.get_or_insert(now);
-            (subscription.ended_at, subscription.end_reason) = (None, None);
-            subscription.begin_period(payment.period);
-            change.touch(Subject::Plan(payment.account.clone().into()));
-            audit(change, &payment.account, Action::BillingPlan, "paid", &payment.plan).await?;
-        }
+        Purchase::Start | Purchase::Revival => case.revive(change).await?,
         Purchase::Month => {
-            subscription.status = SubscriptionStatus::Active;
-            subscription.begin_period(payment.period);
+            case.subscription.status = SubscriptionStatus::Active;
+            case.subscription.begin_period(case.payment.period);
         }
-        Purchase::Nothing => payment.covers = false,
+        Purchase::Nothing => {
+            case.payment.covers = false;
+            // It waits for no other payment.
+            if case.subscription.status == SubscriptionStatus::Pending {
+                end(app, change, &mut case.subscription, EndReason::Replaced).await?;
+            }
+        }
     }
+    let Case { payment, subscription, terms, .. } = case;
     // Before the invoice's series is locked.
     payments::store(change, payment).await?;
     invoice::issue(change, payment, terms, subscription).await?;
@@ -282,6 +320,23 @@ pub(super) async fn refund_surplus(change: &mut Change<'_>, payment: &Payment) -
     reversals::store(change, &reversal).await
 }
 
+/// Notes that nobody tells what becomes of a payment, for an operator to see. One that stays so has failed in the end: the
+/// charge is made again where it can be, and nobody has a plan for nothing.
+async fn lose(app: &App, change: &mut Change<'_>, case: &mut Case, reason: &str) -> anyhow::Result<()> {
+    let now = change.now();
+    let payment = &mut case.payment;
+    let since = *payment.lost_since.get_or_insert(now);
+    if now.since(since) < LOST_WAIT {
+        if payment.difference.is_none() {
+            case.differ(reason.to_owned());
+        }
+        return Ok(());
+    }
+    tracing::error!(payment = %payment.id, provider_id = payment.provider_id, reason, "a lost payment counts as failed");
+    let state = if payment.sequence == Sequence::First { PaymentState::Expired } else { PaymentState::Failed };
+    fail(app, change, case, state, Some(reason)).await
+}
+
 async fn fail(
     app: &App,
     change: &mut Change<'_>,
@@ -293,15 +348,16 @@ async fn fail(
     payment.state = state;
     payment.settled_at = Some(change.now());
     payment.failure = failure.map(ToOwned::to_owned);
+    if payment.lost_since.take().is_some() {
+        payment.difference = None;
+    }
     if case.has_other_live_payment() {
         return Ok(());
     }
     let subscription = &mut case.subscription;
     match subscription.status {
         SubscriptionStatus::Pending => {
-            let is_replaced = case.other_subscriptions.iter().any(|other| other.id > subscription.id);
-            let reason = if is_replaced { EndReason::Replaced } else { EndReason::NeverPaid };
-            end(app, change, subscription, reason).await?;
+            end(app, change, subscription, EndReason::NeverPaid).await?;
         }
         SubscriptionStatus::Active | SubscriptionStatus::PastDue if case.payment.period == subscription.due_period => {
             dun(app, change, case).await?;

@@ -13,6 +13,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgExecutor};
 
+use super::upgrade;
 use crate::{
     app::App,
     error::{ApiError, Code},
@@ -113,13 +114,16 @@ impl Terms {
         conn: &mut PgConnection,
         subscription: &Subscription,
     ) -> Result<Self, TermsError> {
-        let Subscription { id, account, due_period, period, plan, next_plan, .. } = subscription;
+        let Subscription { id, account, due_period, period, plan, .. } = subscription;
         let start = subscription.start_of(*due_period).unwrap_or_else(|| app.clock.now());
         // A month that was taken back costs what it did, whatever the plan was changed to in the course of it.
         let plan = match payments::plan_of_month(&mut *conn, id, *due_period).await? {
             Some(before) if due_period == period => before,
             _ if due_period == period => plan.clone(),
-            _ => next_plan.as_ref().unwrap_or(plan).clone(),
+            _ => match &subscription.next_plan {
+                Some(next) if !upgrade::is_unpaid(app, conn, subscription).await? => next.clone(),
+                _ => plan.clone(),
+            },
         };
         Self::of(app, conn, account, &plan, start).await
     }

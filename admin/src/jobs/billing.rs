@@ -39,7 +39,10 @@ impl Job for Look {
     const EVERY: Duration = Duration::from_secs(15);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        Ok(Batch::of(look_due(app, LOOKS).await?, LOOKS))
+        let looked = look_due(app, LOOKS).await?;
+        // What a look has found shows without waiting for the proof.
+        metrics::billing_differences(&[(reconciliation::AT_PROVIDER, reconciliation::at_provider(&app.db).await?)]);
+        Ok(Batch::of(looked, LOOKS))
     }
 }
 

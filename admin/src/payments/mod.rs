@@ -42,6 +42,11 @@ pub trait PaymentProvider: Send + Sync {
     /// Reads a payment by the provider's id, with what went back of it.
     async fn payment(&self, provider_id: &str) -> Result<ProviderPayment, PaymentError>;
 
+    /// Finds the payment that was made for an order, among the customer's newest; `None` when it was never made. An answer
+    /// that was lost is found so, whatever has become of the customer's mandate since.
+    async fn find_payment(&self, order: &PaymentId, customer_id: &str)
+    -> Result<Option<ProviderPayment>, PaymentError>;
+
     /// Returns whether the customer can be charged without being present.
     async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError>;
 

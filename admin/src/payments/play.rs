@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use db::billing::play::{self, NewPlayPayment, PlayPayment, PlayRefund, PlayRefundError, PlayStatus};
 use domain::{
-    Account, Clock, EmailAddress,
+    Account, Clock, EmailAddress, PaymentId,
     billing::payment::{PaymentState, Reversal, ReversalState, Sequence},
 };
 use sqlx::PgPool;
@@ -72,7 +72,7 @@ impl PaymentProvider for Play {
     }
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
-        let id = format!("play_{}", order.id.body());
+        let id = id_of(order.id);
         let payment = NewPlayPayment {
             id: &id,
             customer_id: order.customer_id,
@@ -88,6 +88,17 @@ impl PaymentProvider for Play {
 
     async fn payment(&self, provider_id: &str) -> Result<ProviderPayment, PaymentError> {
         self.find(provider_id).await
+    }
+
+    async fn find_payment(
+        &self,
+        order: &PaymentId,
+        _customer_id: &str,
+    ) -> Result<Option<ProviderPayment>, PaymentError> {
+        match self.find(&id_of(order)).await {
+            Err(PaymentError::Unknown) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError> {
@@ -108,6 +119,11 @@ impl PaymentProvider for Play {
         let refunds = play::refunds(&self.db, refund.payment_id).await.map_err(unavailable)?;
         refunds.into_iter().find(|made| made.id == id).map(reversal).ok_or(PaymentError::Unknown)
     }
+}
+
+/// Returns the id of the payment that is made for an order.
+fn id_of(order: &PaymentId) -> String {
+    format!("play_{}", order.body())
 }
 
 fn reversal(refund: PlayRefund) -> ProviderReversal {

@@ -10,7 +10,7 @@ use domain::{
     },
 };
 
-use super::{Bench, DAY, provider::Fault};
+use super::{Bench, DAY, payer, provider::Fault};
 use crate::{
     billing::{InvoiceContent, checkout, look},
     error::Code,
@@ -35,7 +35,7 @@ async fn a_paid_checkout_entitles_and_is_invoiced_once() {
     assert_eq!(content.lines.iter().map(|line| line.net).sum::<domain::billing::Cents>(), content.amounts.net);
     assert_eq!((content.payment.is_play, content.lines[0].period_start), (false, Some(bench.now())));
     assert_eq!(bench.letters("invoice").await, 1);
-    let refused = checkout(&bench.app, Actor::Platform, &account, "business").await.unwrap_err();
+    let refused = checkout(&bench.app, Actor::Platform, &payer(&account), "business").await.unwrap_err();
     assert_eq!(refused.code(), Code::SubscriptionActive);
     bench.assert_reconciled().await;
     bench.stop().await;
@@ -46,12 +46,12 @@ async fn a_checkout_needs_a_provider_a_price_and_details() {
     let mut bench = Bench::start().await;
     let account = bench.person("NL").await;
     let code = async |bench: &Bench, account, plan| {
-        checkout(&bench.app, Actor::Platform, account, plan).await.unwrap_err().code()
+        checkout(&bench.app, Actor::Platform, &payer(account), plan).await.unwrap_err().code()
     };
     assert_eq!(code(&bench, &account, "free").await, Code::InvalidRequest);
     assert_eq!(code(&bench, &account, "gold").await, Code::InvalidRequest);
     let stranger = domain::UserId::new(bench.now()).into();
-    let refused = checkout(&bench.app, Actor::Platform, &stranger, "pro").await.unwrap_err();
+    let refused = checkout(&bench.app, Actor::Platform, &payer(&stranger), "pro").await.unwrap_err();
     assert!(refused.message().contains("PUT /billing/profile"), "{refused:?}");
     bench.app.payments = None;
     assert_eq!(code(&bench, &account, "pro").await, Code::BillingUnavailable);
@@ -66,10 +66,10 @@ async fn an_answer_that_was_lost_makes_no_second_payment() {
     let other = bench.person("DE").await;
     // The customer is known; the payment is made, and the answer lost.
     bench.provider.call_ok_then(Fault::AnswerLost);
-    let refused = checkout(&bench.app, Actor::Platform, &other, "pro").await.unwrap_err();
+    let refused = checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     assert_eq!(refused.code(), Code::BillingUnavailable);
     bench.provider.known().faults.extend([Fault::Busy]);
-    checkout(&bench.app, Actor::Platform, &other, "pro").await.unwrap_err();
+    checkout(&bench.app, Actor::Platform, &payer(&other), "pro").await.unwrap_err();
     let id = bench.begin(&other, "pro").await;
     assert_eq!(bench.provider.known().payments.len(), 2);
     // Its webhook comes although nobody has told us the id.
@@ -84,7 +84,7 @@ async fn a_webhook_before_the_answer_is_settled_by_our_own_id() {
     let account = bench.person("NL").await;
     bench.begin(&bench.person("NL").await, "pro").await;
     // The customer is made, the payment too, but its answer is lost: only the provider knows its id.
-    let customer = async |bench: &Bench| checkout(&bench.app, Actor::Platform, &account, "pro").await;
+    let customer = async |bench: &Bench| checkout(&bench.app, Actor::Platform, &payer(&account), "pro").await;
     bench.provider.known().faults.extend([Fault::Away]);
     customer(&bench).await.unwrap_err();
     let told = customer(&bench).await.unwrap();

@@ -17,7 +17,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use super::{Bench, DAY, provider::Fault};
+use super::{Bench, DAY, payer, provider::Fault};
 use crate::{
     billing::{InvoiceContent, cancel, change_plan, checkout, look, look_due, refund, renew_due, resume},
     payments::{Mandate, ProviderPayment},
@@ -28,7 +28,7 @@ const HISTORIES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 5..40;
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     Checkout(&'static str),
     Turn(usize, PaymentState),
     Tell(usize),
@@ -36,6 +36,7 @@ enum Step {
     Look,
     Pass(u32),
     Change(&'static str),
+    Move(&'static str, Option<&'static str>),
     Cancel,
     Resume,
     Refund(usize, i64),
@@ -46,7 +47,28 @@ enum Step {
     Fail(Fault),
 }
 
+/// Countries, with numbers for VAT: the rates of the last three change in the years of [`super::years`].
+const BUYERS: [(&str, Option<&str>); 7] = [
+    ("NL", None),
+    ("NL", Some("NL123456789B01")),
+    ("DE", Some("DE123456789")),
+    ("US", None),
+    ("EE", None),
+    ("FI", None),
+    ("SK", None),
+];
+
 fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        29 => happening(),
+        5 => Just(Step::Renew),
+        5 => Just(Step::Look),
+        6 => (1..40_u32).prop_map(Step::Pass),
+    ]
+}
+
+/// What people, banks and the provider do; time and the jobs stand still.
+pub(super) fn happening() -> impl Strategy<Value = Step> {
     let plan = || prop::sample::select(vec!["pro", "business"]);
     let end = || {
         use PaymentState::{Canceled, Expired, Failed, Open, Paid};
@@ -56,10 +78,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => plan().prop_map(Step::Checkout),
         6 => (0..8_usize, end()).prop_map(|(place, state)| Step::Turn(place, state)),
         5 => (0..8_usize).prop_map(Step::Tell),
-        5 => Just(Step::Renew),
-        5 => Just(Step::Look),
-        6 => (1..40_u32).prop_map(Step::Pass),
         2 => plan().prop_map(Step::Change),
+        1 => buyer().prop_map(|(country, number)| Step::Move(country, number)),
         1 => Just(Step::Cancel),
         1 => Just(Step::Resume),
         2 => (0..8_usize, 1..3_000_i64).prop_map(|(place, cents)| Step::Refund(place, cents)),
@@ -73,6 +93,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(Step::Mandate),
         3 => prop::sample::select(vec![Fault::Away, Fault::AnswerLost, Fault::Busy]).prop_map(Step::Fail),
     ]
+}
+
+pub(super) fn buyer() -> impl Strategy<Value = (&'static str, Option<&'static str>)> {
+    prop::sample::select(BUYERS.to_vec())
 }
 
 #[test]
@@ -97,7 +121,11 @@ async fn live(bench: &Bench, steps: &[Step]) {
         take(bench, &account, step).await;
         assert_sound(bench, &account).await;
     }
-    // The world comes to rest: nothing fails any more, and what is under way ends.
+    come_to_rest(bench, &account).await;
+}
+
+/// Nothing fails any more, and what is under way ends: then the ledger is the provider's.
+pub(super) async fn come_to_rest(bench: &Bench, account: &Account) {
     {
         let mut known = bench.provider.known();
         known.faults.clear();
@@ -110,23 +138,23 @@ async fn live(bench: &Bench, steps: &[Step]) {
         }
     }
     // A cancelled subscription charges nothing more.
-    let _ = cancel(&bench.app, Actor::Platform, &account).await;
+    let _ = cancel(&bench.app, Actor::Platform, &payer(account)).await;
     for _ in 0..6 {
         bench.pass(DAY * 7);
         bench.work().await;
         bench.provider.move_reversals(ReversalState::Pending, ReversalState::Done);
         tell_all(bench).await;
-        assert_sound(bench, &account).await;
+        assert_sound(bench, account).await;
     }
-    assert_equal_to_provider(bench, &account).await;
+    assert_equal_to_provider(bench, account).await;
 }
 
-async fn take(bench: &Bench, account: &Account, step: &Step) {
+pub(super) async fn take(bench: &Bench, account: &Account, step: &Step) {
     let app = &bench.app;
     let payments: Vec<ProviderPayment> = bench.provider.known().payments.clone();
     let at = |place: usize| payments.iter().rev().nth(place).cloned();
     match *step {
-        Step::Checkout(plan) => drop(checkout(app, Actor::Platform, account, plan).await),
+        Step::Checkout(plan) => drop(checkout(app, Actor::Platform, &payer(account), plan).await),
         Step::Turn(place, state) => {
             // A provider takes no payment back to a state of before, but may find one paid after all.
             let may = |from: PaymentState| {
@@ -148,9 +176,10 @@ async fn take(bench: &Bench, account: &Account, step: &Step) {
             look_due(app, 50).await.unwrap();
         }
         Step::Pass(days) => bench.pass(DAY * days + Duration::from_secs(7)),
-        Step::Change(plan) => drop(change_plan(app, Actor::Platform, account, plan).await),
-        Step::Cancel => drop(cancel(app, Actor::Platform, account).await),
-        Step::Resume => drop(resume(app, Actor::Platform, account).await),
+        Step::Change(plan) => drop(change_plan(app, Actor::Platform, &payer(account), plan).await),
+        Step::Move(country, number) => bench.move_to(account, country, number).await,
+        Step::Cancel => drop(cancel(app, Actor::Platform, &payer(account)).await),
+        Step::Resume => drop(resume(app, Actor::Platform, &payer(account)).await),
         Step::Refund(place, cents) => {
             let issued = bench.invoices(account).await;
             let of_kind = issued.iter().filter(|invoice| invoice.kind == InvoiceKind::Invoice);
@@ -182,7 +211,7 @@ async fn tell_all(bench: &Bench) {
 }
 
 /// What holds after every step.
-async fn assert_sound(bench: &Bench, account: &Account) {
+pub(super) async fn assert_sound(bench: &Bench, account: &Account) {
     bench.assert_reconciled_within().await;
     for invoice in bench.invoices(account).await {
         let content: InvoiceContent = serde_json::from_value(invoice.content.clone()).unwrap();
@@ -225,7 +254,7 @@ async fn assert_equal_to_provider(bench: &Bench, account: &Account) {
 }
 
 /// Removes what the history before has left: each begins with an empty ledger.
-async fn forget(bench: &Bench) {
+pub(super) async fn forget(bench: &Bench) {
     let tables = "TRUNCATE letters, invoice_documents, invoices, invoice_numbers, payment_reversals, payments,
                   subscriptions, billing_customers, billing_profiles, route_changes";
     sqlx::query(tables).execute(&bench.app.db).await.unwrap();

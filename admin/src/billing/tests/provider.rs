@@ -37,28 +37,31 @@ pub(super) struct Known {
     pub(super) payments: Vec<ProviderPayment>,
     pub(super) recurring: PaymentState,
     pub(super) mandate: Mandate,
+    /// Whether it will make no payment any more.
+    pub(super) refuses: bool,
     pub(super) faults: VecDeque<Fault>,
     pub(super) calls: BTreeMap<&'static str, usize>,
 }
 
 pub(super) struct Scripted {
     known: Mutex<Known>,
-    /// The time that each answer takes.
-    latency: Duration,
 }
 
-impl Scripted {
-    pub(super) fn new(latency: Duration) -> Self {
+impl Default for Scripted {
+    fn default() -> Self {
         let known = Mutex::new(Known {
             payments: Vec::new(),
             recurring: PaymentState::Paid,
             mandate: Mandate::Valid,
+            refuses: false,
             faults: VecDeque::new(),
             calls: BTreeMap::new(),
         });
-        Self { known, latency }
+        Self { known }
     }
+}
 
+impl Scripted {
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap()
     }
@@ -108,9 +111,18 @@ impl Scripted {
         name: &'static str,
         work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
     ) -> Result<T, PaymentError> {
-        if !self.latency.is_zero() {
-            tokio::time::sleep(self.latency).await;
-        }
+        // Where a program may be killed: before the provider has been asked, and before its answer has come.
+        tokio::task::yield_now().await;
+        let answer = self.answer(name, work);
+        tokio::task::yield_now().await;
+        answer
+    }
+
+    fn answer<T>(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Known) -> Result<T, PaymentError>,
+    ) -> Result<T, PaymentError> {
         let mut known = self.known();
         *known.calls.entry(name).or_default() += 1;
         let away = |retry_after| PaymentError::Unavailable { reason: "scripted".into(), retry_after };
@@ -140,6 +152,9 @@ impl PaymentProvider for Scripted {
 
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
         self.call("create_payment", |known| {
+            if known.refuses {
+                return Err(PaymentError::Refused("scripted".into()));
+            }
             let is_same = |id: &Option<PaymentId>| id.as_ref() == Some(order.id);
             if let Some(made) = known.payments.iter().find(|payment| is_same(&payment.order)) {
                 return Ok(made.clone());
@@ -165,6 +180,17 @@ impl PaymentProvider for Scripted {
         self.call("payment", |known| {
             let found = known.payments.iter().find(|payment| payment.id == provider_id);
             found.cloned().ok_or(PaymentError::Unknown)
+        })
+        .await
+    }
+
+    async fn find_payment(
+        &self,
+        order: &PaymentId,
+        _customer_id: &str,
+    ) -> Result<Option<ProviderPayment>, PaymentError> {
+        self.call("find_payment", |known| {
+            Ok(known.payments.iter().find(|payment| payment.order.as_ref() == Some(order)).cloned())
         })
         .await
     }

@@ -6,7 +6,7 @@ use domain::billing::{
     subscription::{EndReason, SubscriptionStatus},
 };
 
-use super::{Bench, DAY, at, provider::Fault};
+use super::{Bench, DAY, at, payer, provider::Fault};
 use crate::{
     billing::{Changed, cancel, change_plan, look, look_due, renew_due, resume, upcoming},
     error::Code,
@@ -158,14 +158,14 @@ async fn a_pending_mandate_is_waited_for() {
 async fn cancelled_subscriptions_end_with_the_month_and_can_be_resumed_before() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
-    cancel(&bench.app, Actor::Platform, &account).await.unwrap();
-    cancel(&bench.app, Actor::Platform, &account).await.unwrap();
+    cancel(&bench.app, Actor::Platform, &payer(&account)).await.unwrap();
+    cancel(&bench.app, Actor::Platform, &payer(&account)).await.unwrap();
     assert_eq!(upcoming(&bench.app, &account).await.unwrap(), None);
-    resume(&bench.app, Actor::Platform, &account).await.unwrap();
+    resume(&bench.app, Actor::Platform, &payer(&account)).await.unwrap();
     bench.set_time("2026-12-23T10:00:00Z");
     bench.work().await;
     assert_eq!(bench.current(&account).await.unwrap().period, 1);
-    cancel(&bench.app, Actor::Platform, &account).await.unwrap();
+    cancel(&bench.app, Actor::Platform, &payer(&account)).await.unwrap();
     bench.set_time("2027-01-23T09:59:59Z");
     bench.work().await;
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("pro"));
@@ -173,7 +173,7 @@ async fn cancelled_subscriptions_end_with_the_month_and_can_be_resumed_before() 
     bench.work().await;
     assert_eq!(bench.current(&account).await, None);
     assert_eq!(bench.provider.known().payments.len(), 2);
-    let refused = resume(&bench.app, Actor::Platform, &account).await.unwrap_err();
+    let refused = resume(&bench.app, Actor::Platform, &payer(&account)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidRequest);
     bench.stop().await;
 }
@@ -186,7 +186,7 @@ async fn a_cancelled_subscription_whose_charge_is_open_follows_the_charge() {
         bench.provider.known().recurring = PaymentState::Open;
         bench.set_time("2026-12-23T10:00:00Z");
         bench.work().await;
-        cancel(&bench.app, Actor::Platform, &account).await.unwrap();
+        cancel(&bench.app, Actor::Platform, &payer(&account)).await.unwrap();
         let id = bench.provider.last().id;
         bench.turn(&id, state).await;
         bench.work().await;
@@ -225,11 +225,15 @@ async fn a_charge_that_is_paid_after_the_end_revives_or_is_given_back() {
 async fn upgrades_apply_now_and_downgrades_at_renewal() {
     let bench = Bench::start().await;
     let (account, _) = bench.subscriber("NL", "pro").await;
-    let change = async |plan: &'static str| change_plan(&bench.app, Actor::Platform, &account, plan).await;
+    let change = async |plan: &'static str| change_plan(&bench.app, Actor::Platform, &payer(&account), plan).await;
     assert_eq!(change("business").await.unwrap(), Changed::Immediately);
     assert_eq!(bench.entitled(&account).await.as_deref(), Some("business"));
     assert_eq!(bench.invoices(&account).await.len(), 1, "the new price is charged at the renewal");
     let dear = upcoming(&bench.app, &account).await.unwrap().unwrap();
+    // Business is paid for one month first.
+    *bench.time.lock().unwrap() = bench.current(&account).await.unwrap().period_end.unwrap();
+    bench.work().await;
+    assert_eq!(bench.invoices(&account).await.pop().unwrap().total_cents, dear.total);
     let end = bench.current(&account).await.unwrap().period_end.unwrap();
     assert_eq!(change("pro").await.unwrap(), Changed::AtRenewal(end));
     let cheap = upcoming(&bench.app, &account).await.unwrap().unwrap();
@@ -252,11 +256,11 @@ async fn a_downgrade_is_refused_by_name_while_there_is_more_than_it_allows() {
     let projects = "INSERT INTO projects (id, name, user_id, created_at)
                     SELECT 'prj_' || lpad(n::text, 20, '0'), 'p' || n, $1, $2 FROM generate_series(1, 501) n";
     sqlx::query(projects).bind(account.as_str()).bind(bench.now()).execute(&bench.app.db).await.unwrap();
-    let refused = change_plan(&bench.app, Actor::Platform, &account, "pro").await.unwrap_err();
+    let refused = change_plan(&bench.app, Actor::Platform, &payer(&account), "pro").await.unwrap_err();
     assert_eq!(refused.code(), Code::PlanLimitReached);
     assert_eq!(refused.message(), "Pro allows 500 projects, and there are 501; remove what is over first.");
     sqlx::query("DELETE FROM projects WHERE name = 'p1'").execute(&bench.app.db).await.unwrap();
-    change_plan(&bench.app, Actor::Platform, &account, "pro").await.unwrap();
+    change_plan(&bench.app, Actor::Platform, &payer(&account), "pro").await.unwrap();
     assert_eq!(bench.current(&account).await.unwrap().next_plan.as_deref(), Some("pro"));
     bench.stop().await;
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use domain::{Account, Clock, EmailAddress, Timestamp};
+use domain::{Account, Clock, EmailAddress, PaymentId, Timestamp};
 use reqwest::Client;
 use secrecy::SecretString;
 use serde_json::json;
@@ -71,17 +71,6 @@ impl Mollie {
     fn may_have_forgotten(&self, time: Timestamp) -> bool {
         self.clock.now().since(time) > KEY_TRUSTED
     }
-
-    /// Finds the payment of an order among the customer's newest.
-    async fn find_ordered(&self, order: &PaymentOrder<'_>) -> Result<Option<ProviderPayment>, PaymentError> {
-        const CALL: &str = "GET /v2/customers/{id}/payments";
-        let request = self.get(CALL, &["customers", order.customer_id, "payments"], ("limit", PER_PAGE))?;
-        let listed: PaymentList = call::send(CALL, request).await?;
-        match listed.id_of(order.id) {
-            Some(id) => self.payment(id).await.map(Some),
-            None => Ok(None),
-        }
-    }
 }
 
 #[async_trait]
@@ -113,7 +102,7 @@ impl PaymentProvider for Mollie {
     async fn create_payment(&self, order: &PaymentOrder<'_>) -> Result<ProviderPayment, PaymentError> {
         const CALL: &str = "POST /v2/payments";
         if self.may_have_forgotten(order.id.time())
-            && let Some(payment) = self.find_ordered(order).await?
+            && let Some(payment) = self.find_payment(order.id, order.customer_id).await?
         {
             return Ok(payment);
         }
@@ -134,6 +123,20 @@ impl PaymentProvider for Mollie {
             return Err(call::odd(CALL, "another payment"));
         }
         Ok(payment)
+    }
+
+    async fn find_payment(
+        &self,
+        order: &PaymentId,
+        customer_id: &str,
+    ) -> Result<Option<ProviderPayment>, PaymentError> {
+        const CALL: &str = "GET /v2/customers/{id}/payments";
+        let request = self.get(CALL, &["customers", customer_id, "payments"], ("limit", PER_PAGE))?;
+        let listed: PaymentList = call::send(CALL, request).await?;
+        match listed.id_of(order) {
+            Some(id) => self.payment(id).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn mandate(&self, customer_id: &str) -> Result<Mandate, PaymentError> {

@@ -1,0 +1,45 @@
+//! Payers: the people who decide about an account's money.
+
+use db::{
+    permits::{self, OrgPermit, Owner},
+    quotas,
+};
+use domain::{Account, UserId};
+
+use crate::{change::Change, error::ApiError};
+
+/// Proof that somebody may decide about an account's money: a person about their own, an owner about their organization's.
+#[derive(Debug)]
+pub struct Payer {
+    account: Account,
+    owner: Option<OrgPermit<Owner>>,
+}
+
+impl Payer {
+    /// Returns the account that pays.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Locks the account until the end of the transaction, as whoever makes something that its plan counts does, and looks
+    /// again whether the actor may still decide: an owner may have been demoted since the request began.
+    pub(super) async fn lock(&self, change: &mut Change<'_>) -> Result<(), ApiError> {
+        match &self.owner {
+            Some(permit) => permits::confirm(change, permit).await?,
+            None => quotas::lock(change, &self.account).await?,
+        }
+        Ok(())
+    }
+}
+
+impl From<UserId> for Payer {
+    fn from(user: UserId) -> Self {
+        Self { account: Account::User(user), owner: None }
+    }
+}
+
+impl From<OrgPermit<Owner>> for Payer {
+    fn from(owner: OrgPermit<Owner>) -> Self {
+        Self { account: Account::Org(owner.id.clone()), owner: Some(owner) }
+    }
+}

@@ -1,0 +1,334 @@
+//! Two years of a subscription, month by month, with a fault in each: nothing is charged or invoiced twice, and nothing lost.
+//!
+//! A history is chosen by a seed, which is printed with a failure; `SVC_TEST_SEED` chooses it again. Where a run is cut off
+//! depends on how the database's answers arrive as well. `make test` lives through a few histories, and
+//! `bench/run --only billing` through as many as it takes to [`PERIODS`].
+
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, resume_unwind},
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use domain::{Account, billing::payment::PaymentState};
+use futures_util::{
+    FutureExt as _,
+    future::{join, join_all},
+};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    strategy::ValueTree as _,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+
+use super::{
+    Bench, DAY, at,
+    property::{Step, assert_sound, buyer, come_to_rest, forget, happening, take},
+    provider::Fault,
+};
+use crate::{
+    billing::{look, look_due, renew_due},
+    payments::Mandate,
+};
+
+/// Months of a history.
+const MONTHS: usize = 24;
+/// Histories that every run of the tests lives through.
+const HISTORIES: usize = 3;
+/// Months with a fault that the bench wants.
+const PERIODS: usize = 10_000;
+/// Histories that are lived through concurrently, each in a database of its own.
+const AT_A_TIME: usize = 4;
+/// Days on which histories begin: the ends of months of a leap year, and others. Within two years of them the rates of VAT of
+/// Finland, Slovakia, Estonia and Romania change.
+const BEGINNINGS: [&str; 7] = [
+    "2024-01-29T23:59:59Z",
+    "2024-01-30T10:00:00Z",
+    "2024-01-31T10:00:00Z",
+    "2024-02-29T00:00:00Z",
+    "2024-03-31T10:00:00Z",
+    "2024-04-15T10:00:00Z",
+    "2023-12-31T23:30:00Z",
+];
+/// Rounds of the jobs in which a month recovers from its fault, an hour apart.
+const ROUNDS: usize = 6;
+/// Rows that a job takes at a time.
+const BATCH: i64 = 10;
+
+/// What goes wrong while a month is charged.
+#[derive(Debug, Clone)]
+enum Trouble {
+    /// The program is killed after so many of its steps, at each of these in turn.
+    Kills(Vec<u16>),
+    /// The provider is away, busy, or its answers are lost.
+    Provider(Vec<Fault>),
+    /// Webhooks of old and new payments, by their places, come in this order and more than once.
+    Webhooks(Vec<usize>),
+    /// So many admins do the same concurrently, and one of them is killed after so many steps.
+    Admins(usize, u16),
+}
+
+#[derive(Debug, Clone)]
+struct Month {
+    trouble: Trouble,
+    /// Whether banks and the provider have become well again.
+    is_well: bool,
+    /// What happens in it, each some days after the last.
+    steps: Vec<(u32, Step)>,
+}
+
+#[derive(Debug, Clone)]
+struct History {
+    begins: &'static str,
+    buyer: (&'static str, Option<&'static str>),
+    plan: &'static str,
+    months: Vec<Month>,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    let fault = prop::sample::select(vec![Fault::Away, Fault::AnswerLost, Fault::Busy]);
+    prop_oneof![
+        4 => vec(0..40_u16, 1..4).prop_map(Trouble::Kills),
+        3 => vec(fault, 1..4).prop_map(Trouble::Provider),
+        2 => vec(0..6_usize, 1..6).prop_map(Trouble::Webhooks),
+        2 => (2..5_usize, 0..40_u16).prop_map(|(admins, steps)| Trouble::Admins(admins, steps)),
+    ]
+}
+
+fn history() -> impl Strategy<Value = History> {
+    let month = (trouble(), prop::bool::weighted(0.8), vec((0..6_u32, happening()), 0..4));
+    let month = month.prop_map(|(trouble, is_well, steps)| Month { trouble, is_well, steps });
+    let begins = prop::sample::select(BEGINNINGS.to_vec());
+    let plan = prop::sample::select(vec!["pro", "business"]);
+    (begins, buyer(), plan, vec(month, MONTHS)).prop_map(|(begins, buyer, plan, months)| History {
+        begins,
+        buyer,
+        plan,
+        months,
+    })
+}
+
+/// The histories of a seed, without end.
+fn histories(seed: u64) -> impl Iterator<Item = History> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    std::iter::from_fn(move || Some(history().new_tree(&mut runner).unwrap().current()))
+}
+
+fn seed() -> u64 {
+    std::env::var("SVC_TEST_SEED").map_or_else(|_| rand::random::<u32>().into(), |seed| seed.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn years_with_a_fault_in_every_month() {
+    let seed = seed();
+    let bench = Bench::start().await;
+    let mut lived = Lived::default();
+    for (number, history) in histories(seed).take(HISTORIES).enumerate() {
+        lived.add(&Box::pin(live(&bench, seed, number, history)).await);
+    }
+    bench.stop().await;
+    assert!(lived.periods > HISTORIES * MONTHS / 2, "seed {seed}: {lived:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement, made by `bench/run --only billing`"]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "it is read by the bench, and takes long")]
+async fn ten_thousand_periods() {
+    let (seed, start) = (seed(), Instant::now());
+    println!("seed {seed}");
+    let benches = join_all((0..AT_A_TIME).map(|_| Bench::start())).await;
+    let (mut lived, mut histories) = (Lived::default(), histories(seed).enumerate());
+    while lived.periods < PERIODS {
+        let turn = benches.iter().zip(histories.by_ref());
+        let turn = turn.map(|(bench, (number, history))| live(bench, seed, number, history));
+        join_all(turn).await.into_iter().for_each(|one| lived.add(&one));
+        eprintln!("  {} of {PERIODS} periods", lived.periods);
+    }
+    join_all(benches.into_iter().map(Bench::stop)).await;
+    let Lived { histories, periods, charges, documents, kills } = lived;
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    // What is lost or doubled has failed by now.
+    println!("| {seed} | {histories} | {periods} | {kills} | {charges} | {documents} | 0 | 0 | {minutes:.0} |");
+}
+
+/// What was lived through, and found right.
+#[derive(Debug, Default)]
+struct Lived {
+    histories: usize,
+    /// Months for which a charge was recorded while something went wrong.
+    periods: usize,
+    /// Payments that the provider has.
+    charges: usize,
+    /// Invoices and credit notes.
+    documents: usize,
+    /// Kills that cut something off.
+    kills: usize,
+}
+
+impl Lived {
+    fn add(&mut self, other: &Self) {
+        self.histories += other.histories;
+        self.periods += other.periods;
+        self.charges += other.charges;
+        self.documents += other.documents;
+        self.kills += other.kills;
+    }
+}
+
+/// Lives through a history, and says which it is when it fails.
+#[expect(clippy::print_stderr, reason = "a failed test says what failed")]
+async fn live(bench: &Bench, seed: u64, number: usize, history: History) -> Lived {
+    let lived = AssertUnwindSafe(Box::pin(live_through(bench, &history))).catch_unwind().await;
+    lived.unwrap_or_else(|panic| {
+        eprintln!("SVC_TEST_SEED={seed}, history {number}: {history:#?}");
+        resume_unwind(panic)
+    })
+}
+
+async fn live_through(bench: &Bench, history: &History) -> Lived {
+    forget(bench).await;
+    *bench.time.lock().unwrap() = at(history.begins);
+    let account = bench.person("NL").await;
+    let (country, vat_number) = history.buyer;
+    bench.move_to(&account, country, vat_number).await;
+    let mut lived = Lived { histories: 1, ..Lived::default() };
+    for month in &history.months {
+        answer_of_banks(bench);
+        if month.is_well {
+            become_well(bench);
+        }
+        let before = months(bench).await;
+        pass_to_renewal(bench, &account).await;
+        let is_disturbed = Box::pin(renew(bench, &account, history.plan, &month.trouble, &mut lived)).await;
+        recover(bench).await;
+        let charged = months(bench).await.difference(&before).count();
+        lived.periods += if is_disturbed { charged.min(1) } else { 0 };
+        for (days, step) in &month.steps {
+            bench.pass(DAY * *days);
+            renew_due(&bench.app, BATCH).await.unwrap();
+            take(bench, &account, step).await;
+        }
+        assert_sound(bench, &account).await;
+    }
+    come_to_rest(bench, &account).await;
+    lived.charges = bench.provider.known().payments.len();
+    lived.documents = bench.invoices(&account).await.len();
+    lived
+}
+
+/// No bank leaves a charge open for longer than a month.
+fn answer_of_banks(bench: &Bench) {
+    let mut known = bench.provider.known();
+    for payment in known.payments.iter_mut().filter(|payment| payment.state == PaymentState::Open) {
+        payment.state = PaymentState::Failed;
+    }
+}
+
+fn become_well(bench: &Bench) {
+    let mut known = bench.provider.known();
+    known.faults.clear();
+    (known.mandate, known.recurring) = (Mandate::Valid, PaymentState::Paid);
+}
+
+/// The months for which there are payments.
+async fn months(bench: &Bench) -> BTreeSet<(String, i32)> {
+    let months = sqlx::query_as("SELECT DISTINCT subscription_id, period FROM payments").fetch_all(&bench.app.db).await;
+    months.unwrap().into_iter().collect()
+}
+
+/// Lets time pass to the end of the month that is paid.
+async fn pass_to_renewal(bench: &Bench, account: &Account) {
+    let end = bench.current(account).await.and_then(|current| current.next_attempt_at.max(current.period_end));
+    let mut now = bench.time.lock().unwrap();
+    *now = end.unwrap_or(*now).max(*now);
+}
+
+/// Renews the account's subscription, or begins one, while something goes wrong. Returns whether anything did.
+async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &Trouble, lived: &mut Lived) -> bool {
+    match trouble {
+        Trouble::Kills(steps) => {
+            let mut is_cut = false;
+            for steps in steps {
+                if is_cut_off(*steps, Box::pin(work(bench, account, plan))).await {
+                    (is_cut, lived.kills) = (true, lived.kills + 1);
+                }
+                bench.pass(Duration::from_mins(5));
+            }
+            work(bench, account, plan).await;
+            is_cut
+        }
+        Trouble::Provider(faults) => {
+            bench.provider.known().faults.extend(faults.iter().copied());
+            for _ in 0..=faults.len() {
+                work(bench, account, plan).await;
+                bench.pass(Duration::from_mins(10));
+            }
+            true
+        }
+        Trouble::Webhooks(places) => {
+            let told = places.iter().map(|place| tell(bench, *place));
+            join(work(bench, account, plan), join_all(told)).await;
+            for place in places.iter().chain(places.iter().rev()) {
+                tell(bench, *place).await;
+            }
+            true
+        }
+        Trouble::Admins(admins, steps) => {
+            let others = join_all((1..*admins).map(|_| work(bench, account, plan)));
+            let ((), is_cut) =
+                join(async { drop(others.await) }, is_cut_off(*steps, Box::pin(work(bench, account, plan)))).await;
+            lived.kills += usize::from(is_cut);
+            true
+        }
+    }
+}
+
+/// What admin does for a renewal, or what a person and admin do who begin anew: any part of it may be cut off.
+async fn work(bench: &Bench, account: &Account, plan: &'static str) {
+    if bench.current(account).await.is_none_or(|current| !current.status.is_entitled()) {
+        take(bench, account, &Step::Checkout(plan)).await;
+        take(bench, account, &Step::Turn(0, PaymentState::Paid)).await;
+        tell(bench, 0).await;
+    }
+    renew_due(&bench.app, BATCH).await.unwrap();
+    look_due(&bench.app, BATCH).await.unwrap();
+}
+
+async fn tell(bench: &Bench, place: usize) {
+    let id = bench.provider.known().payments.iter().rev().nth(place).map(|payment| payment.id.clone());
+    if let Some(id) = id {
+        // The provider may be away.
+        let _ = look(&bench.app, &id).await;
+    }
+}
+
+/// Has the work take so many steps, and cuts it off there, as a kill does. Returns whether it had not ended by then.
+async fn is_cut_off(steps: u16, work: impl Future<Output = ()>) -> bool {
+    let (mut work, mut taken) = (pin!(work), 0);
+    poll_fn(move |cx| {
+        if taken > steps {
+            return Poll::Ready(true);
+        }
+        taken += 1;
+        work.as_mut().poll(cx).map(|()| false)
+    })
+    .await
+}
+
+/// Has the jobs run for some hours.
+async fn recover(bench: &Bench) {
+    for _ in 0..ROUNDS {
+        bench.pass(Duration::from_hours(1));
+        let renewed = renew_due(&bench.app, BATCH).await.unwrap();
+        if renewed + look_due(&bench.app, BATCH).await.unwrap() == 0 {
+            return;
+        }
+    }
+}
