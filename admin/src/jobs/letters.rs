@@ -20,7 +20,7 @@ use self::back_off::{Outage, next_attempt};
 use super::{Batch, Job};
 use crate::{
     app::App,
-    mail::{SendError, Session, message::Outgoing, outbox},
+    mail::{SendError, Session, kinds::Kind, message::Outgoing, outbox},
     metrics,
 };
 
@@ -36,7 +36,7 @@ const BATCH_TIME: Duration = Duration::from_mins(3);
 const BROKEN_OFF: u32 = 2;
 /// Pause of a letter whose invoice is not rendered yet.
 const UNRENDERED_PAUSE: Duration = Duration::from_secs(15);
-/// Age from which a letter is not sent any more, whatever it waited for.
+/// Age from which a letter that is not about money is not sent any more, whatever it waited for.
 const STALE_AFTER: Duration = Duration::from_hours(7 * 24);
 /// Age from which a letter that was sent or given up is deleted.
 const KEPT: Duration = Duration::from_hours(90 * 24);
@@ -54,8 +54,9 @@ pub(super) fn start(app: &App) {
 }
 
 async fn count(app: &App) {
+    let kept = Kind::about_money();
     loop {
-        match letters::waiting(&app.db).await {
+        match letters::waiting(&app.db, &kept).await {
             Ok(waiting) => metrics::letters(waiting, app.clock.now()),
             Err(error) => tracing::debug!(%error, "letters could not be counted"),
         }
@@ -75,9 +76,7 @@ impl Job for SendDue {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let now = app.clock.now();
-        let stale = "it was not sent within a week";
-        let given_up = letters::give_up_stale(&app.db, now, now - STALE_AFTER, stale, SETTLED).await?;
-        metrics::letters_given_up(given_up);
+        metrics::letters_given_up(give_up_stale(app).await?);
         letters::settle_unsubscribed(&app.db, now).await?;
         if !app.mailer.is_configured() || self.outage().lasts(now) {
             return Ok(Batch::of(0, BATCH));
@@ -109,6 +108,12 @@ impl SendDue {
     fn outage(&self) -> std::sync::MutexGuard<'_, Outage> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Gives up letters that have waited for too long, unless they are about money, and returns how many.
+async fn give_up_stale(app: &App) -> Result<u64, sqlx::Error> {
+    let (now, reason) = (app.clock.now(), "it was not sent within a week");
+    letters::give_up_stale(&app.db, now, now - STALE_AFTER, &Kind::about_money(), reason, SETTLED).await
 }
 
 /// The letters of a batch, which all sessions take from.
@@ -232,7 +237,8 @@ async fn prepare(app: &App, row: &TakenLetter) -> anyhow::Result<Option<Outgoing
 /// Notes that a letter was refused, and decides whether it is tried again.
 async fn refuse(app: &App, row: &TakenLetter, error: &SendError) -> anyhow::Result<()> {
     let is_final = matches!(error, SendError::Refused { .. });
-    let next = next_attempt(row.attempts, is_final).map(|pause| app.clock.now() + pause);
+    let is_kept = Kind::parse(&row.kind).is_some_and(Kind::is_about_money);
+    let next = next_attempt(row.attempts, is_final, is_kept).map(|pause| app.clock.now() + pause);
     let mut words = error.to_string();
     words.truncate(words.floor_char_boundary(ERROR_BYTES));
     letters::refused(&app.db, &row.id, &words, next).await?;

@@ -82,6 +82,11 @@ impl Kind {
         }
     }
 
+    /// Returns the words of the kinds that are about money.
+    pub fn about_money() -> Vec<String> {
+        Self::ALL.iter().filter(|kind| kind.is_about_money()).map(|kind| kind.as_str().to_owned()).collect()
+    }
+
     /// Returns what such letters are about, as the end of a sentence that begins with "letters".
     pub const fn about(self) -> &'static str {
         match self {

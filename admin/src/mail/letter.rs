@@ -37,11 +37,11 @@ pub struct Button {
 pub struct Footer<'a> {
     /// The platform's name.
     brand: &'a str,
-    /// Who sends it, and why.
+    /// One sentence: the sender, and the reason why the letter was sent.
     sender: &'a str,
     /// The link for unsubscribing.
     unsubscribe: Option<&'a str>,
-    /// What the letters are about from which the link unsubscribes.
+    /// The topic of the letters that `unsubscribe` ends.
     about: &'a str,
 }
 

@@ -23,11 +23,11 @@ pub struct Outgoing {
     pub to: EmailAddress,
     /// The part of the `Message-ID` before the `@`, by which a letter that comes twice is recognized; a new one when absent.
     pub id: Option<String>,
-    /// What it says.
+    /// The subject and the text.
     pub letter: Rendered,
     /// The address that unsubscribes by a POST (RFC 8058).
     pub unsubscribe: Option<String>,
-    /// What is attached.
+    /// The attached files, in order.
     pub attachments: Vec<AttachedFile>,
 }
 

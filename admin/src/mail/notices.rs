@@ -85,7 +85,7 @@ pub enum Notice {
     DomainTrouble {
         /// The domain.
         domain: Hostname,
-        /// What is in the way, in one sentence.
+        /// One sentence that names the obstacle to the domain.
         message: String,
     },
     /// A custom domain went to somebody who has proved that it is theirs.

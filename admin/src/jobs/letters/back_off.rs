@@ -6,15 +6,15 @@ use domain::Timestamp;
 
 /// Pauses between attempts at a letter, doubled each time.
 const PAUSES: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
-/// Attempts at a letter, over some four and a half days.
+/// Attempts at a letter that is not about money, over some four and a half days.
 const ATTEMPTS: i32 = 15;
 /// Pauses while the mail server takes no letters, doubled each time.
 const OUTAGE_PAUSES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_mins(15);
 
 /// Returns the pause before a letter is tried again of which `attempts` attempts were refused before this one; `None` when it is
-/// given up.
-pub(super) fn next_attempt(attempts: i32, is_final: bool) -> Option<Duration> {
-    (!is_final && attempts.saturating_add(1) < ATTEMPTS)
+/// given up. One that is kept, because it is about money, is given up only when it is refused for good.
+pub(super) fn next_attempt(attempts: i32, is_final: bool, is_kept: bool) -> Option<Duration> {
+    (!is_final && (is_kept || attempts.saturating_add(1) < ATTEMPTS))
         .then(|| doubled(&PAUSES, attempts.try_into().unwrap_or_default()))
 }
 
@@ -49,18 +49,26 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_day_and_end_after_days() {
-        assert_eq!(next_attempt(0, false), Some(Duration::from_mins(1)));
-        assert_eq!(next_attempt(3, false), Some(Duration::from_mins(8)));
-        assert_eq!(next_attempt(13, false), Some(Duration::from_hours(24)));
-        assert_eq!(next_attempt(14, false), None);
-        assert_eq!(next_attempt(i32::MAX, false), None);
-        let all: Duration = (0..).map_while(|attempts| next_attempt(attempts, false)).sum();
+        assert_eq!(next_attempt(0, false, false), Some(Duration::from_mins(1)));
+        assert_eq!(next_attempt(3, false, false), Some(Duration::from_mins(8)));
+        assert_eq!(next_attempt(13, false, false), Some(Duration::from_hours(24)));
+        assert_eq!(next_attempt(14, false, false), None);
+        assert_eq!(next_attempt(i32::MAX, false, false), None);
+        let all: Duration = (0..).map_while(|attempts| next_attempt(attempts, false, false)).sum();
         assert!(all > Duration::from_hours(4 * 24) && all < Duration::from_hours(5 * 24), "{all:?}");
     }
 
     #[test]
     fn what_is_refused_for_good_is_not_tried_again() {
-        assert_eq!(next_attempt(0, true), None);
+        assert_eq!(next_attempt(0, true, false), None);
+        assert_eq!(next_attempt(0, true, true), None);
+    }
+
+    #[test]
+    fn what_is_about_money_is_tried_daily_for_as_long_as_it_takes() {
+        for attempts in [14, 1_000, i32::MAX] {
+            assert_eq!(next_attempt(attempts, false, true), Some(Duration::from_hours(24)));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn row(account: Account, org: Option<&str>) -> TakenLetter {
         recipient: recipient.as_str().to_owned(),
         account: Some(account),
         org: org.map(|org| org.parse().unwrap()),
+        kind: "invoice".to_owned(),
         content: serde_json::Value::Null,
         invoice: None,
         attempts: 0,
