@@ -1,14 +1,19 @@
 //! Compares accounts' bandwidth of the month with their plans. At 80 and 100 percent people are told, and from 100 on the edges
 //! serve the account's sites at a bounded rate. Only bytes to people count: an account is not slowed down by a crawler.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use db::{
     audit::Actor,
     billing::bandwidth_levels::{self, Level, Standing},
     stats::bandwidth,
+    upkeep::job_leases,
 };
-use domain::{Account, Subject, month::Month, plans::Plan};
+use domain::{
+    Account, Subject,
+    month::Month,
+    plans::{Plan, Plans},
+};
 
 use super::{Batch, Job};
 use crate::{
@@ -16,10 +21,12 @@ use crate::{
     mail::notices::{Notice, notify},
 };
 
-/// Accounts that are compared in one statement.
-const ACCOUNTS: i64 = 200;
+/// Accounts that are looked at in one batch.
+const ACCOUNTS: i64 = 10_000;
 /// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
+/// Time for which it is known who owned a project that was deleted or moved. No edge appends older traffic.
+const FORMER_OWNERS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Records which accounts have reached a level, or have room again.
 pub(super) struct Compare;
@@ -30,32 +37,28 @@ impl Job for Compare {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let month = Month::of(app.clock.now());
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let now = app.clock.now();
-            let accounts = bandwidth::busy_accounts(&app.db, month, after.as_ref(), ACCOUNTS, now).await?;
-            let used: HashMap<Account, u64> =
-                bandwidth::to_people(&app.db, &accounts, month, now).await?.into_iter().collect();
-            for standing in bandwidth_levels::standings(&app.db, &accounts, month).await? {
-                let used = used.get(&standing.account).copied().unwrap_or_default();
-                match compare(app, month, &standing, used).await {
-                    Ok(is_new) => done += u64::from(is_new),
-                    // What is wrong with one account keeps no other from its limit.
-                    Err(error) => {
-                        let error = format!("{error:#}");
-                        tracing::warn!(account = %standing.account, error, "bandwidth could not be compared");
-                    }
+        let after: Option<Account> =
+            job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
+        let page = bandwidth_levels::page(&app.db, month, after.as_ref(), least_level(app.plans()), ACCOUNTS).await?;
+        // Moved on first: whatever keeps this batch from its end, the accounts behind it get their turn. What it does not come
+        // to is done in the next round.
+        job_leases::move_cursor(&app.db, Self::NAME, page.last.as_ref().map(Account::as_str)).await?;
+        let mut done = 0;
+        for standing in page.standings {
+            match compare(app, month, &standing).await {
+                Ok(is_new) => done += u64::from(is_new),
+                // What is wrong with one account keeps no other from its limit.
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::warn!(account = %standing.account, error, "bandwidth could not be compared");
                 }
             }
-            match accounts.into_iter().next_back() {
-                Some(last) => after = Some(last),
-                None => return Ok(Batch { done, full: false }),
-            }
         }
+        Ok(Batch { done, full: page.last.is_some() })
     }
 }
 
-/// Deletes the levels of months that are over.
+/// Deletes what was counted and reached in months that are over, and forgets former owners.
 pub(super) struct Forget;
 
 impl Job for Forget {
@@ -63,31 +66,36 @@ impl Job for Forget {
     const EVERY: Duration = Duration::from_hours(6);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let deleted = bandwidth_levels::delete_before(&app.db, Month::of(app.clock.now()), ROWS).await?;
-        Ok(Batch { done: deleted, full: deleted >= ROWS.unsigned_abs() })
+        let now = app.clock.now();
+        let month = Month::of(now);
+        let deleted = [
+            bandwidth_levels::delete_before(&app.db, month, ROWS).await?,
+            bandwidth::delete_before(&app.db, month, ROWS).await?,
+            bandwidth::delete_former_owners(&app.db, now - FORMER_OWNERS_KEPT, ROWS).await?,
+        ];
+        Ok(Batch { done: deleted.iter().sum(), full: deleted.iter().any(|&rows| rows >= ROWS.unsigned_abs()) })
     }
 }
 
-/// Records the level of an account that has sent `used` bytes to people. Returns whether it is another than before.
-async fn compare(app: &App, month: Month, standing: &Standing, used: u64) -> anyhow::Result<bool> {
-    let Standing { account, subscribed, level } = standing;
+/// Records the level of an account. Returns whether it is another than before.
+async fn compare(app: &App, month: Month, standing: &Standing) -> anyhow::Result<bool> {
+    let Standing { account, used_bytes, subscribed, level } = standing;
     let Some((id, plan)) = app.plans().plan_of(subscribed.as_deref()) else { return Ok(false) };
-    let reached = percent(used, plan).map(|percent| Level { percent, plan: subscribed.clone() });
+    let reached = percent(*used_bytes, plan).map(|percent| Level { percent, plan: subscribed.clone() });
     if reached == *level {
         return Ok(false);
     }
     let mut change = app.change(Actor::Platform).await?;
     let now = change.now();
-    match &reached {
-        Some(reached) => {
-            bandwidth_levels::reach(&mut change, account, month, reached, now).await?;
-            let percent = reached.percent;
-            let limit_bytes = plan.limits.bandwidth_bytes;
-            let notice = Notice::BandwidthReached { percent, plan: plan.name.clone(), month, limit_bytes };
-            let event = format!("bandwidth/{account}/{month}/{id}/{percent}");
-            notify(&mut change, account, &event, &notice, None, now).await?;
-        }
-        None => bandwidth_levels::lift(&mut change, account, month).await?,
+    // An admin whose lease ran out may have looked before another one told of a higher level.
+    if !bandwidth_levels::replace(&mut change, account, month, level.as_ref(), reached.as_ref(), now).await? {
+        return Ok(false);
+    }
+    if let Some(Level { percent, .. }) = reached {
+        let limit_bytes = plan.limits.bandwidth_bytes;
+        let notice = Notice::BandwidthReached { percent, plan: plan.name.clone(), month, limit_bytes };
+        let event = format!("bandwidth/{account}/{month}/{id}/{percent}");
+        notify(&mut change, account, &event, &notice, None, now).await?;
     }
     // What the edges do depends on whether all is used, on the plan that the account has.
     let is_over =
@@ -97,6 +105,13 @@ async fn compare(app: &App, month: Month, standing: &Standing, used: u64) -> any
     }
     change.commit_without_waiting().await?;
     Ok(true)
+}
+
+/// The bytes below which an account has reached no level, whatever its plan.
+fn least_level(plans: &Plans) -> u64 {
+    let limits = plans.by_price().into_iter().map(|(_, plan)| plan.limits.bandwidth_bytes);
+    // No level is reached with nothing.
+    (limits.min().unwrap_or(0) / 100 * 80).max(1)
 }
 
 /// The level that `used` bytes are of the plan's bandwidth.
@@ -113,8 +128,6 @@ fn percent(used: u64, plan: &Plan) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use domain::plans::Plans;
-
     use super::*;
 
     #[test]
@@ -133,6 +146,7 @@ mod tests {
         ] {
             assert_eq!(percent(used, free), level, "{used}");
         }
+        assert!(percent(least_level(&plans) - 1, free).is_none());
         let mut nothing = free.clone();
         nothing.limits.bandwidth_bytes = 0;
         assert_eq!((percent(0, &nothing), percent(1, &nothing)), (None, Some(100)));

@@ -1,9 +1,10 @@
-//! Adds batches of traffic to hours, makes days of hours, and deletes what is old or of deleted projects.
+//! Adds batches of traffic to hours, makes days of hours and months of days, and deletes what is old or of deleted
+//! projects.
 
 use std::time::Duration;
 
 use db::stats::{
-    salts,
+    months, salts,
     upkeep::{self, Divided},
 };
 use domain::{
@@ -33,6 +34,10 @@ const SETTLED_AFTER: Duration = Duration::from_mins(10);
 const PARTS: i64 = 10_000;
 /// Hours in one batch of days.
 const HOURS: i64 = 200;
+/// Months before this one whose days stay rows of their own: what is read most, and what plans are held to.
+const MONTHS_IN_DAYS: usize = 1;
+/// Months of projects in one batch.
+const MONTHS: i64 = 100;
 /// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
 /// Hours of a deleted project in one batch, each of which may have some ten thousand entries.
@@ -63,6 +68,34 @@ impl Job for Roll {
         let made = upkeep::roll(&app.db, today, HOURS).await?;
         Ok(Batch { done: made, full: made > 0 })
     }
+}
+
+/// Moves the days of months that have been over for a while into their months.
+pub(super) struct Condense;
+
+impl Job for Condense {
+    const NAME: &'static str = "condense traffic into months";
+    const EVERY: Duration = Duration::from_mins(10);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let until = first_day_in_rows(app.clock.now().as_datetime().date());
+        let found = months::condensable(&app.db, until, MONTHS).await?;
+        for month in &found {
+            months::condense(&app.db, month).await?;
+        }
+        let dropped = found.is_empty() && months::drop_partition(&app.db, until).await?;
+        let done = found.len().try_into().unwrap_or(u64::MAX);
+        Ok(Batch { done: done + u64::from(dropped), full: done > 0 || dropped })
+    }
+}
+
+/// The first day that stays a row of its own.
+fn first_day_in_rows(today: Date) -> Date {
+    let mut first = Month::containing(today).first_day();
+    for _ in 0..MONTHS_IN_DAYS {
+        first = Month::containing(first.previous_day().unwrap_or(first)).first_day();
+    }
+    first
 }
 
 /// Makes the partitions of the days and months that begin soon.
@@ -105,11 +138,12 @@ impl Job for Expire {
             upkeep::delete_undivided(&app.db, first_hour, first_day, ROWS).await?,
             upkeep::delete_visitors(&app.db, first_hour.as_datetime().date(), ROWS).await?,
             upkeep::delete_edges(&app.db, now - EDGES_KEPT, ROWS).await?,
+            months::delete_before(&app.db, first_day, ROWS).await?,
             0,
         ];
         for table in Divided::ALL {
             let until = if table == Divided::Days { midnight(first_day) } else { first_hour };
-            counts[3] += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
+            counts[4] += u64::from(upkeep::drop_partition(&app.db, table, until).await?);
         }
         Ok(Batch { done: salts + counts.iter().sum::<u64>(), full: counts.iter().any(|&count| count > 0) })
     }
