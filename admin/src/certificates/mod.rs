@@ -6,6 +6,7 @@
 //! taken up after a kill: what it needs is in the row before it begins. When rows fall due is for the jobs to say.
 
 mod allowance;
+mod domain_states;
 mod local;
 mod look;
 mod order;
@@ -81,18 +82,33 @@ pub(crate) async fn work(app: &App, claim: &OrderClaim) {
 async fn put_off(app: &App, claim: &OrderClaim, stop: &Stop, now: Timestamp) -> Result<(), sqlx::Error> {
     let put_off = stop.put_off(claim, now);
     let Some(domain) = claim.domain.as_ref().filter(|_| stop.is_trouble(claim, now)) else {
-        return orders::put_off(&app.db, claim, &put_off, now).await.map(drop);
+        if orders::put_off(&app.db, claim, &put_off, now).await? {
+            tell(app, claim, put_off.state, put_off.message.as_deref()).await;
+        }
+        return Ok(());
     };
     let mut tx = app.db.begin().await?;
     if orders::put_off(&mut *tx, claim, &put_off, now).await?
         && let Some(owner) = domains::owner(&mut *tx, domain).await?
     {
         let event = format!("domain_trouble/{domain}/{}", claim.since.unix_millis());
-        let message = put_off.message.unwrap_or_else(|| "No certificate was issued; it is tried again.".to_owned());
+        let message =
+            put_off.message.clone().unwrap_or_else(|| "No certificate was issued; it is tried again.".to_owned());
         let notice = Notice::DomainTrouble { domain: domain.clone(), message };
         notify(&mut tx, &owner, &event, &notice, None, now).await?;
     }
-    tx.commit().await
+    tx.commit().await?;
+    tell(app, claim, put_off.state, put_off.message.as_deref()).await;
+    Ok(())
+}
+
+/// Tells the people of a custom domain that its certificate is in this state.
+async fn tell(app: &App, claim: &OrderClaim, state: DomainState, message: Option<&str>) {
+    if let Some(domain) = &claim.domain
+        && let Err(error) = domain_states::tell(app, domain, state, message).await
+    {
+        tracing::warn!(%error, %domain, "nobody was told of a domain's state");
+    }
 }
 
 /// Renews the lease while the work goes on, and returns when it has ended.
@@ -140,7 +156,10 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
         let stays = claim.state == DomainState::Live && claim.renew_at.is_some_and(|renew_at| renew_at > now);
         if stays {
             let obstacle = obstacle(app, claim).await?;
-            orders::put_off(&app.db, claim, &outcome::live(claim, obstacle, now), now).await?;
+            let live = outcome::live(claim, obstacle, now);
+            if orders::put_off(&app.db, claim, &live, now).await? {
+                tell(app, claim, DomainState::Live, live.message.as_deref()).await;
+            }
         }
         return Ok(stays);
     }
@@ -163,6 +182,7 @@ async fn adopt(app: &App, claim: &OrderClaim) -> Result<bool, Stop> {
     if !orders::finish(&mut conn, claim, &stored.id, &times, &live, now).await? {
         return Err(Stop::Overtaken);
     }
+    tell(app, claim, DomainState::Live, live.message.as_deref()).await;
     tracing::info!(name = claim.name, certificate = %stored.id, "a certificate that was stored before serves a name");
     Ok(true)
 }
@@ -188,11 +208,13 @@ async fn go_live(
     let now = change.now();
     let id = certificates::insert(&mut change, &app.master_key, certificate, now).await?;
     let times = RenewalTimes { ask_at, ..of_life(certificate.not_before, certificate.not_after) };
-    if !orders::finish(&mut change, claim, &id, &times, &outcome::live(claim, obstacle, now), now).await? {
+    let live = outcome::live(claim, obstacle, now);
+    if !orders::finish(&mut change, claim, &id, &times, &live, now).await? {
         return Err(Stop::Overtaken);
     }
     change.announce(id.clone(), certificate.names.to_vec());
     let propagation = change.commit().await?;
+    tell(app, claim, DomainState::Live, live.message.as_deref()).await;
     metrics::certificate_issued(certificate.source.as_str());
     tracing::info!(name = claim.name, certificate = %id, %propagation, renew_at = %times.renew_at, "a certificate is live");
     Ok(())
@@ -214,5 +236,9 @@ async fn note(app: &App, claim: &OrderClaim, state: DomainState) -> Result<(), S
         return Ok(());
     }
     let is_ours = orders::note_state(&app.db, claim, state, app.clock.now()).await?;
-    if is_ours { Ok(()) } else { Err(Stop::Overtaken) }
+    if !is_ours {
+        return Err(Stop::Overtaken);
+    }
+    tell(app, claim, state, None).await;
+    Ok(())
 }

@@ -1,0 +1,254 @@
+//! One stream: who it speaks to, what of the platform's events they may see, and when it ends.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::http::HeaderValue;
+use bytes::Bytes;
+use db::{
+    orgs,
+    sign_in::{sessions, tokens},
+};
+use domain::{Account, Clock, OrgId, role::Role};
+use live::events::{Event, EventId};
+use sqlx::PgPool;
+use tokio::{
+    sync::broadcast::error::RecvError,
+    time::{Instant, Interval, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::frames;
+use crate::{
+    app::App,
+    auth::{CliUser, Credential},
+    bounds::{Bounds, EventStreamTurn},
+    error::ApiError,
+    events::{Following, Hub, News, Start, Told},
+};
+
+/// Interval of the comments that keep a stream alive. Each time it is looked whether the credential works still.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Comments between two looks at the person's orgs, so that one that nobody was told of is seen within a minute.
+const ROLES_EVERY: u32 = 4;
+/// Most orgs of a person whose events they get.
+const ORGS: i64 = 1_000;
+/// Longest wait for events that another admin has told of already, or for events to be read at all.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// A stream that is open.
+pub(super) struct Follower {
+    hub: Arc<Hub>,
+    db: PgPool,
+    clock: Clock,
+    bounds: Bounds,
+    stopping: CancellationToken,
+    caller: CliUser,
+    /// The person's orgs, with their role in each.
+    roles: HashMap<OrgId, Role>,
+    following: Following,
+    /// Entries that came before those of `following`.
+    backlog: VecDeque<Arc<Told>>,
+    /// A frame that comes before everything else.
+    first: Option<Bytes>,
+    /// The entry that the stream has got to.
+    position: Option<EventId>,
+    keep_alive: Interval,
+    ticks: u32,
+    is_over: bool,
+    _turn: EventStreamTurn,
+}
+
+impl Follower {
+    /// Opens a stream for `caller`, behind the entry `last`.
+    pub(super) async fn begin(
+        app: &App,
+        caller: CliUser,
+        last: Option<&HeaderValue>,
+        turn: EventStreamTurn,
+    ) -> Result<Self, ApiError> {
+        let hub = app.events.hub().clone();
+        // While Redis is away nothing can be told, and the stream begins all the same.
+        let _ = tokio::time::timeout(CATCH_UP, hub.begun()).await;
+        let wanted = last.map(|last| last.to_str().ok().and_then(|text| text.parse::<EventId>().ok()));
+        let (start, mut following) = hub.follow(wanted.flatten());
+        let (first, backlog, position) = match start {
+            Start::Now(newest) if wanted.is_none() => (frames::opening(newest), Vec::new(), newest),
+            Start::After(missed) => (frames::opening(wanted.flatten()), missed, wanted.flatten()),
+            Start::Unknown(newest) if catch_up(&mut following, wanted.flatten(), newest).await => {
+                (frames::opening(wanted.flatten()), Vec::new(), wanted.flatten())
+            }
+            Start::Now(_) | Start::Unknown(_) => {
+                let newest;
+                (newest, following) = behind_newest(&hub);
+                (frames::reset(newest), Vec::new(), newest)
+            }
+        };
+        let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut follower = Self {
+            hub,
+            db: app.db.clone(),
+            clock: app.clock.clone(),
+            bounds: app.bounds.clone(),
+            stopping: app.stopping.clone(),
+            caller,
+            roles: HashMap::new(),
+            following,
+            backlog: backlog.into(),
+            first: Some(first),
+            position,
+            keep_alive,
+            ticks: 0,
+            is_over: false,
+            _turn: turn,
+        };
+        // Read after the stream has begun: a change of them that comes later is among its entries.
+        follower.read_roles().await?;
+        Ok(follower)
+    }
+
+    /// Waits for the next frame; none at the end of the stream.
+    pub(super) async fn next(mut self: Box<Self>) -> Option<(Result<Bytes, Infallible>, Box<Self>)> {
+        let mut frame = self.first.take();
+        while frame.is_none() && !self.is_over {
+            if let Some(told) = self.backlog.pop_front() {
+                frame = self.tell(&told).await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => self.is_over = true,
+                _ = self.keep_alive.tick() => frame = self.look().await,
+                received = self.following.recv() => match received {
+                    Ok(told) => self.backlog.push_back(told),
+                    Err(RecvError::Lagged(_)) => frame = self.reset().await,
+                    Err(RecvError::Closed) => self.is_over = true,
+                },
+            }
+        }
+        Some((Ok(frame?), self))
+    }
+
+    /// Makes the frame of an entry, if it is for this stream.
+    async fn tell(&mut self, told: &Told) -> Option<Bytes> {
+        self.position = Some(told.id);
+        match &told.news {
+            News::Reset => {
+                self.refresh_roles().await;
+                (!self.is_over).then(|| frames::reset(self.position))
+            }
+            News::Credentials(user) if *user == self.caller.user.id => self.sign_out_if_ended().await,
+            News::Credentials(_) | News::Nothing => None,
+            News::Event(event, made) => {
+                let is_whole = self.sight(event).await?;
+                let frame = made[usize::from(is_whole)].get_or_init(|| {
+                    let account = event.org.as_ref().map_or(self.caller.user.vcs_login.as_str(), |org| org.as_str());
+                    frames::change(told.id, event, account, is_whole)
+                });
+                Some(frame.clone())
+            }
+        }
+    }
+
+    /// Whether the person may see the event, and if so, whether with all its details.
+    async fn sight(&mut self, event: &Event) -> Option<bool> {
+        let org = match &event.owner {
+            Account::User(owner) => return (*owner == self.caller.user.id).then_some(true),
+            Account::Org(org) => org,
+        };
+        let before = self.roles.get(org).copied();
+        // The person's own joining, leaving and role; of the others in their orgs, nothing changes for this stream.
+        let is_own = event.changes_members
+            && (event.actor.as_ref() == Some(&self.caller.user.id)
+                || event.subject.as_deref() == Some(&self.caller.user.vcs_login));
+        if event.changes_members && (is_own || before.is_some()) {
+            self.refresh_roles().await;
+            if self.is_over {
+                return None;
+            }
+        }
+        let role = self.roles.get(org).copied();
+        match role {
+            Some(role) if role >= event.told_from => Some(role >= Role::Admin),
+            // What ended it is told to whoever belonged to it.
+            None if is_own || before.is_some() && event.kind == ORG_DELETE => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Says that the stream is alive, unless its credential has ended.
+    async fn look(&mut self) -> Option<Bytes> {
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(ROLES_EVERY) {
+            // A database that is away is no reason to end what it has allowed; what changes somebody's orgs is told.
+            let _ = self.read_roles().await;
+        }
+        Some(self.sign_out_if_ended().await.unwrap_or_else(|| frames::keep_alive(self.position)))
+    }
+
+    /// Begins anew behind the newest entry, because the stream was too slow.
+    async fn reset(&mut self) -> Option<Bytes> {
+        (self.position, self.following) = behind_newest(&self.hub);
+        self.refresh_roles().await;
+        (!self.is_over).then(|| frames::reset(self.position))
+    }
+
+    async fn sign_out_if_ended(&mut self) -> Option<Bytes> {
+        let _turn = self.bounds.event_look().await;
+        let is_live = match &self.caller.credential {
+            Credential::Session(session) => sessions::is_live(&self.db, session, self.clock.now()).await,
+            Credential::Token(token) => tokens::is_live(&self.db, token).await,
+        };
+        // While the database is away nobody can end it.
+        if is_live.unwrap_or(true) {
+            return None;
+        }
+        self.is_over = true;
+        Some(frames::signed_out())
+    }
+
+    /// Reads the person's orgs again. Without them nothing more may be told.
+    async fn refresh_roles(&mut self) {
+        if let Err(error) = self.read_roles().await {
+            tracing::warn!(%error, "an event stream ends, because its person's organizations cannot be read");
+            self.is_over = true;
+        }
+    }
+
+    async fn read_roles(&mut self) -> Result<(), sqlx::Error> {
+        let _turn = self.bounds.event_look().await;
+        self.roles = orgs::roles_of_user(&self.db, &self.caller.user.id, ORGS).await?.into_iter().collect();
+        Ok(())
+    }
+}
+
+const ORG_DELETE: &str = domain::audit::Action::OrgDelete.as_str();
+
+fn behind_newest(hub: &Hub) -> (Option<EventId>, Following) {
+    let (start, following) = hub.follow(None);
+    let newest = match start {
+        Start::Now(newest) | Start::Unknown(newest) => newest,
+        Start::After(_) => None,
+    };
+    (newest, following)
+}
+
+/// Waits for the entry `last`, which another admin may have read before this one. Returns false when it does not come.
+async fn catch_up(following: &mut Following, last: Option<EventId>, newest: Option<EventId>) -> bool {
+    let Some(last) = last.filter(|last| newest.is_none_or(|newest| *last > newest)) else { return false };
+    let come = async {
+        loop {
+            match following.recv().await {
+                Ok(told) if told.id < last => {}
+                Ok(told) => return told.id == last && !matches!(told.news, News::Reset),
+                Err(_) => return false,
+            }
+        }
+    };
+    tokio::time::timeout(CATCH_UP, come).await.unwrap_or(false)
+}
