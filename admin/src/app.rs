@@ -29,6 +29,8 @@ use crate::{
     console_files::ConsoleFiles,
     edges::{Edges, EdgesTasks},
     error::ApiError,
+    events::{Events, EventsTasks},
+    gateway::GatewayClient,
     hostnames::Hostnames,
     mail::Mailer,
     payments::{self, Payments},
@@ -48,6 +50,8 @@ pub struct App {
     pub store: PackStore,
     /// The edges, which have to learn of changes.
     pub edges: Edges,
+    /// The events that accounts are told of.
+    pub events: Events,
     /// The bounds on work that runs concurrently.
     pub bounds: Bounds,
     /// The clock that every time is read from.
@@ -66,6 +70,8 @@ pub struct App {
     pub master_key: MasterKey,
     /// The code host, where people sign in.
     pub code_host: Arc<dyn CodeHost>,
+    /// The AI gateway, as its clients reach it.
+    pub gateway: GatewayClient,
     /// The mailer.
     pub mailer: Mailer,
     /// The payment provider.
@@ -86,14 +92,28 @@ pub struct App {
     pub stopping: CancellationToken,
 }
 
+/// The tasks that tell edges and people of changes: made together with [`App`], and run for the program's life.
+pub struct AppTasks {
+    edges: EdgesTasks,
+    events: EventsTasks,
+}
+
+impl AppTasks {
+    /// Runs the tasks until `stop`. Stop them after the last request was answered.
+    pub async fn run(self, stop: CancellationToken) {
+        tokio::join!(self.edges.run(stop.clone()), self.events.run(stop));
+    }
+}
+
 impl App {
-    /// Prepares every part, and the tasks that tell the edges of changes. Connections are made when first needed, so
+    /// Prepares every part, and the tasks that tell edges and people of changes. Connections are made when first needed, so
     /// this fails only when the configuration is wrong.
-    pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, EdgesTasks)> {
+    pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, AppTasks)> {
         let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
         let redis = Redis::connect(&config.redis.url).context("redis.url")?;
         let clock = Clock::system();
-        let (edges, edges_tasks) = Edges::new(redis.clone(), db.clone(), clock.clone());
+        let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
+        let (events, of_events) = Events::new(redis.clone());
         let code_host = codehost::from_config(&config, &clock)?;
         let master_key = MasterKey::load(&config.secrets.master_key_file)?;
         let tasks = TaskTracker::new();
@@ -113,6 +133,7 @@ impl App {
             redis,
             store: PackStore::open(&config.store)?,
             edges,
+            events,
             bounds: Bounds::new(&config.admin, &spool_folder(&config)),
             addresses: config.site.addresses(),
             certificates: Authorities::new(&config)?,
@@ -120,6 +141,7 @@ impl App {
             console_files: config.admin.console.as_deref().map(ConsoleFiles::read).transpose()?,
             master_key,
             code_host,
+            gateway: GatewayClient::new(&config)?,
             grants,
             certificate_probe: CertificateProbe::new(&config, hostnames.clone(), clock.clone()),
             hostnames,
@@ -130,12 +152,12 @@ impl App {
             stopping: CancellationToken::new(),
             config,
         };
-        Ok((app, edges_tasks))
+        Ok((app, AppTasks { edges: of_edges, events: of_events }))
     }
 
     /// Begins a change in the name of `actor`.
     pub async fn change<'a>(&self, actor: Actor<'a>) -> Result<Change<'a>, sqlx::Error> {
-        Change::begin(&self.db, &self.edges, &self.clock, actor).await
+        Change::begin(&self.db, &self.edges, &self.events, &self.clock, actor).await
     }
 
     /// Runs `work` in a task of its own once the returned future is polled: from then on it goes through even when the

@@ -7,7 +7,7 @@
 use std::{num::NonZeroUsize, path::Path, sync::Arc, thread, time::Duration};
 
 use domain::{
-    Account,
+    Account, SessionId,
     access::SitePassword,
     limits::{MB, UPLOAD_BYTES},
 };
@@ -16,7 +16,10 @@ use packs::Space;
 use secrets::passwords;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::{ApiError, Code};
+use crate::{
+    error::{ApiError, Code},
+    metrics,
+};
 
 /// Threads for what blocks: the spool, publishing, passwords. Each has a stack, and memory that the allocator keeps for it.
 pub const BLOCKING_THREADS: usize = 64;
@@ -56,6 +59,25 @@ const DOMAIN_LOOKS: usize = 64;
 const PAYMENT_LOOKS: usize = 32;
 /// Looks at custom domains at a time for one account.
 const ACCOUNT_DOMAIN_LOOKS: usize = 8;
+/// Deployments whose files are listed or compared at a time. Each takes the memory of a manifest: some megabytes, 64 MiB at
+/// most.
+const LISTINGS: usize = 4;
+/// Completions tried out in the console at a time. Each has a connection to an edge, to which all of them are one client's.
+const TRIES: usize = 32;
+/// Completions tried out at a time by one person.
+const PERSON_TRIES: usize = 4;
+/// Event streams at a time. Each has a connection and an open file, and some 20 KB.
+const EVENT_STREAMS: usize = 4_096;
+/// Event streams of one person at a time.
+const ACCOUNT_EVENT_STREAMS: usize = 16;
+/// Event streams of one session at a time: those of a browser share a connection with whatever else its pages ask for, and an
+/// edge answers 16 requests of a connection at a time.
+const SESSION_EVENT_STREAMS: usize = 8;
+/// Event streams that look at the same time whether their person still belongs where they belonged, and is signed in: fewer than
+/// there are connections to the database.
+const EVENT_LOOKS: usize = 4;
+/// When somebody is asked to come again who has as many event streams as may be.
+const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;
 /// Most certificates that are ordered at a time. Each waits for the authority most of the time.
@@ -77,6 +99,11 @@ pub struct Bounds {
     webhook_bytes: Amounts<Client>,
     large_webhooks: Turns<Client>,
     domain_looks: Turns<Account>,
+    listings: Turns<Account>,
+    tries: Turns<Account>,
+    event_streams: Turns<Account>,
+    session_event_streams: Turns<SessionId>,
+    event_looks: Arc<Semaphore>,
     pushes: Arc<Semaphore>,
     orders: Arc<Semaphore>,
     payment_looks: Arc<Semaphore>,
@@ -84,6 +111,16 @@ pub struct Bounds {
 
 /// The turn of an account for work of which it has a share.
 pub type AccountTurn = Turn<Account>;
+
+/// An event stream that is open, until it is dropped.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped is given back"]
+pub struct EventStreamTurn {
+    /// Given back when this is dropped, before the streams are counted.
+    of_account: Option<AccountTurn>,
+    all: Turns<Account>,
+    _of_session: Option<Turn<SessionId>>,
+}
 
 /// A webhook that is being received, until it is dropped.
 #[derive(Debug)]
@@ -123,6 +160,21 @@ impl Bounds {
             webhook_bytes: Amounts::new(WEBHOOK_BYTES, CLIENT_WEBHOOK_BYTES),
             large_webhooks: of_clients(LARGE_WEBHOOKS, CLIENT_LARGE_WEBHOOKS),
             domain_looks: turns(DOMAIN_LOOKS, ACCOUNT_DOMAIN_LOOKS),
+            listings: halved(LISTINGS),
+            tries: turns(TRIES, PERSON_TRIES),
+            event_streams: Turns::new(fairness::Bounds {
+                total: EVENT_STREAMS,
+                share: ACCOUNT_EVENT_STREAMS,
+                waiting: 0,
+                waiting_share: 0,
+            }),
+            session_event_streams: Turns::new(fairness::Bounds {
+                total: EVENT_STREAMS,
+                share: SESSION_EVENT_STREAMS,
+                waiting: 0,
+                waiting_share: 0,
+            }),
+            event_looks: Arc::new(Semaphore::new(EVENT_LOOKS)),
             pushes: Arc::new(Semaphore::new(PUSHES)),
             orders: Arc::new(Semaphore::new(ORDERS)),
             payment_looks: Arc::new(Semaphore::new(PAYMENT_LOOKS)),
@@ -166,6 +218,41 @@ impl Bounds {
         self.domain_looks.take(account, TURN_WAIT).await.map_err(|_| too_much())
     }
 
+    /// Waits until the files of a deployment of `account` may be listed or compared.
+    pub async fn listing(&self, account: &Account) -> Result<AccountTurn, ApiError> {
+        self.listings.take(account, TURN_WAIT).await.map_err(|_| too_much())
+    }
+
+    /// Waits until `person` may try a completion out.
+    pub async fn completion_try(&self, person: &Account) -> Result<AccountTurn, ApiError> {
+        self.tries.take(person, TURN_WAIT).await.map_err(|_| too_much())
+    }
+
+    /// Takes a turn to follow events for a person, by this session if by one.
+    pub fn event_stream(&self, person: &Account, session: Option<&SessionId>) -> Result<EventStreamTurn, ApiError> {
+        let refuse = |bound, refused| {
+            metrics::event_stream_refused(if refused == Refused::Full { "process" } else { bound });
+            match refused {
+                Refused::Full => too_much(),
+                Refused::Share => ApiError::new(
+                    Code::RateLimitExceeded,
+                    "You follow events in as many places as may be at a time; close one of them.",
+                )
+                .retry_after(EVENT_STREAMS_RETRY),
+            }
+        };
+        let of_session = session.map(|session| self.session_event_streams.try_take(session)).transpose();
+        let of_session = of_session.map_err(|refused| refuse("session", refused))?;
+        let of_account = self.event_streams.try_take(person).map_err(|refused| refuse("account", refused))?;
+        metrics::event_streams(self.event_streams.taken());
+        Ok(EventStreamTurn { of_account: Some(of_account), all: self.event_streams.clone(), _of_session: of_session })
+    }
+
+    /// Waits until an event stream may ask the database about its person.
+    pub async fn event_look(&self) -> Option<OwnedSemaphorePermit> {
+        self.event_looks.clone().acquire_owned().await.ok()
+    }
+
     /// Takes a permit to deploy a push, if one is free.
     pub fn push(&self) -> Option<OwnedSemaphorePermit> {
         self.pushes.clone().try_acquire_owned().ok()
@@ -191,6 +278,13 @@ impl Bounds {
             hash
         });
         hashing.await.map_err(ApiError::internal)?.map_err(ApiError::internal)
+    }
+}
+
+impl Drop for EventStreamTurn {
+    fn drop(&mut self) {
+        self.of_account = None;
+        metrics::event_streams(self.all.taken());
     }
 }
 

@@ -42,9 +42,15 @@ pub struct ConsoleFiles(Arc<HashMap<String, File>>);
 #[derive(Debug)]
 struct File {
     content_type: &'static str,
+    plain: Form,
+    brotli: Option<Form>,
+}
+
+/// A form in which a file is sent. Each has an entity tag of its own, so that nobody puts parts of two together.
+#[derive(Debug)]
+struct Form {
+    bytes: Bytes,
     etag: HeaderValue,
-    plain: Bytes,
-    brotli: Option<Bytes>,
 }
 
 impl ConsoleFiles {
@@ -94,8 +100,11 @@ impl ConsoleFiles {
 
 impl File {
     fn new(path: &Path, plain: Bytes, brotli: Option<Bytes>) -> anyhow::Result<Self> {
-        let hash = Sha256::digest(&plain);
-        let etag = URL_SAFE_NO_PAD.encode(&hash[..12]);
+        let hash = URL_SAFE_NO_PAD.encode(&Sha256::digest(&plain)[..12]);
+        let form = |bytes, coding| {
+            let etag = HeaderValue::from_str(&format!("\"{hash}{coding}\""))?;
+            anyhow::Ok(Form { bytes, etag })
+        };
         let content_type = match path.extension().and_then(|end| end.to_str()) {
             Some("html") => "text/html; charset=utf-8",
             Some("js") => "text/javascript; charset=utf-8",
@@ -105,20 +114,18 @@ impl File {
             Some("png") => "image/png",
             _ => "application/octet-stream",
         };
-        Ok(Self { content_type, etag: HeaderValue::from_str(&format!("\"{etag}\""))?, plain, brotli })
+        let brotli = brotli.map(|brotli| form(brotli, "-br")).transpose()?;
+        Ok(Self { content_type, plain: form(plain, "")?, brotli })
     }
 
     fn answer(&self, cache_control: &'static str, headers: &HeaderMap) -> Response {
-        let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| contains(known, &self.etag));
         let brotli = self.brotli.as_ref().filter(|_| takes_brotli(headers));
-        let body = match (is_known, brotli) {
-            (true, _) => Bytes::new(),
-            (false, Some(brotli)) => brotli.clone(),
-            (false, None) => self.plain.clone(),
-        };
+        let form = brotli.unwrap_or(&self.plain);
+        let is_known = headers.get_all(header::IF_NONE_MATCH).into_iter().any(|known| contains(known, &form.etag));
+        let body = if is_known { Bytes::new() } else { form.bytes.clone() };
         let mut response = Response::new(Body::from(body));
         let answer = response.headers_mut();
-        answer.insert(header::ETAG, self.etag.clone());
+        answer.insert(header::ETAG, form.etag.clone());
         answer.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
         answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -134,26 +141,46 @@ impl File {
     }
 }
 
-/// The edge compresses nothing of admin's, so whoever takes brotli gets what the build has compressed.
+/// Whether the client would rather have brotli than the file as it is (RFC 9110, section 12.5.3). The edge compresses nothing of
+/// admin's, so whoever takes brotli gets what the build has compressed.
 fn takes_brotli(headers: &HeaderMap) -> bool {
+    let (mut brotli, mut identity, mut others) = (None, None, None);
     let accepted = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
-        let is_refused = weight.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()).is_some_and(|q| q <= 0.0);
-        name.trim().eq_ignore_ascii_case("br") && !is_refused
-    })
+    for coding in accepted.flat_map(|value| value.split(',')) {
+        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            "br" => brotli = Some(weight(parameters)),
+            "identity" => identity = Some(weight(parameters)),
+            "*" => others = Some(weight(parameters)),
+            _ => {}
+        }
+    }
+    let brotli = brotli.or(others).unwrap_or(0.0);
+    // What was named outranks the file as it is when nothing was said of that.
+    brotli > 0.0 && brotli >= identity.unwrap_or(0.0)
 }
 
+/// The `q` among a coding's parameters: one when there is none, zero when it is not a weight.
+fn weight(parameters: &str) -> f32 {
+    let mut weights = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let Some((_, q)) = weights.find(|(name, _)| name.trim().eq_ignore_ascii_case("q")) else { return 1.0 };
+    q.trim().parse().ok().filter(|q| (0.0..=1.0).contains(q)).unwrap_or(0.0)
+}
+
+/// Whether a list of entity tags names this one, or any.
 fn contains(list: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(list), Ok(etag)) = (list.to_str(), etag.to_str()) else { return false };
-    list.split(',').any(|one| one.trim().trim_start_matches("W/") == etag)
+    list.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
 }
 
 fn not_found() -> Response {
     let mut response = Response::new(Body::from("There is no such file of the console; reload the page.\n"));
     *response.status_mut() = StatusCode::NOT_FOUND;
+    let headers = response.headers_mut();
     // Another admin may have it while a new version comes.
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -199,7 +226,23 @@ mod tests {
     #[test]
     fn hashed_names_are_kept_for_ever_and_compressed_for_who_takes_it() {
         let (_folder, files) = build();
-        for (accepted, coding) in [("gzip, br", Some("br")), ("br;q=0", None), ("gzip", None)] {
+        for (accepted, coding) in [
+            ("gzip, br", Some("br")),
+            ("BR ; Q=0.1", Some("br")),
+            ("*", Some("br")),
+            ("*;q=0.1", Some("br")),
+            ("identity;q=0.5, br;q=0.5", Some("br")),
+            ("br;q=0", None),
+            ("br;q=0.000, *", None),
+            ("br;q=0.4, identity;q=0.5", None),
+            ("identity, *;q=0.5", None),
+            ("br;q=2", None),
+            ("br;q=NaN", None),
+            ("br;q=-1", None),
+            ("brotli, xbr", None),
+            ("gzip", None),
+            ("", None),
+        ] {
             let answer = files.file("/_app/immutable/a.js", &asking(header::ACCEPT_ENCODING, accepted));
             assert_eq!(answer.status(), StatusCode::OK);
             assert_eq!(
@@ -223,6 +266,28 @@ mod tests {
         let etag = first.headers()[header::ETAG].clone();
         let again = files.page(&HeaderMap::from_iter([(header::IF_NONE_MATCH, etag)]));
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    }
+
+    #[test]
+    fn every_form_has_an_entity_tag_of_its_own() {
+        let (_folder, files) = build();
+        let ask = |accepted: &'static str, known: &str| {
+            let mut headers = asking(header::ACCEPT_ENCODING, accepted);
+            headers.insert(header::IF_NONE_MATCH, HeaderValue::from_str(known).unwrap());
+            files.file("/_app/immutable/a.js", &headers)
+        };
+        let tag = |accepted| ask(accepted, "\"\"").headers()[header::ETAG].to_str().unwrap().to_owned();
+        let (plain, brotli) = (tag(""), tag("br"));
+        assert_ne!(plain, brotli);
+        for (accepted, own, other) in [("", &plain, &brotli), ("br", &brotli, &plain)] {
+            for known in [own.clone(), format!("W/{own}"), format!("{other} , {own}"), "*".to_owned()] {
+                let answer = ask(accepted, &known);
+                assert_eq!(answer.status(), StatusCode::NOT_MODIFIED, "{accepted} {known}");
+                assert_eq!(answer.headers()[header::ETAG], own.as_str());
+                assert!(!answer.headers().contains_key(header::CONTENT_ENCODING));
+            }
+            assert_eq!(ask(accepted, other).status(), StatusCode::OK, "{accepted}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use live::{
     Redis, RedisError,
     bus::{ACKS_CHANNEL, CHANGES_CHANNEL, EdgeHeartbeat, FORGOTTEN_AFTER, HEARTBEAT_EVERY, PRESUMED_DEAD_AFTER},
 };
+use serde_json::{Map, Value};
 use sqlx::PgPool;
 use tokio::{
     sync::{Notify, mpsc},
@@ -85,6 +86,15 @@ struct Receipt {
 impl Propagation {
     /// The propagation of a change that no edge has to know of.
     pub const NONE: Self = Self(None);
+
+    /// Returns what events say of it: `edges` have applied the change `of` those that are up, after `ms`. Nothing where no
+    /// edge has to know.
+    pub fn detail(&self) -> Option<Map<String, Value>> {
+        let Receipt { acknowledged, known, took } = self.0?;
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let named: [(&str, Value); 3] = [("edges", acknowledged.into()), ("of", known.into()), ("ms", millis.into())];
+        Some(named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
 }
 
 impl Edges {

@@ -84,6 +84,8 @@ codes! {
     NotActivatable = CONFLICT, "not_activatable";
     /// The deployment is live and cannot be deleted.
     DeploymentLive = CONFLICT, "deployment_live";
+    /// The deployment has no files: it is being uploaded, or its upload failed.
+    NoFiles = CONFLICT, "no_files";
     /// The organization still has projects.
     OrgNotEmpty = CONFLICT, "org_not_empty";
     /// The organization has a subscription.
@@ -108,6 +110,8 @@ codes! {
     CdnError = BAD_GATEWAY, "cdn_error";
     /// The control plane does not answer the edge that the request came through.
     BadGateway = BAD_GATEWAY, "bad_gateway";
+    /// The AI gateway cannot be reached, or does not answer in time.
+    GatewayUnavailable = BAD_GATEWAY, "gateway_unavailable";
     /// The edges do not count visits here.
     StatsUnavailable = SERVICE_UNAVAILABLE, "stats_unavailable";
     /// No money can be moved here, or not at the moment.

@@ -16,12 +16,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{addresses::paths, error::ApiError};
 
-/// The stylesheet as the layout inlines it.
-const STYLE: &str = include_str!("../../common/templates/style.css").trim_ascii_end();
+/// The stylesheet as the layout inlines it, in two parts.
+const STYLE: [&str; 2] = [
+    include_str!("../../common/templates/tokens.css").trim_ascii_end(),
+    include_str!("../../common/templates/style.css").trim_ascii_end(),
+];
 
 /// Allows the inlined stylesheet and forms to the console itself, and nothing else: no script, no frame around the page.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let style = STANDARD.encode(Sha256::digest(STYLE));
+    let style = STANDARD.encode(Sha256::digest(STYLE.concat()));
     format!(
         "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
     )

@@ -11,7 +11,8 @@
 //! acts       publishing  joining  certificates  billing  vat_checks  what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  authorities  bounds  codehost  console_files  edges  mail  payments  rates  talkers  vat
+//! services   addresses  authorities  bounds  codehost  console_files  edges  events  gateway  mail  payments  rates
+//!            talkers  vat
 //! base       csv  error  extract  html  metrics  quotas
 //! ```
 //!
@@ -32,9 +33,11 @@ pub mod csv;
 /// The console's own addresses.
 pub mod edges;
 pub mod error;
+pub mod events;
 pub mod extract;
 #[cfg(test)]
 mod floors;
+pub mod gateway;
 pub mod hostnames;
 pub mod html;
 mod jobs;

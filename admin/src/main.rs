@@ -155,8 +155,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
                 for warning in config.site.shared_domains() {
                     tracing::warn!("{warning}");
                 }
-                let (app, edges) = App::new(config)?;
-                serve::serve(app, edges).await
+                let (app, tasks) = App::new(config)?;
+                serve::serve(app, tasks).await
             }
             Command::Migrate => migrate(&config).await,
             Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,

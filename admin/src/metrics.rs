@@ -26,8 +26,26 @@ pub fn describe() {
         "svc_billing_differences",
         "Rows of billing that do not agree with each other or with the payment provider, by kind."
     );
+    describe_counter!(
+        "svc_renewals_put_off_total",
+        "Subscriptions that could not be renewed here and were put off; the log names each."
+    );
+    describe_gauge!("svc_event_streams", "Event streams that are open at this admin.");
+    describe_counter!(
+        "svc_event_streams_refused_total",
+        "Event streams refused here because too many were open, by whose bound: `session`, `account`, `process`."
+    );
+    describe_counter!("svc_events_dropped_total", "Events of this admin that nobody was told of; streams were reset.");
+    describe_counter!(
+        "svc_event_resets_total",
+        "Times this admin's event streams could not be told what came between."
+    );
     describe_gauge!("svc_letters_waiting", "Letters that wait for a mail server.");
     describe_gauge!("svc_letters_oldest_waiting_seconds", "Age of the oldest letter that waits.");
+    describe_gauge!(
+        "svc_letters_oldest_kept_seconds",
+        "Age of the oldest letter about money that waits; such letters are never given up for their age."
+    );
     describe_counter!("svc_letters_sent_total", "Letters of the queue that a mail server took from this admin.");
     describe_counter!("svc_letters_given_up_total", "Letters of the queue that this admin gave up.");
 }
@@ -91,6 +109,11 @@ pub(crate) fn billing_differences(differences: &[(&'static str, i64)]) {
     }
 }
 
+/// Counts a subscription that could not be renewed, and was put off.
+pub(crate) fn renewal_put_off() {
+    counter!("svc_renewals_put_off_total").increment(1);
+}
+
 /// Counts an attempt at a certificate that failed.
 pub(crate) fn certificate_failed(reason: &'static str) {
     counter!("svc_certificate_failures_total", "reason" => reason).increment(1);
@@ -100,8 +123,9 @@ pub(crate) fn certificate_failed(reason: &'static str) {
 pub(crate) fn letters(waiting: Waiting, now: Timestamp) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer letters")]
     gauge!("svc_letters_waiting").set(waiting.count as f64);
-    gauge!("svc_letters_oldest_waiting_seconds")
-        .set(waiting.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()));
+    let age = |oldest: Option<Timestamp>| oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());
+    gauge!("svc_letters_oldest_waiting_seconds").set(age(waiting.oldest));
+    gauge!("svc_letters_oldest_kept_seconds").set(age(waiting.oldest_kept));
 }
 
 /// Counts a letter of the queue that a mail server took.
@@ -112,4 +136,25 @@ pub(crate) fn letter_sent() {
 /// Counts letters of the queue that were given up.
 pub(crate) fn letters_given_up(count: u64) {
     counter!("svc_letters_given_up_total").increment(count);
+}
+
+/// Shows how many event streams are open.
+pub(crate) fn event_streams(open: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "there are fewer streams")]
+    gauge!("svc_event_streams").set(open as f64);
+}
+
+/// Counts an event stream that was refused, because the `session`, the `account` or the `process` has too many.
+pub(crate) fn event_stream_refused(bound: &'static str) {
+    counter!("svc_event_streams_refused_total", "bound" => bound).increment(1);
+}
+
+/// Counts events that nobody was told of.
+pub(crate) fn events_dropped(count: u64) {
+    counter!("svc_events_dropped_total").increment(count);
+}
+
+/// Counts that streams were told to read everything anew.
+pub(crate) fn events_reset() {
+    counter!("svc_event_resets_total").increment(1);
 }

@@ -52,8 +52,13 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::me::me))
         .routes(routes!(api::tokens::list, api::tokens::create))
         .routes(routes!(api::tokens::change, api::tokens::revoke))
+        .routes(routes!(api::sessions::list, api::sessions::end_all))
+        .routes(routes!(api::sessions::end))
+        .routes(routes!(api::ai::models))
         .routes(routes!(api::usage::of_user))
         .routes(routes!(api::usage::of_org))
+        .routes(routes!(api::usage::days_of_user))
+        .routes(routes!(api::usage::days_of_org))
         .routes(routes!(api::usage::limit_of_org, api::usage::set_limit_of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
@@ -61,6 +66,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::list))
         .routes(routes!(api::deployments::show, api::deployments::delete))
         .routes(routes!(api::deployments::activate))
+        .routes(routes!(api::deployments::files::list))
+        .routes(routes!(api::deployments::files::changes))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
         .routes(routes!(api::transfer::transfer))
@@ -152,6 +159,16 @@ fn uploads() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(api::deployments::upload::upload)).routes(routes!(api::shares::create::create))
 }
 
+/// Routes for the console's own pages, whose answers are nobody's to keep: no `Idempotency-Key` is honoured.
+fn console() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::ai::try_completion))
+}
+
+/// Routes whose answers go on: nothing keeps them to give them again.
+fn streams() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(api::events::follow))
+}
+
 /// Combines the routes, each behind its layers, with the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
@@ -161,6 +178,8 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .merge(billing())
         .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
+        .merge(console())
+        .merge(streams())
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), rate_limit::unauthorized));
@@ -201,234 +220,4 @@ pub fn router(app: &App, trusted: Networks) -> anyhow::Result<Router> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{collections::HashSet, fs, path::Path};
-
-    use serde_json::Value;
-
-    use super::*;
-
-    fn described() -> Value {
-        let all = public()
-            .merge(device_start())
-            .merge(device_poll())
-            .merge(limited_public())
-            .merge(control_plane())
-            .merge(organizations())
-            .merge(uploads())
-            .merge(installations())
-            .merge(billing())
-            .merge(webhooks());
-        document::complete(&all.into_openapi()).unwrap()
-    }
-
-    /// Every `.rs` file under `folder`, as text.
-    fn sources(folder: &Path, found: &mut Vec<String>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                sources(&path, found);
-            } else if path.extension().is_some_and(|ext| ext == "rs") {
-                found.push(fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-
-    fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
-        let paths = document["paths"].as_object().unwrap().iter();
-        let methods = paths.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |m| (path, m)));
-        methods.map(|(path, (method, said))| (path.as_str(), method.as_str(), said)).collect()
-    }
-
-    #[test]
-    fn every_handler_is_served_and_described() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let (mut files, mut pages) = (Vec::new(), Vec::new());
-        sources(&root.join("api"), &mut files);
-        sources(&root.join("webhooks"), &mut files);
-        sources(&root.join("pages"), &mut pages);
-        let described_in = |text: &String| text.matches("#[utoipa::path(").count();
-        let handlers: usize = files.iter().chain(&pages).map(described_in).sum();
-        assert_eq!(operations(&described()).len(), handlers, "a handler stands in no list of this file");
-        // A route that is added in the other way would not be described.
-        let here = include_str!("router.rs");
-        let undescribed = [".rou", "te("].concat();
-        assert!(!here.contains(&undescribed) && files.iter().all(|text| !text.contains(&undescribed)));
-    }
-
-    #[test]
-    fn the_contract_is_described() {
-        let document = described();
-        let operations = operations(&document);
-        for wanted in [
-            "get /health",
-            "get /me",
-            "post /auth/device",
-            "post /auth/device/poll",
-            "get /tokens",
-            "post /tokens",
-            "delete /tokens/{id}",
-            "get /usage/ai",
-            "get /orgs/{name}/usage/ai",
-            "get /projects",
-            "post /projects",
-            "get /projects/{name}",
-            "delete /projects/{name}",
-            "get /projects/{name}/deployments",
-            "post /projects/{name}/deployments",
-            "get /projects/{name}/deployments/{id}",
-            "post /projects/{name}/deployments/{id}/activate",
-            "delete /projects/{name}/deployments/{id}",
-            "post /projects/{name}/domains",
-            "delete /projects/{name}/domains/{domain}",
-            "post /projects/{name}/domains/{domain}/certificate/refresh",
-            "get /projects/{name}/domains/{domain}/certificate",
-            "put /projects/{name}/access",
-            "put /projects/{name}/password",
-            "delete /projects/{name}/password",
-            "post /projects/{name}/transfer",
-            "get /projects/{name}/env",
-            "put /projects/{name}/env/{key}",
-            "delete /projects/{name}/env/{key}",
-            "get /projects/{name}/audit",
-            "get /orgs/{name}/audit",
-            "put /billing/profile",
-            "put /orgs/{name}/billing/profile",
-            "get /projects/{name}/stats",
-            "get /projects/{name}/stats/history",
-            "get /projects/{name}/stats/audience",
-            "post /projects/{name}/repo",
-            "get /vcs",
-            "get /orgs/{name}/installations",
-            "post /orgs/{name}/installations",
-            "delete /orgs/{name}/installations/{id}",
-            "get /orgs",
-            "post /orgs",
-            "get /orgs/{name}",
-            "patch /orgs/{name}",
-            "delete /orgs/{name}",
-            "get /orgs/{name}/invites",
-            "post /orgs/{name}/invites",
-            "delete /orgs/{name}/invites/{id}",
-            "get /invites/{token}",
-            "post /invites/{token}/accept",
-            "put /orgs/{name}/members/{login}",
-            "delete /orgs/{name}/members/{login}",
-            "get /orgs/{name}/icon",
-            "put /orgs/{name}/icon",
-            "delete /orgs/{name}/icon",
-            "get /orgs/{name}/tokens",
-            "post /orgs/{name}/tokens",
-            "delete /orgs/{name}/tokens/{id}",
-            "get /billing",
-            "put /billing/profile",
-            "post /billing/checkout",
-            "post /billing/change-plan",
-            "post /billing/cancel",
-            "post /billing/resume",
-            "get /billing/invoices/{id}/pdf",
-            "get /orgs/{name}/billing",
-            "put /orgs/{name}/billing/profile",
-            "post /orgs/{name}/billing/checkout",
-            "post /orgs/{name}/billing/change-plan",
-            "post /orgs/{name}/billing/cancel",
-            "post /orgs/{name}/billing/resume",
-            "get /orgs/{name}/billing/invoices/{id}/pdf",
-            "get /shares",
-            "post /shares",
-            "delete /shares/{name}",
-        ] {
-            let there = operations.iter().any(|(path, method, _)| format!("{method} {path}") == wanted);
-            assert!(there, "{wanted} is missing");
-        }
-    }
-
-    #[test]
-    fn the_committed_document_is_current() {
-        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../openapi.json");
-        let document = format!("{}\n", serde_json::to_string_pretty(&described()).unwrap());
-        if std::env::var_os("SVC_WRITE_OPENAPI").is_some() {
-            fs::write(&committed, &document).unwrap();
-        }
-        let is_current = fs::read_to_string(&committed).is_ok_and(|text| text == document);
-        assert!(
-            is_current,
-            "openapi.json is not what the handlers say; `make openapi` rewrites it, commit the difference"
-        );
-    }
-
-    /// The codes in the envelope of a response, references resolved.
-    fn codes<'d>(document: &'d Value, response: &'d Value) -> Vec<&'d str> {
-        let target = response["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
-        let pointer = "/content/application~1json/schema/allOf/1/properties/error/properties/code/enum";
-        let codes = target.unwrap_or(response).pointer(pointer).and_then(Value::as_array);
-        codes.into_iter().flatten().map(|code| code.as_str().unwrap()).collect()
-    }
-
-    /// The document tells the layers around an operation by its path and security; here they are put around groups.
-    #[test]
-    fn the_layers_of_every_group_are_described() {
-        let groups = [
-            (public(), false, false),
-            (webhooks(), true, false),
-            (limited_public(), true, false),
-            (device_start(), true, false),
-            (device_poll(), true, false),
-            (control_plane(), true, true),
-            (organizations(), true, true),
-            (installations(), true, true),
-            (billing(), true, true),
-            (uploads(), true, true),
-        ];
-        for (group, is_limited, is_idempotent) in groups {
-            let document = document::complete(&group.into_openapi()).unwrap();
-            for (path, method, said) in operations(&document) {
-                let has_limit = codes(&document, &said["responses"]["429"]).contains(&"rate_limit_exceeded");
-                assert_eq!(has_limit, is_limited, "{method} {path}");
-                let parameters = said["parameters"].as_array().into_iter().flatten();
-                let has_key = parameters.into_iter().any(|parameter| parameter["name"] == "Idempotency-Key");
-                assert_eq!(has_key, is_idempotent && method == "post", "{method} {path}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_code_is_listed_by_an_operation_and_under_its_own_status() {
-        let document = described();
-        let mut listed = HashSet::new();
-        for (path, method, said) in operations(&document) {
-            for (status, response) in said["responses"].as_object().unwrap() {
-                for code in codes(&document, response) {
-                    let known = Code::ALL.iter().find(|known| known.as_str() == code);
-                    let known = known.unwrap_or_else(|| panic!("{method} {path}: {code} is no code"));
-                    assert_eq!(known.status().as_str(), status, "{method} {path}: {code}");
-                    listed.insert(code);
-                }
-            }
-        }
-        // No operation has a method that its path does not have.
-        listed.insert("method_not_allowed");
-        let unlisted: Vec<&str> =
-            Code::ALL.iter().map(|code| code.as_str()).filter(|code| !listed.contains(code)).collect();
-        assert!(unlisted.is_empty(), "no operation lists {unlisted:?}");
-    }
-
-    #[test]
-    fn every_operation_says_how_it_fails_and_every_reference_leads_somewhere() {
-        let document = described();
-        for (path, method, said) in operations(&document) {
-            let responses = said["responses"].as_object().unwrap();
-            assert!(responses.contains_key("500"), "{method} {path}");
-            assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
-            // An empty requirement asks for nothing; an absent one stands for the document's, a token.
-            let is_open =
-                said.get("security").is_some_and(|wanted| wanted[0].as_object().is_none_or(serde_json::Map::is_empty));
-            assert_eq!(responses.contains_key("401"), !is_open, "{method} {path}");
-        }
-        let text = document.to_string();
-        for reference in text.split("\"$ref\":\"#").skip(1) {
-            let pointer = reference.split('"').next().unwrap();
-            assert!(document.pointer(pointer).is_some(), "{pointer} leads nowhere");
-        }
-    }
-}
+mod tests;

@@ -9,13 +9,18 @@ use domain::networks::Networks;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::App, edges::EdgesTasks, jobs, listener::BoundedListener, router};
+use crate::{
+    app::{App, AppTasks},
+    jobs,
+    listener::BoundedListener,
+    router,
+};
 
 /// Longest time for running requests and tasks to end once the program was told to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
-pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
+pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
     let listen = app.config.admin.listen;
@@ -26,8 +31,8 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     tracing::info!(address = %listen, "serving the control plane");
 
     // Stopped after the last request, which still waits for the edges.
-    let edges_stopping = CancellationToken::new();
-    let edges = tokio::spawn(edges.run(edges_stopping.clone()));
+    let tasks_stopping = CancellationToken::new();
+    let tasks = tokio::spawn(tasks.run(tasks_stopping.clone()));
     jobs::start(&app);
     let stopping = app.stopping.clone();
     // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
@@ -47,8 +52,8 @@ pub async fn serve(app: App, edges: EdgesTasks) -> anyhow::Result<()> {
     if finished.await.is_err() {
         tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
     }
-    edges_stopping.cancel();
-    Ok(edges.await?)
+    tasks_stopping.cancel();
+    Ok(tasks.await?)
 }
 
 /// Names the plans that accounts are subscribed to and that the configuration has no more. Until it has, they have the limits

@@ -1,6 +1,7 @@
 //! Handlers, one folder or file per noun, as in the URLs: parse → proof → one transaction → view.
 
 pub mod access;
+pub mod ai;
 pub mod audit;
 pub mod billing;
 pub mod deployments;
@@ -8,12 +9,14 @@ pub mod device;
 pub mod docs;
 pub mod domains;
 pub mod env;
+pub mod events;
 pub mod health;
 pub mod invites;
 pub mod me;
 pub mod orgs;
 pub mod projects;
 pub mod repo;
+pub mod sessions;
 pub mod shares;
 pub mod stats;
 pub mod suspensions;

@@ -115,6 +115,7 @@ pub async fn revoke(
     let revoked = tokens::revoke_of_user(&mut change, &caller.user.id, &id, now).await?;
     let Revoked { kind, label } = revoked.ok_or_else(|| ApiError::not_found("token"))?;
     touch(&mut change, kind, &id);
+    change.recheck_credentials(&caller.user.id);
     let (account, notice) = (Account::User(caller.user.id.clone()), Notice::TokenRevoked { label, token_kind: kind });
     notify(&mut change, &account, &format!("token_revoked/{id}"), &notice, None, now).await?;
     Ok((change.commit().await?, Json(Done::OK)))

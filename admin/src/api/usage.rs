@@ -1,6 +1,8 @@
 //! `/usage/ai` and `/orgs/:name/usage/ai`: what the AI gateway was used for, and what an organization's use of it may cost.
 
-use api::usage::{AiLimit, AiUsage, ModelUsage, SetAiLimit, UsageQuery, UsageTotals};
+use std::collections::BTreeMap;
+
+use api::usage::{AiLimit, AiUsage, AiUsageDay, AiUsageDays, ModelUsage, SetAiLimit, UsageQuery, UsageTotals};
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
@@ -15,6 +17,7 @@ use domain::{
     month::Month,
     usage::{Microcents, MonthlyLimit},
 };
+use time::Date;
 
 use crate::{
     app::App,
@@ -51,6 +54,36 @@ pub async fn of_org(
 ) -> Result<Json<AiUsage>, ApiError> {
     let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
     Ok(Json(view(ai_usage::of_org(&app.db, &org, month).await?)))
+}
+
+/// Shows what your own AI keys were used for on each day of a month.
+#[utoipa::path(
+    get, path = "/usage/ai/days", tag = "Usage",
+    params(UsageQuery),
+    responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
+)]
+pub async fn days_of_user(
+    State(app): State<App>,
+    caller: CliUser,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<AiUsageDays>, ApiError> {
+    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
+    Ok(Json(days_view(ai_usage::days_of_user(&app.db, &caller.user.id, month).await?)))
+}
+
+/// Shows what an organization's AI keys were used for on each day of a month.
+#[utoipa::path(
+    get, path = "/orgs/{name}/usage/ai/days", tag = "Usage",
+    params(("name" = String, Path, description = "The organization's name"), UsageQuery),
+    responses((status = 200, description = "Completions and tokens by day and model", body = AiUsageDays)),
+)]
+pub async fn days_of_org(
+    State(app): State<App>,
+    OrgAccess(org): OrgAccess<Member>,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<AiUsageDays>, ApiError> {
+    let month = query.month.unwrap_or_else(|| Month::of(app.clock.now()));
+    Ok(Json(days_view(ai_usage::days_of_org(&app.db, &org, month).await?)))
 }
 
 /// Shows the limit that an organization has set for the cost of its AI keys in a month, and what they have cost in this one.
@@ -110,11 +143,21 @@ fn view(models: Vec<ai_usage::ModelUsage>) -> AiUsage {
         totals.prompt_tokens += model.prompt_tokens;
         totals.completion_tokens += model.completion_tokens;
     }
-    let usage = models.into_iter().map(|model| ModelUsage {
+    AiUsage { usage: models.into_iter().map(model_view).collect(), totals }
+}
+
+fn days_view(days: BTreeMap<Date, Vec<ai_usage::ModelUsage>>) -> AiUsageDays {
+    let days = days
+        .into_iter()
+        .map(|(day, models)| AiUsageDay { day: day.to_string(), usage: models.into_iter().map(model_view).collect() });
+    AiUsageDays { days: days.collect() }
+}
+
+fn model_view(model: ai_usage::ModelUsage) -> ModelUsage {
+    ModelUsage {
         model: model.model,
         requests: model.requests,
         prompt_tokens: model.prompt_tokens,
         completion_tokens: model.completion_tokens,
-    });
-    AiUsage { usage: usage.collect(), totals }
+    }
 }

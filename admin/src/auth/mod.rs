@@ -17,6 +17,6 @@ pub mod session;
 
 pub use bearer::{AUTHENTICATION_ERRORS, Authentication, CredentialError, authenticate, presented_secret};
 pub use org_access::OrgAccess;
-pub use principal::{Caller, CliUser, Credential, DeployToken};
+pub use principal::{Caller, CliUser, ConsoleUser, Credential, DeployToken};
 pub use project_access::ProjectAccess;
 pub use session::WebUser;

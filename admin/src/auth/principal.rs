@@ -46,6 +46,10 @@ impl CliUser {
     }
 }
 
+/// A person in the console, authenticated by its session and by no token.
+#[derive(Debug, Clone)]
+pub struct ConsoleUser(pub CliUser);
+
 /// An organization, authenticated by one of its `deploy` tokens.
 #[derive(Debug, Clone)]
 pub struct DeployToken {
@@ -132,6 +136,21 @@ impl<S: Send + Sync> FromRequestParts<S> for CliUser {
             Caller::Deploy(_) => Err(ApiError::new(
                 Code::Unauthorized,
                 "A deploy token can only deploy; use a cli token here. `svc login` gets one.",
+            )),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ConsoleUser {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = <CliUser as FromRequestParts<S>>::from_request_parts(parts, state).await?;
+        match caller.credential {
+            Credential::Session(_) => Ok(Self(caller)),
+            Credential::Token(_) => Err(ApiError::new(
+                Code::Unauthorized,
+                "This is for the console's own pages; with a token of kind ai, ask the gateway itself.",
             )),
         }
     }

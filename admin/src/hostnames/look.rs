@@ -137,7 +137,7 @@ impl Seen {
 }
 
 impl Look {
-    /// The same look, with CAA records judged for our account of this URL at the authority.
+    /// Returns the look with CAA records judged for an account at the authority, which is known by its URL.
     #[must_use]
     pub fn with_account(self, account: Option<String>) -> Self {
         Self { account, ..self }

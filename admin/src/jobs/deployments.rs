@@ -6,7 +6,8 @@ use std::time::Duration;
 use db::{
     audit::{Actor, Entry},
     billing::plan,
-    projects::{Project, deployments},
+    projects::Project,
+    upkeep::deployments,
 };
 use domain::audit::Action;
 

@@ -74,6 +74,7 @@ pub(crate) fn start(app: &App) {
     attend(app, traffic::Fold);
     attend(app, traffic::Divide);
     attend(app, traffic::Roll);
+    attend(app, traffic::Condense);
     attend(app, traffic::Expire);
     attend(app, traffic::Remove);
     attend(app, bandwidth::Compare);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use db::{projects::deployments, upkeep::pack_removals};
+use db::upkeep::{deployments, pack_removals};
 use domain::DeploymentId;
 
 use super::{Batch, Job};

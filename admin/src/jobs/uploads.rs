@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::projects::deployments;
+use db::upkeep::deployments;
 
 use super::{Batch, Job};
 use crate::app::App;

@@ -15,6 +15,7 @@ use axum::{
     response::Response,
 };
 use domain::networks::Networks;
+use live::bus::SURROGATE_KEY;
 use secrets::{MasterKey, edge_proof};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -37,11 +38,11 @@ pub struct Believed {
 static UNBELIEVED_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Middleware: stores the peer's address or, when the request shows that it comes from an edge, or the peer is a proxy that
-/// is trusted, the one that `X-Forwarded-For` names.
+/// is trusted, the one that `X-Forwarded-For` names. What an answer says of its keeping to edges is left out for everybody else.
 pub async fn find(State(believed): State<Believed>, mut request: Request, next: Next) -> Response {
+    let is_edge = is_edge(request.headers(), &believed.master_key);
     if let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied() {
         let peer = peer.ip().to_canonical();
-        let is_edge = is_edge(request.headers(), &believed.master_key);
         if request.headers().contains_key(X_FORWARDED_FOR)
             && !is_edge
             && !believed.proxies.contains(peer)
@@ -58,7 +59,11 @@ pub async fn find(State(believed): State<Believed>, mut request: Request, next: 
     }
     // Nothing further in has a use for it.
     request.headers_mut().remove(EDGE_PROOF);
-    next.run(request).await
+    let mut response = next.run(request).await;
+    if !is_edge {
+        response.headers_mut().remove(SURROGATE_KEY);
+    }
+    response
 }
 
 /// Whether the request shows that an edge sent it.

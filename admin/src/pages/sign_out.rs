@@ -7,6 +7,7 @@ use axum::{
     response::Response,
 };
 use db::{audit::Actor, sign_in::sessions};
+use live::events::Message;
 use serde::Deserialize;
 
 use super::{PageError, sign_in};
@@ -43,7 +44,10 @@ pub(super) async fn this_browser(
     }
     let form = read_form(body).await?;
     if let Some(secret) = cookies::secret(&headers, SESSION) {
-        sessions::end_by_secret(&app.db, &secret.hash()).await?;
+        let ended = sessions::end_by_secret(&app.db, &secret.hash()).await?;
+        if let Some(user) = ended {
+            app.events.publish(Message::Credentials { user });
+        }
     }
     let next = match form.return_to {
         Some(back) => format!("{}{}", app.console.origin(), sign_in::sign_in_path(&OwnPath::parse(&back), true)),
@@ -65,6 +69,7 @@ pub(super) async fn everywhere(State(app): State<App>, person: WebUser) -> Resul
 pub(super) async fn one_session(State(app): State<App>, person: WebUser, body: Body) -> Result<Response, PageError> {
     if let Ok(id) = read_form(body).await?.session.parse() {
         sessions::end(&app.db, &person.user.id, &id).await?;
+        app.events.publish(Message::Credentials { user: person.user.id });
     }
     Ok(html::see_other(&app.console.url(&OwnPath::home())))
 }

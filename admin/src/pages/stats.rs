@@ -31,13 +31,13 @@ struct StatsPage<'a> {
     project: &'a ProjectName,
     days: u16,
     until: Date,
-    pageviews: u64,
-    requests: u64,
-    /// What was sent, with its unit.
+    pageviews: String,
+    requests: String,
+    /// The bytes that were sent, with a unit.
     sent: String,
     width: u64,
     height: u64,
-    /// The page views of the day that had most.
+    /// The highest number of page views of a day.
     most: u64,
     bars: Vec<Bar>,
     lists: Vec<List<'a>>,
@@ -64,7 +64,7 @@ struct List<'a> {
 
 struct Row<'a> {
     name: &'a str,
-    number: u64,
+    number: String,
 }
 
 /// Shows the statistics that a public link leads to.
@@ -85,7 +85,7 @@ pub(super) async fn show(
 impl<'a> StatsPage<'a> {
     fn new(stats: &'a PublicStats, json: &'a str) -> Self {
         let most = stats.timeline.iter().map(|day| day.pageviews).max().unwrap_or_default();
-        let row = |name: &'a str, number| Row { name, number };
+        let row = |name: &'a str, number| Row { name, number: grouped(number) };
         let LiveBots { people, declared, automation, .. } = &stats.bots;
         let views = "Views";
         let lists = vec![
@@ -122,8 +122,8 @@ impl<'a> StatsPage<'a> {
             project: &stats.project,
             days: stats.days,
             until: stats.to.as_datetime().date(),
-            pageviews: stats.pageviews,
-            requests: stats.requests,
+            pageviews: grouped(stats.pageviews),
+            requests: grouped(stats.requests),
             sent: size(stats.bytes),
             width: stats.timeline.len() as u64 * DAY,
             height: HEIGHT,
@@ -144,6 +144,19 @@ fn bar(place: u64, day: &PublicDay, most: u64) -> Bar {
     Bar { x: place * DAY, y: HEIGHT - height, width: BAR, height, label }
 }
 
+/// A number with its thousands apart: `36,156`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A number of bytes in powers of 1,000.
 fn size(bytes: u64) -> String {
     let unit = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")].into_iter().find(|(unit, _)| bytes >= *unit);
@@ -160,6 +173,11 @@ mod tests {
     use domain::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1_000, 36_156, 1_000_000].map(grouped), ["0", "999", "1,000", "36,156", "1,000,000"]);
+    }
 
     #[test]
     fn the_page_shows_the_numbers_and_escapes_what_visitors_sent() {
@@ -189,7 +207,7 @@ mod tests {
         for part in [
             "<title>Statistics of engine</title>",
             "<strong>3</strong> page views",
-            "1.5 MB sent",
+            "<strong>1.5 MB</strong> sent",
             "viewBox=\"0 0 20 60\"",
             "<rect x=\"0\" y=\"30\" width=\"8\" height=\"30\"",
             "<title>2026-11-02: 2 page views, 1 visitors</title>",

@@ -85,7 +85,8 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
             }
             Err(CreateError::Db(error)) => return Err(error.into()),
         };
-        let entry = Entry::of_personal(Action::ShareCreate, &created.id, &created.project);
+        let entry =
+            Entry::of_personal(Action::ShareCreate, order.caller.user.id.clone(), &created.id, &created.project);
         change.audit(entry.with("deployment", deployment.as_str()));
         change.touch(created.touched);
         let propagation = change.commit().await?;

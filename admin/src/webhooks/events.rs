@@ -7,6 +7,7 @@ use db::{
         repo_deploys::{self, Push},
         repo_links::{self, Ended},
     },
+    projects,
     sign_in::users,
 };
 use domain::{
@@ -16,10 +17,16 @@ use domain::{
 use serde::{Deserialize, de::DeserializeOwned};
 use sqlx::PgConnection;
 
-use crate::{change::Change, error::ApiError};
+use crate::{
+    change::Change,
+    error::ApiError,
+    events::{self, KIND_PUSH},
+};
 
 /// Most characters of a pusher's name that are stored.
 const PUSHER_CHARS: usize = 100;
+/// Most projects whose people are told of one push.
+const PROJECTS_TOLD: i64 = 100;
 const BRANCHES: &str = "refs/heads/";
 
 /// An event that was read. Kinds that change nothing here are [`Event::Other`].
@@ -220,7 +227,13 @@ async fn push(change: &mut Change<'_>, event: &PushEvent) -> Result<u64, sqlx::E
         pusher: &pusher,
     };
     let now = change.now();
-    repo_deploys::queue(change, &push, now).await
+    let queued = repo_deploys::queue(change, &push, now).await?;
+    for project in projects::with_push(&mut **change, push.repo_id, branch, &sha, PROJECTS_TOLD).await? {
+        let mut event = events::of_project(KIND_PUSH, &project, Some(sha.as_str()), Some(pusher.as_str()), now);
+        event.detail.insert("state".to_owned(), "queued".into());
+        change.tell(event);
+    }
+    Ok(queued)
 }
 
 /// Renames an account: in its installation, in its repositories' names, and as the person whose it is.

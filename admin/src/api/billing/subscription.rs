@@ -8,7 +8,7 @@ use domain::{Account, billing::subscription::SubscriptionStatus};
 use crate::{
     app::App,
     auth::{CliUser, OrgAccess},
-    billing::{self, Changed},
+    billing::{self, Changed, Payer},
     error::ApiError,
     extract::Json,
 };
@@ -55,23 +55,20 @@ pub async fn checkout_of_org(
     OrgAccess(org): OrgAccess<Owner>,
     Json(body): Json<ChoosePlan>,
 ) -> Result<Json<Checkout>, ApiError> {
-    checkout(&app, caller.actor(), &org.id.clone().into(), &body).await
+    checkout(&app, caller.actor(), &org.into(), &body).await
 }
 
-async fn checkout(
-    app: &App,
-    actor: Actor<'_>,
-    account: &Account,
-    body: &ChoosePlan,
-) -> Result<Json<Checkout>, ApiError> {
-    let page = billing::checkout(app, actor, account, &body.plan).await?;
+async fn checkout(app: &App, actor: Actor<'_>, payer: &Payer, body: &ChoosePlan) -> Result<Json<Checkout>, ApiError> {
+    let page = billing::checkout(app, actor, payer, &body.plan).await?;
     Ok(Json(Checkout { checkout_url: page.into() }))
 }
 
 /// Changes your subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A smaller plan is refused while more is used than it allows.
+/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
+/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// applies.
 #[utoipa::path(
     post, path = "/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
     responses((status = 200, description = "The plan was changed, or will be", body = ChangedPlan)),
@@ -91,7 +88,9 @@ pub async fn change_of_user(
 /// Changes an organization's subscription to another plan.
 ///
 /// A plan that costs more applies immediately, and one that costs less when the subscription renews; the new price is
-/// charged at the renewal in either case. A smaller plan is refused while more is used than it allows.
+/// charged at the renewal in either case. A plan that came by an upgrade is paid for one month before a cheaper one takes its
+/// place. A smaller plan is refused while more is used than it allows, and nothing that it has no room for is made until it
+/// applies.
 #[utoipa::path(
     post, path = "/orgs/{name}/billing/change-plan", tag = "Billing", request_body = ChoosePlan,
     params(("name" = String, Path, description = "The organization's name")),
@@ -108,16 +107,11 @@ pub async fn change_of_org(
     OrgAccess(org): OrgAccess<Owner>,
     Json(body): Json<ChoosePlan>,
 ) -> Result<Json<ChangedPlan>, ApiError> {
-    change(&app, caller.actor(), &org.id.clone().into(), body).await
+    change(&app, caller.actor(), &org.into(), body).await
 }
 
-async fn change(
-    app: &App,
-    actor: Actor<'_>,
-    account: &Account,
-    body: ChoosePlan,
-) -> Result<Json<ChangedPlan>, ApiError> {
-    let changed = billing::change_plan(app, actor, account, &body.plan).await?;
+async fn change(app: &App, actor: Actor<'_>, payer: &Payer, body: ChoosePlan) -> Result<Json<ChangedPlan>, ApiError> {
+    let changed = billing::change_plan(app, actor, payer, &body.plan).await?;
     let (takes_effect, applies_at) = match changed {
         Changed::Immediately => (TakesEffect::Immediately, app.clock.now()),
         Changed::AtRenewal(at) => (TakesEffect::AtRenewal, at),
@@ -136,9 +130,9 @@ async fn change(
     }))),
 )]
 pub async fn cancel_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
-    let account = caller.user.id.clone().into();
-    billing::cancel(&app, caller.actor(), &account).await?;
-    current(&app, &account).await
+    let payer = Payer::from(caller.user.id.clone());
+    billing::cancel(&app, caller.actor(), &payer).await?;
+    current(&app, payer.account()).await
 }
 
 /// Cancels an organization's subscription: it ends with the month that is paid, and its plan becomes the free one.
@@ -158,9 +152,9 @@ pub async fn cancel_of_org(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<Json<Subscription>, ApiError> {
-    let account = org.id.clone().into();
-    billing::cancel(&app, caller.actor(), &account).await?;
-    current(&app, &account).await
+    let payer = Payer::from(org);
+    billing::cancel(&app, caller.actor(), &payer).await?;
+    current(&app, payer.account()).await
 }
 
 /// Takes the cancellation of your subscription back, so that it renews.
@@ -172,9 +166,9 @@ pub async fn cancel_of_org(
     }))),
 )]
 pub async fn resume_of_user(State(app): State<App>, caller: CliUser) -> Result<Json<Subscription>, ApiError> {
-    let account = caller.user.id.clone().into();
-    billing::resume(&app, caller.actor(), &account).await?;
-    current(&app, &account).await
+    let payer = Payer::from(caller.user.id.clone());
+    billing::resume(&app, caller.actor(), &payer).await?;
+    current(&app, payer.account()).await
 }
 
 /// Takes the cancellation of an organization's subscription back, so that it renews.
@@ -192,9 +186,9 @@ pub async fn resume_of_org(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Owner>,
 ) -> Result<Json<Subscription>, ApiError> {
-    let account = org.id.clone().into();
-    billing::resume(&app, caller.actor(), &account).await?;
-    current(&app, &account).await
+    let payer = Payer::from(org);
+    billing::resume(&app, caller.actor(), &payer).await?;
+    current(&app, payer.account()).await
 }
 
 /// The subscription after it was cancelled or resumed, though it be over.

@@ -1,5 +1,7 @@
-//! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`].
+//! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`],
+//! what one holds in [`files`].
 
+pub mod files;
 pub mod upload;
 
 use api::{

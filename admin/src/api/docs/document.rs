@@ -18,10 +18,11 @@ const ABOUT: &str = include_str!("about.md");
 const DEFAULT_BASE_URL: &str = "https://api.svc.localhost:8443";
 
 /// The groups of operations, in the order in which people read about them.
-const TAGS: [(&str, &str); 18] = [
+const TAGS: [(&str, &str); 21] = [
     ("Health and identity", "Whether the platform works, and who the token speaks for."),
     ("Device-flow login", "Getting a `cli` token with the help of a browser, as RFC 8628 describes it."),
     ("Tokens", "A person's own tokens."),
+    ("Sessions", "The browsers in which a person is signed in on the console."),
     ("Projects", "A project owns a subdomain and what is served there."),
     ("Deployments", "Immutable sets of files, one of which is live."),
     ("Access", "The visitors that a project's site is shown to."),
@@ -33,9 +34,11 @@ const TAGS: [(&str, &str); 18] = [
     ("Invites", "Invitations to organizations."),
     ("Audit", "The audit log: actors, actions and their targets."),
     ("Billing", "Plans, payments and invoices."),
+    ("AI gateway", "What the console shows of the AI gateway."),
     ("Usage", "Use of the AI gateway by month and model."),
     ("Statistics", "What the edges counted of a project's visits."),
     ("Billing", "Plans, payments, invoices and the details that they carry."),
+    ("Events", "What happens to your account and organizations, as it happens."),
     ("Documentation", "This description."),
 ];
 
@@ -56,6 +59,10 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     document["security"] = json!([{ "bearer": [] }]);
     document["components"]["securitySchemes"] = json!({
         "bearer": { "type": "http", "scheme": "bearer", "description": "A token: `svc_` and 43 characters." },
+        operation::SESSION: {
+            "type": "apiKey", "in": "cookie", "name": crate::auth::cookies::SESSION,
+            "description": "A session of the console, in a request that one of its own pages makes under `/api` of its host.",
+        },
         "webhook": {
             "type": "apiKey", "in": "header", "name": "X-Hub-Signature-256",
             "description": "`sha256=` and the HMAC-SHA-256 of the body with the webhook's secret, in hex.",

@@ -18,6 +18,11 @@ use crate::{
 
 /// The extension in which an attribute lists the errors of its own handler: an object of codes and their conditions.
 const OWN_ERRORS: &str = "x-errors";
+/// The extension in which an attribute lists the errors of the AI gateway that its handler passes on: by status, an object of
+/// codes and their conditions.
+const GATEWAY_ERRORS: &str = "x-gateway-errors";
+/// The scheme of operations that take a session of the console and no token.
+pub(super) const SESSION: &str = "session";
 /// The errors that any operation can answer.
 const COMMON_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::Internal, "the service failed; its log holds the cause under the `X-Request-Id`"),
@@ -43,14 +48,16 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     fn of(path: &str, method: &str, operation: &Map<String, Value>) -> Self {
-        let wants_token = !operation.contains_key("security");
+        let security = operation.get("security");
+        let wants_token = security.is_none();
+        let wants_session = security.is_some_and(|wanted| wanted[0].get(SESSION).is_some());
         let has_path_parameters = path.contains('{');
         let is_device_flow = path.starts_with("/auth/");
         let is_upload =
             operation.get("requestBody").is_some_and(|body| body["content"].get("application/gzip").is_some());
         let is_idempotent = method == "post" && wants_token;
         // Without a token, what looks something up is limited.
-        let is_limited = wants_token || is_device_flow || has_path_parameters;
+        let is_limited = wants_token || wants_session || is_device_flow || has_path_parameters;
         // Under an `Idempotency-Key` a body is read to be compared, also where the handler takes none.
         let has_small_body = !is_upload && (operation.contains_key("requestBody") || is_idempotent);
         let parameters = operation.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -62,7 +69,7 @@ impl Surroundings {
             (has_path_parameters, PATH_ERRORS),
             (is_idempotent, IDEMPOTENCY_ERRORS),
             (is_limited, RATE_LIMIT_ERRORS),
-            (wants_token, AUTHENTICATION_ERRORS),
+            (wants_token || wants_session, AUTHENTICATION_ERRORS),
             (operation.contains_key("requestBody") || is_idempotent, EDGE_BODY_ERRORS),
             // The answer that says that the platform is unwell is not one of the errors.
             (path != "/health", EDGE_ERRORS),
@@ -87,7 +94,8 @@ pub(super) fn complete(path: &str, method: &str, operation: &mut Map<String, Val
         describe_bytes(body);
     }
     let own = operation.remove(OWN_ERRORS);
-    let errors = by_status(own.as_ref(), &around);
+    let mut errors = by_status(own.as_ref(), &around);
+    add_gateway_errors(&mut errors, operation.remove(GATEWAY_ERRORS).as_ref());
     let Some(responses) = operation.entry("responses").or_insert_with(|| json!({})).as_object_mut() else { return };
     for (status, response) in responses.iter_mut() {
         describe_bytes(response);
@@ -133,6 +141,19 @@ fn by_status(own: Option<&Value>, around: &Surroundings) -> BTreeMap<u16, Vec<(S
         errors.sort();
     }
     by_status
+}
+
+/// Adds the errors of the AI gateway. What we mean by a code of the same name stays.
+fn add_gateway_errors(errors: &mut BTreeMap<u16, Vec<(String, String)>>, of_gateway: Option<&Value>) {
+    for (status, codes) in of_gateway.and_then(Value::as_object).into_iter().flatten() {
+        let errors = errors.entry(status.parse().unwrap_or_default()).or_default();
+        for (code, when) in codes.as_object().into_iter().flatten() {
+            if errors.iter().all(|(known, _)| known != code) {
+                errors.push((code.clone(), when.as_str().unwrap_or_default().to_owned()));
+            }
+        }
+        errors.sort();
+    }
 }
 
 fn error_response(around: &Surroundings, status: u16, errors: &[(String, String)]) -> Value {

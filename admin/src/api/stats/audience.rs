@@ -6,12 +6,12 @@ use api::stats::{AudienceDay, AudienceQuery, AudienceStats, AudienceTotals, Coun
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListEntry, ListKind, Readable, Wanted},
 };
-use domain::{stats::Days, traffic::ViewKey};
+use domain::traffic::ViewKey;
 use time::Date;
 
-use super::{Ranking, deployments, require_source, unreadable};
+use super::{Asked, Ranking, deployments, unreadable};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -42,11 +42,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    require_source(&app)?;
-    let days = query.days.unwrap_or(Days::DEFAULT);
-    let to = app.clock.now();
-    let range = DayRange::ending(to, days);
-    let readable = Readable::from(&project);
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
     let filter = Filter::of(&query);
     let lists: &[ListKind] = match filter {
         Some(_) => &[ListKind::View],

@@ -6,19 +6,16 @@ use api::stats::{AgentStats, BotsDay, BotsStats, ClassStats, DaysQuery, LiveBots
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListKind, Readable, Wanted},
 };
-use domain::{
-    stats::Days,
-    traffic::{
-        AgentKey, Count, OTHER,
-        agents::{self, operator_of_referrer},
-        visitors::{Evidence, VisitorClass},
-    },
+use domain::traffic::{
+    AgentKey, Count, OTHER,
+    agents::{self, operator_of_referrer},
+    visitors::{Evidence, VisitorClass},
 };
 use time::Date;
 
-use super::{deployments, require_source, unreadable};
+use super::{Asked, deployments, unreadable};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -51,11 +48,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
-    require_source(&app)?;
-    let days = query.days.unwrap_or(Days::DEFAULT);
-    let to = app.clock.now();
-    let range = DayRange::ending(to, days);
-    let readable = Readable::from(&project);
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
     let (mut agents, mut people_sent) = (Agents::default(), HashMap::<&str, u64>::new());
     let wanted = Wanted { lists: &LISTS, grain: Grain::Day, visitors: false };

@@ -6,16 +6,16 @@ use api::stats::{DaysQuery, ErrorCounts, ErrorReferrer, ErrorStats, ErrorsDay, E
 use axum::extract::State;
 use db::{
     permits::Member,
-    stats::report::{self, DayRange, Grain, ListEntry, ListKind, Readable, Wanted},
+    stats::report::{self, Grain, ListEntry, ListKind, Readable, Wanted},
 };
 use domain::{
     Timestamp,
-    stats::{Days, Period, breaking_deployment},
+    stats::{Period, breaking_deployment},
     traffic::ErrorKey,
 };
 use time::Date;
 
-use super::{Ranking, deployments, require_source, unreadable};
+use super::{Asked, Ranking, deployments, unreadable};
 use crate::{
     app::App,
     auth::ProjectAccess,
@@ -49,11 +49,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
-    require_source(&app)?;
-    let days = query.days.unwrap_or(Days::DEFAULT);
-    let to = app.clock.now();
-    let range = DayRange::ending(to, days);
-    let readable = Readable::from(&project);
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
     let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };

@@ -9,12 +9,11 @@ use db::{
     permits::Member,
     stats::report::{self, DayRange, DayTraffic, Grain, ListKind, Readable, Wanted},
 };
-use domain::stats::Days;
 use futures_util::stream;
 use sqlx::PgPool;
 use time::Date;
 
-use super::{require_source, unreadable};
+use super::{Asked, unreadable};
 use crate::{app::App, auth::ProjectAccess, csv::cell, error::ApiError, extract::Query};
 
 /// The names of a row's parts.
@@ -40,11 +39,9 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    require_source(&app)?;
+    let Asked { readable, range, .. } = Asked::of(&app, Readable::from(&project), query.days)?;
     let format = query.format.unwrap_or_default();
-    let range = DayRange::ending(app.clock.now(), query.days.unwrap_or(Days::DEFAULT));
-    let mut export =
-        Export { db: app.db.clone(), project: Readable::from(&project), format, days: range.days().collect() };
+    let mut export = Export { db: app.db.clone(), project: readable, format, days: range.days().collect() };
     export.days.reverse();
     // Before the answer begins: what cannot be read can still be said.
     let mut first = export.next_day().await.map_err(unreadable)?.unwrap_or_default();

@@ -145,11 +145,7 @@ pub async fn history(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
-    require_source(&app)?;
-    let days = query.days.unwrap_or(Days::DEFAULT);
-    let to = app.clock.now();
-    let range = DayRange::ending(to, days);
-    let readable = Readable::from(&project);
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
     let deployments = deployments(&app, &readable, range.begin()).await?;
     let (totals, timeline) = if let Some(hostname) = query.hostname.map(|name| name.to_ascii_lowercase()) {
         let mut known: HashMap<Date, Count> = HashMap::new();
@@ -205,6 +201,25 @@ async fn deployments(app: &App, project: &Readable, from: Timestamp) -> Result<V
     let marks = report::marks(&app.db, project, from, MARKS).await.map_err(unreadable)?;
     let view = |mark: report::Mark| DeploymentMark { id: mark.deployment, at: mark.at, git_sha: mark.git_sha };
     Ok(marks.into_iter().map(view).collect())
+}
+
+/// The days of a project that a report is asked for.
+struct Asked {
+    readable: Readable,
+    range: DayRange,
+    /// How many days they are.
+    days: Days,
+    /// The end of the report, in the last of the days.
+    to: Timestamp,
+}
+
+impl Asked {
+    /// Returns the days that end now, as many as asked for. Fails where nothing is counted.
+    fn of(app: &App, readable: Readable, days: Option<Days>) -> Result<Self, ApiError> {
+        require_source(app)?;
+        let (days, to) = (days.unwrap_or(Days::DEFAULT), app.clock.now());
+        Ok(Self { readable, range: DayRange::ending(to, days), days, to })
+    }
 }
 
 fn require_source(app: &App) -> Result<(), ApiError> {

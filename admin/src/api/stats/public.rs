@@ -9,13 +9,14 @@ use db::{
     permits::{Admin, Member},
     stats::{
         public,
-        report::{self, DayRange, Grain, ListKind, Wanted},
+        report::{self, Grain, ListKind, Wanted},
     },
 };
-use domain::{audit::Action, opaque::OpaqueSecret, stats::Days, traffic::Sums};
+use domain::{audit::Action, opaque::OpaqueSecret, traffic::Sums};
 use time::Date;
 
 use super::{
+    Asked,
     audience::{TopViews, Views},
     bots::ClassCounts,
     require_source, unreadable,
@@ -43,8 +44,8 @@ pub async fn show(
 
 /// Turns a project's public link to its statistics on or off.
 ///
-/// Whoever has the link may read: the page needs no account. Turned off, it stops working immediately, and another one
-/// comes when it is turned on again.
+/// Everybody who has the link may read the page, without an account. A link that is turned off stops working immediately;
+/// turning it on again makes another link.
 #[utoipa::path(
     put, path = "/projects/{name}/stats/public", tag = "Statistics", request_body = SetPublicLink,
     params(("name" = String, Path, description = "The project's name")),
@@ -104,11 +105,8 @@ pub async fn read(app: &App, token: &str) -> Result<Option<PublicStats>, ApiErro
     if OpaqueSecret::parse(token).is_none() {
         return Ok(None);
     }
-    let to = app.clock.now();
-    let Some((project, readable)) = public::find(&app.db, token, to).await? else { return Ok(None) };
-    require_source(app)?;
-    let days = Days::DEFAULT;
-    let range = DayRange::ending(to, days);
+    let Some((project, readable)) = public::find(&app.db, token, app.clock.now()).await? else { return Ok(None) };
+    let Asked { readable, range, days, to } = Asked::of(app, readable, None)?;
     let [pages, referrers, countries] = Views::LISTS;
     let lists = [pages, referrers, countries, ListKind::Agent];
     let (mut views, mut classes) = (Views::default(), ClassCounts::default());

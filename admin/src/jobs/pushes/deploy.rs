@@ -17,7 +17,9 @@ use secrecy::SecretString;
 
 use crate::{
     app::App,
+    change::Change,
     codehost::{Account, AppToken, CodeHostError, Repositories, grants::AccessError},
+    events::{self, KIND_PUSH},
     publishing::{
         go_live::{GoLiveError, Publication, go_live},
         record::{Ending, UploadRecord},
@@ -232,8 +234,10 @@ async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, fil
             Outcome::Done
         }
         // Dropping the record's guard deletes the record.
-        Err(GoLiveError::Pack(WriteError::Archive(error))) => fail(app, claim, sha, upload, &error.to_string()).await,
-        Err(GoLiveError::Quota(reached)) => fail(app, claim, sha, upload, &quotas::sentence(&reached)).await,
+        Err(GoLiveError::Pack(WriteError::Archive(error))) => {
+            fail(app, claim, target, sha, upload, &error.to_string()).await
+        }
+        Err(GoLiveError::Quota(reached)) => fail(app, claim, target, sha, upload, &quotas::sentence(&reached)).await,
         Err(GoLiveError::Pack(WriteError::Store(error))) => Outcome::retry(error),
         Err(GoLiveError::Busy(error)) => Outcome::retry(error.message()),
         Err(GoLiveError::Db(error)) => Outcome::retry(error),
@@ -249,13 +253,21 @@ async fn begin(app: &App, claim: &Claim, target: &Target, sha: &CommitSha) -> Re
 }
 
 /// Records a deployment whose archive is at fault as failed, with the reason.
-async fn fail(app: &App, claim: &Claim, sha: &CommitSha, upload: UploadRecord, reason: &str) -> Outcome {
+async fn fail(
+    app: &App,
+    claim: &Claim,
+    target: &Target,
+    sha: &CommitSha,
+    upload: UploadRecord,
+    reason: &str,
+) -> Outcome {
     let noted = async {
         let mut change = app.change(actor(claim)).await?;
         if !repo_deploys::finish(&mut change, claim, sha).await? {
             return Ok(false);
         }
         deployments::fail(&mut *change, upload.id(), reason).await?;
+        tell_failed(&mut change, claim, target, sha, upload.id(), reason);
         change.commit().await?;
         Ok::<_, sqlx::Error>(true)
     };
@@ -280,12 +292,32 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
     let now = change.now();
     let id = DeploymentId::new(now);
     match deployments::begin(&mut change, &target.permit, &id, &origin(claim, sha), now).await {
-        Ok(()) => deployments::fail(&mut *change, &id, reason).await?,
+        Ok(()) => {
+            deployments::fail(&mut *change, &id, reason).await?;
+            tell_failed(&mut change, claim, &target, sha, &id, reason);
+        }
         // Nothing is promoted here, so no plan is asked.
         Err(UploadError::Gone | UploadError::Quota(_)) => {}
         Err(UploadError::Db(error)) => return Err(error),
     }
     change.commit().await.map(drop)
+}
+
+/// Tells the project's people that a push could not be deployed.
+fn tell_failed(
+    change: &mut Change<'_>,
+    claim: &Claim,
+    target: &Target,
+    sha: &CommitSha,
+    deployment: &DeploymentId,
+    reason: &str,
+) {
+    let (by, now) = (Some(claim.pusher.as_str()), change.now());
+    let mut event = events::of_project(KIND_PUSH, &target.permit, Some(sha.as_str()), by, now);
+    for (key, value) in [("state", "failed"), ("deployment", deployment.as_str()), ("message", reason)] {
+        event.detail.insert(key.to_owned(), value.into());
+    }
+    change.tell(event);
 }
 
 fn actor(claim: &Claim) -> Actor<'_> {

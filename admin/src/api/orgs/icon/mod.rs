@@ -19,7 +19,8 @@ use db::{
     },
     permits::{self, Admin},
 };
-use domain::{OrgName, audit::Action, limits::ICON_BYTES};
+use domain::{OrgName, Subject, audit::Action, limits::ICON_BYTES};
+use live::bus::SURROGATE_KEY;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;
@@ -97,7 +98,9 @@ pub async fn show(
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CONTENT_SECURITY_POLICY, POLICY),
     ];
-    Ok((headers, [CROSS_ORIGIN], icon.image).into_response())
+    // Edges that keep it let go of it with the next change of the organization.
+    let ends_with = HeaderValue::try_from(icon.org.as_str()).map_err(ApiError::internal)?;
+    Ok((headers, [CROSS_ORIGIN, (SURROGATE_KEY, ends_with)], icon.image).into_response())
 }
 
 /// Redirects to the picture at the code host that stands for an org without an icon.
@@ -126,7 +129,7 @@ async fn borrowed(app: &App, name: &OrgName) -> Result<Option<Response>, ApiErro
     request_body(description = "A PNG, JPEG, WebP or GIF image of at most 512 KB", content(
         (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/webp"), (Vec<u8> = "image/gif"),
     )),
-    responses((status = 200, description = "The icon was stored", body = IconStored)),
+    responses((status = 200, description = "The icon was stored", body = IconStored, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization may",
         "invalid_request": "the body did not arrive whole",
@@ -139,26 +142,27 @@ pub async fn put(
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
     body: Body,
-) -> Result<Json<IconStored>, ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let image = read_body_up_to(body, ICON_BYTES).await?;
     let format = judge::judge(&image)?;
     let version = hex::encode(&Sha256::digest(&image)[..VERSION_BYTES]);
-    let icon = Icon { format, image: image.into(), version };
+    let icon = Icon { org: org.id.clone(), format, image: image.into(), version };
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let org = permits::lock(&mut change, org).await?;
     icons::put(&mut change, &org, &icon, now).await?;
     let entry = Entry::of_org(Action::IconSet, &org.id, &org.name).with("version", &*icon.version);
     change.audit(entry);
-    change.commit().await?;
-    Ok(Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) }))
+    change.touch(Subject::Org(org.id.clone()));
+    let propagation = change.commit().await?;
+    Ok((propagation, Json(IconStored { ok: true, icon_url: icon_url(&org.name, &icon.version) })))
 }
 
 /// Removes an organization's icon: the picture at the code host is shown again.
 #[utoipa::path(
     delete, path = "/orgs/{name}/icon", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
-    responses((status = 200, description = "The icon was removed", body = Done)),
+    responses((status = 200, description = "The icon was removed", body = Done, headers(("X-Svc-Propagation")))),
     extensions(("x-errors" = json!({
         "forbidden": "only admins and owners of the organization may",
     }))),
@@ -167,7 +171,7 @@ pub async fn delete(
     State(app): State<App>,
     caller: CliUser,
     OrgAccess(org): OrgAccess<Admin>,
-) -> Result<Json<Done>, ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let mut change = app.change(caller.actor()).await?;
     let org = permits::lock(&mut change, org).await?;
     if !icons::remove(&mut change, &org).await? {
@@ -175,8 +179,8 @@ pub async fn delete(
     }
     let entry = Entry::of_org(Action::IconRemove, &org.id, &org.name);
     change.audit(entry);
-    change.commit().await?;
-    Ok(Json(Done::OK))
+    change.touch(Subject::Org(org.id.clone()));
+    Ok((change.commit().await?, Json(Done::OK)))
 }
 
 impl From<IconError> for ApiError {

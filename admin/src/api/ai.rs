@@ -1,0 +1,110 @@
+//! `/ai`: what the console shows of the AI gateway: its models, and a completion to try out.
+
+use api::ai::{AiModel, AiModelList, TryCompletion};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderValue, header},
+    response::Response,
+};
+use config::models::MAX_TOKENS;
+use domain::Account;
+use futures_util::StreamExt as _;
+
+use crate::{
+    app::App,
+    auth::{CliUser, ConsoleUser},
+    error::{ApiError, Code},
+    extract::Json,
+    gateway::{GatewayAnswer, GatewayError},
+};
+
+/// Lists the models of the AI gateway, with their prices.
+#[utoipa::path(
+    get, path = "/ai/models", tag = "AI gateway",
+    responses((status = 200, description = "The models", body = AiModelList)),
+)]
+pub async fn models(State(app): State<App>, _: CliUser) -> Json<AiModelList> {
+    let gateway = &app.config.gateway;
+    let models = gateway.models.iter().map(|(id, model)| AiModel {
+        id: id.clone(),
+        owned_by: gateway.providers.get(&model.provider).map(|it| it.owned_by.clone()).unwrap_or_default(),
+        input_cents_per_million: model.input_cents,
+        output_cents_per_million: model.output_cents,
+        context_tokens: model.context,
+        max_completion_tokens: MAX_TOKENS,
+    });
+    Json(AiModelList { models: models.collect() })
+}
+
+/// Asks the AI gateway for a completion, and passes its answer on as it comes.
+///
+/// For the console's own pages, which may connect to no other host; with a session only. Everything else asks the gateway
+/// itself. A stream is streamed. An error of the gateway is passed on with its status and body; its `error` has `type` and
+/// `param` beside `code` and `message`. A completion ends with the connection that it was asked for over. It takes less
+/// than five minutes.
+#[utoipa::path(
+    post, path = "/ai/try", tag = "AI gateway", request_body = TryCompletion, security(("session" = [])),
+    responses((status = 200, description = "The completion", headers(("Cache-Control")), content(
+        (Object = "application/json"), (String = "text/event-stream"),
+    ))),
+    extensions(
+        ("x-errors" = json!({
+            "gateway_unavailable": "the gateway cannot be reached, or does not answer in time",
+            "busy": "too many completions are tried out at a time, or too many requests are under way",
+        })),
+        ("x-gateway-errors" = json!({
+            "400": {
+                "invalid_json": "`request` is not what the gateway takes",
+                "invalid_type": "a field of `request` has the wrong type",
+                "invalid_value": "a field of `request` has a value that the gateway or the model does not take",
+                "missing_required_parameter": "a field of `request` is missing",
+            },
+            "401": { "invalid_api_key": "`key` is unknown, revoked, or of another kind than `ai`" },
+            "404": { "model_not_found": "there is no such model" },
+            "413": { "request_too_large": "`request` is larger than the gateway takes" },
+            "429": {
+                "daily_token_limit_exceeded": "the tokens of the day are used up",
+                "insufficient_quota": "the credit of the month is used up",
+                "limit_reached": "a limit that the account has set itself is reached",
+            },
+            "502": { "upstream_error": "the model's provider failed" },
+            "503": {
+                "model_unavailable": "the operator has set no key for the model's provider",
+                "service_unavailable": "the gateway is busy, restarting, or cannot check limits",
+                "upstream_overloaded": "the model's provider takes no more for now",
+            },
+            "504": { "upstream_timeout": "the model's provider took too long" },
+        })),
+    ),
+)]
+pub async fn try_completion(
+    State(app): State<App>,
+    ConsoleUser(caller): ConsoleUser,
+    Json(body): Json<TryCompletion>,
+) -> Result<Response, ApiError> {
+    let turn = app.bounds.completion_try(&Account::User(caller.user.id)).await?;
+    let GatewayAnswer { status, content_type, retry_after, body } =
+        app.gateway.complete(&body.key, &body.request).await?;
+    let body = body.inspect(move |chunk| {
+        // The turn lasts as long as the body.
+        let _ = &turn;
+        if let Err(error) = chunk {
+            tracing::warn!("a completion that is tried out broke off: {error:#}");
+        }
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let passed_on = [(header::CONTENT_TYPE, content_type), (header::RETRY_AFTER, retry_after)];
+    headers.extend(passed_on.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    Ok(response)
+}
+
+impl From<GatewayError> for ApiError {
+    fn from(error: GatewayError) -> Self {
+        Self::new(Code::GatewayUnavailable, "The AI gateway does not answer; please try again in a moment.")
+            .caused_by(error)
+    }
+}

@@ -1,0 +1,156 @@
+//! `/projects/:name/deployments/:id/files` and `…/changes`: what a deployment holds, and how that differs from another.
+//!
+//! Both read what the pack's manifest lists: `_headers` and `_redirects` at the root are compiled into it, and no files.
+
+use api::deployments::{
+    AddedFile, Against, ChangedFile, DeployedFile, DeployedFileList, DeploymentChanges, FilePage, RemovedFile,
+};
+use axum::extract::State;
+use db::{
+    permits::{Member, ProjectPermit},
+    projects::deployments,
+};
+use domain::{
+    DeploymentId,
+    deployment::DeploymentStatus,
+    limits::{CHANGED_FILES, FILE_PAGE_ROWS},
+};
+use packs::{ChangedFiles, ListedFile, PackChanges, StoreError};
+
+use super::Named;
+use crate::{
+    app::App,
+    auth::ProjectAccess,
+    error::{ApiError, Code},
+    extract::{Json, Path, Query},
+};
+
+/// Lists the files of a deployment, sorted by path.
+///
+/// `_headers` and `_redirects` at the root are not served, and not listed.
+#[utoipa::path(
+    get, path = "/projects/{name}/deployments/{id}/files", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+        FilePage,
+    ),
+    responses((status = 200, description = "The files", body = DeployedFileList)),
+    extensions(("x-errors" = json!({
+        "no_files": "the deployment is being uploaded, or its upload failed",
+        "busy": "too many deployments are being listed, or too many requests are under way",
+    }))),
+)]
+pub async fn list(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(Named { id }): Path<Named>,
+    Query(page): Query<FilePage>,
+) -> Result<Json<DeployedFileList>, ApiError> {
+    let rows = page_rows(&page)?;
+    require_files(&app, &project, &id).await?;
+    let turn = app.bounds.listing(&project.owner).await?;
+    let store = app.store.clone();
+    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    let reading = app.in_background(async move {
+        let _turn = turn;
+        // One more than the page has, which tells whether there is a next page.
+        Ok(store.files(&id, page.cursor, rows + 1).await?)
+    });
+    let mut files = reading.await?;
+    let has_more = files.len() > rows;
+    files.truncate(rows);
+    let next_cursor = files.last().filter(|_| has_more).map(|file| file.path.clone());
+    let view = |ListedFile { path, size, sha256, content_type }| DeployedFile { path, size, sha256, content_type };
+    Ok(Json(DeployedFileList { files: files.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Shows how the files of a deployment differ from those of the one made before it, or of another one of the project.
+///
+/// Files are compared by content. Each list names 1,000 of them at most; the numbers count all.
+#[utoipa::path(
+    get, path = "/projects/{name}/deployments/{id}/changes", tag = "Deployments",
+    params(
+        ("name" = String, Path, description = "The project's name"),
+        ("id" = String, Path, description = "The deployment's id"),
+        Against,
+    ),
+    responses((status = 200, description = "The changes", body = DeploymentChanges)),
+    extensions(("x-errors" = json!({
+        "no_files": "one of the deployments is being uploaded, or its upload failed",
+        "busy": "too many deployments are being compared, or too many requests are under way",
+    }))),
+)]
+pub async fn changes(
+    State(app): State<App>,
+    ProjectAccess(project): ProjectAccess<Member>,
+    Path(Named { id }): Path<Named>,
+    Query(Against { against }): Query<Against>,
+) -> Result<Json<DeploymentChanges>, ApiError> {
+    require_files(&app, &project, &id).await?;
+    let against = match against {
+        Some(other) => {
+            require_files(&app, &project, &other).await?;
+            Some(other)
+        }
+        None => deployments::made_before(&app.db, &project, &id).await?,
+    };
+    let turn = app.bounds.listing(&project.owner).await?;
+    let (store, before) = (app.store.clone(), against.clone());
+    let comparing = app.in_background(async move {
+        let _turn = turn;
+        Ok(store.changes(&id, before.as_ref(), CHANGED_FILES).await?)
+    });
+    Ok(Json(view(against, comparing.await?)))
+}
+
+/// The rows of a page.
+fn page_rows(page: &FilePage) -> Result<usize, ApiError> {
+    let rows = page.limit.as_deref().map_or(Some(FILE_PAGE_ROWS), |limit| limit.parse().ok());
+    rows.filter(|rows| (1..=FILE_PAGE_ROWS).contains(rows))
+        .ok_or_else(|| ApiError::invalid(format!("`limit` must be a whole number from 1 to {FILE_PAGE_ROWS}.")))
+}
+
+/// Refuses a deployment that is not the project's, or of which no files are kept.
+async fn require_files(app: &App, project: &ProjectPermit<Member>, id: &DeploymentId) -> Result<(), ApiError> {
+    let row = deployments::find(&app.db, project, id).await?.ok_or_else(|| ApiError::not_found("deployment"))?;
+    if row.status.has_files() {
+        return Ok(());
+    }
+    let why = match row.status {
+        DeploymentStatus::Uploading => "is still being uploaded; its files are there once it is complete",
+        _ => "failed, so it has no files; deploy again",
+    };
+    Err(ApiError::new(Code::NoFiles, format!("The deployment {id} {why}.")))
+}
+
+fn view(against: Option<DeploymentId>, changes: PackChanges) -> DeploymentChanges {
+    let PackChanges { added, changed, removed } = changes;
+    let is_cut = |files: &ChangedFiles| usize::try_from(files.count).is_ok_and(|count| count > files.first.len());
+    let truncated = [&added, &changed, &removed].into_iter().any(is_cut);
+    let known = Option::unwrap_or_default;
+    DeploymentChanges {
+        against,
+        truncated,
+        added_files: added.count,
+        changed_files: changed.count,
+        removed_files: removed.count,
+        added: added.first.into_iter().map(|it| AddedFile { path: it.path, size: known(it.size) }).collect(),
+        changed: (changed.first.into_iter())
+            .map(|it| ChangedFile { path: it.path, size: known(it.size), size_before: known(it.size_before) })
+            .collect(),
+        removed: (removed.first.into_iter())
+            .map(|it| RemovedFile { path: it.path, size_before: known(it.size_before) })
+            .collect(),
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            // Deleted while it was asked for.
+            StoreError::NotFound => Self::not_found("deployment"),
+            error => Self::internal(error),
+        }
+    }
+}

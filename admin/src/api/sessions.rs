@@ -1,0 +1,86 @@
+//! `/sessions`: the browsers in which a person is signed in on the console.
+
+use api::{
+    Done,
+    sessions::{Session, SessionList},
+};
+use axum::{
+    extract::State,
+    http::header,
+    response::{AppendHeaders, IntoResponse},
+};
+use db::sign_in::sessions;
+use domain::SessionId;
+
+use crate::{
+    app::App,
+    auth::{CliUser, Credential, cookies},
+    error::ApiError,
+    extract::{Json, Path},
+};
+
+/// Lists your sessions of the console, newest first.
+#[utoipa::path(
+    get, path = "/sessions", tag = "Sessions",
+    responses((status = 200, description = "The sessions", body = SessionList)),
+)]
+pub async fn list(State(app): State<App>, caller: CliUser) -> Result<Json<SessionList>, ApiError> {
+    let found = sessions::list_of_user(&app.db, &caller.user.id, app.clock.now()).await?;
+    let view = |session: sessions::Session| Session {
+        current: is_current(&caller, &session.id),
+        id: session.id,
+        browser: session.browser,
+        created_at: session.created_at,
+        last_used_at: Some(session.last_used_at),
+    };
+    Ok(Json(SessionList { sessions: found.into_iter().map(view).collect() }))
+}
+
+/// Signs you out in one browser.
+///
+/// The next request of the session is refused. Sites of an organization that let the browser in before go on doing so;
+/// ending all sessions ends that too.
+#[utoipa::path(
+    delete, path = "/sessions/{id}", tag = "Sessions",
+    params(("id" = String, Path, description = "The session's id")),
+    responses((status = 200, description = "The session has ended", body = Done, headers(("Set-Cookie")))),
+    extensions(("x-errors" = json!({
+        "not_found": "you have no such session, or it has ended before",
+    }))),
+)]
+pub async fn end(
+    State(app): State<App>,
+    caller: CliUser,
+    Path(id): Path<SessionId>,
+) -> Result<impl IntoResponse, ApiError> {
+    if !sessions::end(&app.db, &caller.user.id, &id).await? {
+        return Err(ApiError::not_found("session"));
+    }
+    Ok((cleared(is_current(&caller, &id)), Json(Done::OK)))
+}
+
+/// Signs you out in every browser, this one included, and on every site of an organization that let you in.
+///
+/// Tokens go on working.
+#[utoipa::path(
+    delete, path = "/sessions", tag = "Sessions",
+    responses((
+        status = 200, description = "All sessions have ended", body = Done, headers(("Set-Cookie"), ("X-Svc-Propagation")),
+    )),
+)]
+pub async fn end_all(State(app): State<App>, caller: CliUser) -> Result<impl IntoResponse, ApiError> {
+    let mut change = app.change(caller.actor()).await?;
+    let touched = sessions::end_all(&mut change, &caller.user.id).await?;
+    change.touch(touched);
+    let propagation = change.commit().await?;
+    Ok((propagation, cleared(matches!(caller.credential, Credential::Session(_))), Json(Done::OK)))
+}
+
+fn is_current(caller: &CliUser, id: &SessionId) -> bool {
+    matches!(&caller.credential, Credential::Session(current) if current == id)
+}
+
+/// The field that has the browser forget its session, if that is the one that has ended.
+fn cleared(is_own: bool) -> AppendHeaders<Option<(header::HeaderName, header::HeaderValue)>> {
+    AppendHeaders(is_own.then(|| (header::SET_COOKIE, cookies::clear(cookies::SESSION))))
+}
