@@ -139,8 +139,9 @@ fn listeners(
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);
-    let platform = Platform::new(admins, threads, requests, master_key.clone(), talkers.clone())
-        .context("edge.admin_upstreams")?;
+    let platform =
+        Platform::new(admins, threads, requests, &shares, marks.clone(), master_key.clone(), talkers.clone())
+            .context("edge.admin_upstreams")?;
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());

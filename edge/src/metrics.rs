@@ -17,6 +17,9 @@ static SITES: LazyLock<[Counter; 6]> = LazyLock::new(|| {
 static BODIES: LazyLock<[Counter; 2]> =
     LazyLock::new(|| ["miss", "hit"].map(|found| counter!("svc_sites_bodies_total", "cache" => found)));
 
+static PLATFORM_CACHED: LazyLock<[Counter; 2]> =
+    LazyLock::new(|| ["miss", "hit"].map(|found| counter!("svc_platform_cached_total", "cache" => found)));
+
 /// Describes every metric to the exporter. Called once, when the exporter has begun.
 pub fn describe() {
     describe_counter!("svc_sites_requests_total", "Requests to sites and unknown hosts, by class of status.");
@@ -26,7 +29,7 @@ pub fn describe() {
     );
     describe_gauge!(
         "svc_edge_memory_bytes",
-        "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests and routes that are kept."
+        "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests, routes and answers of admin (`platform`) that are kept."
     );
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
@@ -61,6 +64,10 @@ pub fn describe() {
     describe_counter!(
         "svc_platform_refused_total",
         "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`, `memory`."
+    );
+    describe_counter!(
+        "svc_platform_cached_total",
+        "Requests for files of the console and icons of organizations, and whether the edge answered them itself."
     );
     describe_counter!(
         "svc_gateway_requests_total",
@@ -112,8 +119,8 @@ pub fn describe() {
 }
 
 /// Reports what memory is used for, as `used` says it, for as long as it is polled.
-pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 4]) {
-    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes];
+pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 5]) {
+    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes, shares.platform];
     let mut every = tokio::time::interval(limits::MEMORY_REPORT_EVERY);
     loop {
         every.tick().await;
@@ -191,6 +198,11 @@ pub(crate) fn connections_shed(which: &'static str, count: usize) {
 /// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
 pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
+}
+
+/// Counts a look for a public answer of admin in memory.
+pub(crate) fn platform_cached(found: bool) {
+    PLATFORM_CACHED[usize::from(found)].increment(1);
 }
 
 /// The number of the gateway's answers that are read to their end without a client.

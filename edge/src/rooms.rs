@@ -12,7 +12,7 @@ const ROOMS: [&str; 13] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 23] = [
+const NO_BOUNDS: [(&str, &str); 24] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -36,6 +36,7 @@ const NO_BOUNDS: [(&str, &str); 23] = [
     ("SAID_LEN", "a format"),
     ("UNCERTAIN", "belongs to the release that it slows down"),
     ("UNSURE", "belongs to the release that it slows down"),
+    ("VERSION_LEN", "a format"),
 ];
 
 /// The types of a bound.

@@ -36,7 +36,7 @@ use crate::{
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
-    platform::Platform,
+    platform::{Platform, PublicName},
     sites::Sites,
     traffic::{Claim, Requested, Traffic},
 };
@@ -112,10 +112,16 @@ impl Front {
     }
 
     /// Bytes of memory by what they are for.
-    pub fn memory_used(&self) -> [(&'static str, u64); 4] {
+    pub fn memory_used(&self) -> [(&'static str, u64); 5] {
         let [bodies, manifests] = self.sites.memory_used();
         let routes = self.routes.bytes();
-        [("in_flight", self.budget.used()), ("bodies", bodies), ("manifests", manifests), ("routes", routes)]
+        [
+            ("in_flight", self.budget.used()),
+            ("bodies", bodies),
+            ("manifests", manifests),
+            ("routes", routes),
+            ("platform", self.platform.memory_used()),
+        ]
     }
 
     /// The AI gateway.
@@ -147,14 +153,14 @@ impl Front {
             // A proxy's connection counts for nobody.
             self.talkers.tally(visitor.address).asked();
         }
-        let mut response = match host::of(request.version(), request.uri(), request.headers()) {
+        let (is_platform, mut response) = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
                 let place = self.place(&host, connection);
-                self.answer_at(&place, request, connection, visitor).await
+                (place.is_platform(), self.answer_at(&place, request, connection, visitor).await)
             }
-            _ => malformed(),
+            _ => (false, malformed()),
         };
-        if response.body().is_pulled() {
+        if response.body().is_pulled() && !is_platform {
             metrics::site(response.status());
         }
         response.headers_mut().insert(header::SERVER, SERVER);
@@ -203,7 +209,7 @@ impl Front {
         let mut response = match found {
             Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
-            Found::Platform => Box::pin(self.hand_over(request, &place.host, visitor, connection)).await,
+            Found::Platform => Box::pin(self.hand_over(request, place, visitor, connection)).await,
             Found::Gateway => {
                 let answer = self.gateway.answer(request, visitor.address, &connection.completions);
                 Box::pin(answer).await.map(Body::Gateway)
@@ -247,16 +253,21 @@ impl Front {
     async fn hand_over<B>(
         &self,
         request: Request<B>,
-        host: &str,
+        place: &Place,
         visitor: Visitor,
         connection: &Connection,
     ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
+        let name = PublicName::of(&request, &place.host, &place.kind, visitor);
+        if let Some(kept) = name.as_ref().and_then(|name| self.platform.kept(name, &request)) {
+            return kept.map(Body::Site);
+        }
         // A connection of a trusted proxy carries the requests of many.
         let places = (!self.trusted.contains(connection.peer)).then(|| connection.platform_places());
-        match self.platform.hand_over(request, host, visitor, places, &connection.account).await {
+        let account = &connection.account;
+        match self.platform.hand_over(request, &place.host, name.as_ref(), visitor, places, account).await {
             Ok(response) => response.map(Body::Handed),
             Err(answer) => answer.map(Body::Site),
         }

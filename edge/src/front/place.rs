@@ -117,6 +117,11 @@ impl Place {
         }
     }
 
+    /// Whether the control plane or the console is here.
+    pub(super) fn is_platform(&self) -> bool {
+        self.application() == Application::Platform
+    }
+
     /// Whether a certificate authority may ask whose the host is: it is the platform's, or a hostname of somebody's.
     pub(super) fn can_be_proved(&self) -> bool {
         self.is_own || self.kind != HostKind::Unknown

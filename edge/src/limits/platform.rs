@@ -27,6 +27,8 @@ pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
 pub(crate) const PLATFORM_FILES_SHARE: usize = 8;
 /// Requests for the platform in flight of one client.
 pub(crate) const PLATFORM_REQUESTS_PER_CLIENT: usize = 64;
+/// Streams of events of one client, which are requests in flight as well. All clients' together are half of all requests.
+pub(crate) const PLATFORM_EVENT_STREAMS_PER_CLIENT: usize = 32;
 /// Requests for the platform in flight on one connection.
 pub(crate) const PLATFORM_REQUESTS_PER_CONNECTION: usize = 16;
 /// Requests for the platform that wait for their turn. Each holds the bytes of its body that have come.
@@ -45,3 +47,19 @@ pub(crate) const PLATFORM_BODIES: usize = 1_024;
 pub(crate) const PLATFORM_BODIES_PER_CLIENT: usize = 64;
 /// Longest time for those bytes of a body to arrive, as long as admin itself waits for one.
 pub(crate) const PLATFORM_BODY: Duration = Duration::from_secs(30);
+/// Bytes of the path of an answer of admin that may be kept.
+pub(crate) const CACHED_PATH_BYTES: usize = 512;
+/// Bytes of the largest body of admin's that is kept: the largest icon fits.
+pub(crate) const CACHED_ANSWER_BYTES: usize = 544 * 1024;
+/// Bytes that a kept answer takes beside its body, its headers and its name, about.
+pub(crate) const CACHED_ENTRY_BYTES: u64 = 1024;
+/// Bytes of an ordinary answer of admin's that is kept, about, from which its memory estimates its entries.
+pub(crate) const USUAL_CACHED_BYTES: u64 = 8 * 1024;
+/// The part of the memory for admin's answers that those may take which are kept, in percent. The rest is for those that are being
+/// read, and those that were evicted while they are sent.
+pub(crate) const CACHED_KEPT_PERCENT: u64 = 75;
+/// Shards of the memory for admin's answers.
+pub(crate) const PLATFORM_CACHE_SHARDS: usize = 4;
+/// Longest wait for the answer to somebody else's request for the same name, before one of one's own is made. Short, because
+/// a large answer comes as slowly as the one who asked for it takes it.
+pub(crate) const CACHE_FILL: Duration = Duration::from_secs(5);

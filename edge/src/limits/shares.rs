@@ -9,7 +9,9 @@ pub(crate) const MEMORY_PERCENT: u64 = 40;
 /// `edge.memory` where nothing is configured and the machine does not say what it has.
 pub(crate) const UNKNOWN_MEMORY: u64 = 512 * MIB;
 /// The part of `edge.memory` for bodies of sites that are kept, in percent.
-pub(crate) const BODY_CACHE_PERCENT: u64 = 32;
+pub(crate) const BODY_CACHE_PERCENT: u64 = 30;
+/// The part of `edge.memory` for answers of admin that are kept, in percent.
+pub(crate) const PLATFORM_CACHE_PERCENT: u64 = 2;
 /// The part of `edge.memory` for manifests that are kept, in percent.
 pub(crate) const MANIFEST_CACHE_PERCENT: u64 = 25;
 /// The part of `edge.memory` for bytes on their way to visitors, in percent.
@@ -38,6 +40,8 @@ pub struct Shares {
     pub memory: u64,
     /// For bodies of sites that are kept.
     pub bodies: u64,
+    /// For answers of admin that are kept.
+    pub platform: u64,
     /// For manifests that are kept.
     pub manifests: u64,
     /// For routes.
@@ -67,6 +71,7 @@ impl Shares {
         Self {
             memory,
             bodies: percent(memory, BODY_CACHE_PERCENT),
+            platform: percent(memory, PLATFORM_CACHE_PERCENT),
             manifests: percent(memory, MANIFEST_CACHE_PERCENT),
             routes: percent(memory, ROUTES_PERCENT),
             recents: percent(memory, RECENTS_PERCENT),
@@ -104,10 +109,16 @@ mod tests {
         for memory in [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None] {
             let shares = Shares::of(memory);
             assert!(shares.memory >= LEAST_MEMORY);
-            let Shares { bodies, manifests, routes, recents, certificates, keys, members, absences, .. } = shares;
-            let kept = bodies + manifests + routes + recents + certificates + keys + members + absences;
+            let Shares { bodies, platform, manifests, routes, recents, certificates, keys, members, absences, .. } =
+                shares;
+            let kept = bodies + platform + manifests + routes + recents + certificates + keys + members + absences;
             assert!(kept + shares.in_flight <= shares.memory);
             assert!(shares.client <= shares.in_flight && shares.client > super::super::CONNECTION_FLIGHT_BYTES);
+            let beside_kept = platform / 100 * (100 - super::super::CACHED_KEPT_PERCENT);
+            assert!(
+                beside_kept > super::super::CACHED_ANSWER_BYTES as u64,
+                "the largest answer can be read beside what is kept"
+            );
             assert!((1..=super::super::REMEMBERED_ABSENCES).contains(&shares.absences()));
         }
         assert_eq!(Shares::of(Some(1)), Shares::of(Some(LEAST_MEMORY)), "below the floor is the floor");

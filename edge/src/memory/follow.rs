@@ -198,6 +198,7 @@ impl Follower {
 
     /// Only after everything up to `seq` is applied: this is what gets acknowledged.
     fn reach(&self, seq: i64) {
+        self.marks.set_applied(seq);
         self.reached.send_replace(Some(seq));
     }
 

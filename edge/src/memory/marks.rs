@@ -32,6 +32,8 @@ pub struct Marks {
     lapsed: AtomicBool,
     /// Whether this process has run all the time.
     awake: Awake,
+    /// The change up to which all are applied; the least number before it is known.
+    applied: AtomicI64,
     /// The number of times that the order of changes began anew. Readings of another era are not current.
     era: AtomicU32,
     hasher: RandomState,
@@ -45,6 +47,14 @@ pub struct Reading {
     marks: [u16; 3],
 }
 
+/// A place in the order of changes: all up to it were applied here before something was asked of admin, whose answer therefore
+/// has them in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    seq: i64,
+    era: u32,
+}
+
 impl Default for Marks {
     fn default() -> Self {
         Self {
@@ -52,6 +62,7 @@ impl Default for Marks {
             floor: AtomicI64::new(i64::MIN),
             lapsed: AtomicBool::new(false),
             awake: Awake::default(),
+            applied: AtomicI64::new(i64::MIN),
             era: AtomicU32::new(0),
             hasher: RandomState::new(),
         }
@@ -65,6 +76,19 @@ impl Marks {
     /// A reading as of `seq` that a change of any of these names overtakes.
     pub fn reading(&self, seq: i64, names: [&str; 3]) -> Reading {
         Reading { seq, era: self.era.load(Ordering::Acquire), marks: names.map(|name| self.mark_of(name)) }
+    }
+
+    /// The present place in the order of changes, once it is known.
+    pub fn moment(&self) -> Option<Moment> {
+        // The era first: one that begins meanwhile has not applied anything yet.
+        let era = self.era.load(Ordering::Acquire);
+        let seq = self.applied.load(Ordering::Acquire);
+        (seq != i64::MIN).then_some(Moment { seq, era })
+    }
+
+    /// A reading of what was asked for at this `moment` that a change of any of these names overtakes.
+    pub fn reading_at(&self, moment: Moment, names: [&str; 3]) -> Reading {
+        Reading { seq: moment.seq, era: moment.era, marks: names.map(|name| self.mark_of(name)) }
     }
 
     /// Whether no change of what the reading depends on was applied that is newer than it.
@@ -95,7 +119,7 @@ impl Marks {
     }
 
     /// Ends what was read before `change` of its subject and its hosts.
-    pub(super) fn apply(&self, change: &RouteChange) {
+    pub(crate) fn apply(&self, change: &RouteChange) {
         let more = match &change.subject {
             Subject::Token(_) => Some(Self::ANY_TOKEN),
             // The account's keys carry what its plan allows.
@@ -108,13 +132,19 @@ impl Marks {
         }
     }
 
+    /// Notes that every change up to `seq` is applied.
+    pub(crate) fn set_applied(&self, seq: i64) {
+        self.applied.store(seq, Ordering::Release);
+    }
+
     /// Ends whatever was read before change `seq`.
     pub(super) fn forget_before(&self, seq: i64) {
         self.floor.fetch_max(seq, Ordering::AcqRel);
     }
 
     /// Ends whatever was read, and lowers every mark: the order of changes began anew (another database).
-    pub(super) fn start_over(&self) {
+    pub(crate) fn start_over(&self) {
+        self.applied.store(i64::MIN, Ordering::Release);
         self.era.fetch_add(1, Ordering::AcqRel);
         for mark in &self.newest {
             mark.store(i64::MIN, Ordering::Release);

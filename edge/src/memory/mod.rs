@@ -18,7 +18,7 @@ mod tests;
 
 pub use self::{
     challenges::Challenges,
-    marks::Marks,
+    marks::{Marks, Moment, Reading},
     members::{Members, Membership, OrgMembers},
     recall::{RecallError, Recollection},
     sites::{RecentDeployments, Routes},

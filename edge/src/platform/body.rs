@@ -107,6 +107,8 @@ pub struct HandedBody {
 /// What a request for the platform holds while it is in flight.
 pub(super) struct Held {
     pub(super) _turn: Turn<Client>,
+    /// Its turn among the streams of events, if it is one.
+    pub(super) _event_stream: Option<Turn<Client>>,
     /// Its place on its connection.
     pub(super) _place: Option<OwnedSemaphorePermit>,
     /// The memory of the way to admin.

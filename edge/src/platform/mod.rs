@@ -5,10 +5,12 @@
 //! tries another when the first could not be reached. [`proxy`] is what pingora-proxy asks of us, [`upstreams`] the admins.
 //!
 //! Every request that is handed over takes an open file, so they have turns: so many in all, of a client, and on a
-//! connection. A body that is small has come before its request takes one. Start with [`Platform::hand_over`].
+//! connection. A body that is small has come before its request takes one. What is the same for everybody is kept ([`cache`]), and
+//! asked for again without any of that. Start with [`Platform::hand_over`].
 
 mod answers;
 mod body;
+mod cache;
 mod proxy;
 mod upstreams;
 
@@ -30,20 +32,24 @@ use tokio::{
 };
 
 pub use self::body::HandedBody;
+pub(crate) use self::cache::PublicName;
 use self::{
     answers::{Asked, Failure},
     body::{BegunBody, Held},
+    cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
     proxy::Admins,
     upstreams::{Upstreams, watch_health},
 };
 use crate::{
     clients::Talkers,
     http::{BodyError, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, RequestIds, SiteBody, Visitor, X_REQUEST_ID},
-    limits, metrics,
+    limits::{self, Shares},
+    memory::Marks,
+    metrics,
 };
 
 /// Fields that concern one connection only, or would tell admin what a visitor says of itself.
-const NOT_HANDED_ON: [HeaderName; 8] = [
+const NOT_HANDED_ON: [HeaderName; 9] = [
     header::CONNECTION,
     header::UPGRADE,
     header::TE,
@@ -52,7 +58,11 @@ const NOT_HANDED_ON: [HeaderName; 8] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("x-real-ip"),
+    CACHE_NAME,
 ];
+
+/// Where the stream of events is: at the API's host, and below `/api` at the console's.
+const EVENT_PATHS: [&str; 2] = ["/events", "/api/events"];
 
 /// Shows admin that the request comes from an edge.
 const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
@@ -61,8 +71,11 @@ const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 pub struct Platform {
     proxy: Arc<HttpProxy<Admins>>,
     upstreams: Arc<Upstreams>,
+    cache: PlatformCache,
     /// Requests in flight.
     requests: Turns<Client>,
+    /// Those of them whose answers are streams of events, which end when their clients leave.
+    event_streams: Turns<Client>,
     /// Requests whose bodies are being read.
     bodies: Turns<Client>,
     request_ids: RequestIds,
@@ -74,17 +87,21 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// A proxy to `admin_upstreams` that has up to `requests` in flight. Fails when one of them is not an address.
+    /// A proxy to `admin_upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
+    /// reaches `marks`. Fails when one of the upstreams is not an address.
     pub fn new(
         admin_upstreams: &[String],
         threads: usize,
         requests: usize,
+        shares: &Shares,
+        marks: Arc<Marks>,
         master_key: MasterKey,
         talkers: Arc<Talkers>,
     ) -> io::Result<Self> {
         let upstreams = Arc::new(Upstreams::resolve(admin_upstreams)?);
+        let cache = PlatformCache::new(shares, marks);
         let conf = ServerConf { threads, max_retries: upstreams.len(), ..ServerConf::default() };
-        let proxy = Arc::new(http_proxy(&Arc::new(conf), Admins::new(upstreams.clone())));
+        let proxy = Arc::new(http_proxy(&Arc::new(conf), Admins::new(upstreams.clone(), cache)));
         let (never, stops) = watch::channel(false);
         let waiting = Bounds {
             total: requests,
@@ -93,9 +110,27 @@ impl Platform {
             waiting_share: limits::PLATFORM_WAITING_PER_CLIENT,
         };
         let bodies = Bounds { total: limits::PLATFORM_BODIES, share: limits::PLATFORM_BODIES_PER_CLIENT, ..waiting };
+        // However many of them there are, there are places for requests that are answered.
+        let event_streams = Turns::new(Bounds {
+            total: (requests / 2).max(1),
+            share: limits::PLATFORM_EVENT_STREAMS_PER_CLIENT,
+            ..waiting
+        });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
         let request_ids = RequestIds::new();
-        Ok(Self { proxy, upstreams, requests, bodies, request_ids, master_key, talkers, stops, _never: never })
+        Ok(Self {
+            proxy,
+            upstreams,
+            cache,
+            requests,
+            event_streams,
+            bodies,
+            request_ids,
+            master_key,
+            talkers,
+            stops,
+            _never: never,
+        })
     }
 
     /// As many requests as may be in flight where the process may open `files`.
@@ -113,12 +148,25 @@ impl Platform {
         watch_health(self.upstreams.clone())
     }
 
-    /// Answers `request` with what an admin says to it; fails with an answer of ours when none can. `places` are those of the
-    /// request's connection, if it has a bound of its own.
+    /// Bytes of memory that kept answers take.
+    pub(crate) fn memory_used(&self) -> u64 {
+        self.cache.bytes()
+    }
+
+    /// Answers a request for `name` with what is kept of admin's answers, if it is there.
+    pub(crate) fn kept<B>(&self, name: &PublicName, request: &Request<B>) -> Option<Response<SiteBody>> {
+        let mut answer = self.cache.answer(name, request.method(), request.headers())?;
+        answer.headers_mut().insert(X_REQUEST_ID, self.request_ids.of(request.headers()));
+        Some(answer)
+    }
+
+    /// Answers `request` with what an admin says to it; fails with an answer of ours when none can. What has a `name` is kept, if
+    /// admin's answer allows it. `places` are those of the request's connection, if it has a bound of its own.
     pub(crate) async fn hand_over<B>(
         &self,
         mut request: Request<B>,
         host: &str,
+        name: Option<&PublicName>,
         visitor: Visitor,
         places: Option<Arc<Semaphore>>,
         account: &Account,
@@ -136,7 +184,7 @@ impl Platform {
             }
             failed(failure)
         })?;
-        self.exchange(request, host, visitor, held).await.map_err(|error| {
+        self.exchange(request, host, name, visitor, held).await.map_err(|error| {
             tracing::warn!(%error, "a request could not be handed to admin");
             failed(Failure::NoAdmin)
         })
@@ -163,6 +211,9 @@ impl Platform {
             None => None,
         };
         let (head, body) = request.into_parts();
+        let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
+        let event_stream =
+            is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
         let (body, reading) = if BegunBody::is_to_be_read(&body) {
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
             (BegunBody::read(body).await?, Some(reading))
@@ -176,13 +227,17 @@ impl Platform {
         };
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);
-        Ok((Request::from_parts(head, body), Held { _turn: turn, _place: place, _grant: grant }))
+        Ok((
+            Request::from_parts(head, body),
+            Held { _turn: turn, _event_stream: event_stream, _place: place, _grant: grant },
+        ))
     }
 
     async fn exchange<B>(
         &self,
         mut request: Request<B>,
         host: &str,
+        name: Option<&PublicName>,
         visitor: Visitor,
         held: Held,
     ) -> anyhow::Result<Response<HandedBody>>
@@ -190,6 +245,10 @@ impl Platform {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
     {
         prepare(&mut request, host, visitor)?;
+        let id = request.headers().get(X_REQUEST_ID).cloned();
+        if let Some(name) = name {
+            PlatformCache::announce(name, request.headers_mut());
+        }
         // In place of what the visitor may have sent under this name.
         let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
         proof.set_sensitive(true);
@@ -210,7 +269,18 @@ impl Platform {
         tokio::spawn(connection);
         let mut response = sender.send_request(request).await?;
         strip_connection_fields(response.headers_mut());
-        response.headers_mut().remove(header::TRANSFER_ENCODING);
+        let headers = response.headers_mut();
+        headers.remove(header::TRANSFER_ENCODING);
+        headers.remove(SURROGATE_KEY);
+        if name.is_some() {
+            // What the proxy adds for its cache: kept answers do not age, and admin says nothing of ranges. Nor does any carry another
+            // request's id.
+            headers.remove(header::AGE);
+            headers.remove(header::ACCEPT_RANGES);
+            if let Some(id) = id {
+                headers.insert(X_REQUEST_ID, id);
+            }
+        }
         *response.version_mut() = http::Version::default();
         Ok(response.map(|answer| HandedBody::new(answer, held)))
     }

@@ -1,4 +1,5 @@
-//! What pingora-proxy asks of us: which admin is next, with which limits, and what to answer when none did.
+//! What pingora-proxy asks of us: which admin is next, with which limits, what of its answers is kept, and what to answer when
+//! none did.
 
 use std::sync::Arc;
 
@@ -6,6 +7,7 @@ use async_trait::async_trait;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
 use pingora::{
+    cache::{CacheKey, CacheMeta, ForcedFreshness, HitHandler, RespCacheable},
     http::ResponseHeader,
     prelude::{Error, ErrorType, HttpPeer, ProxyHttp, Session},
     proxy::FailToProxy,
@@ -13,32 +15,46 @@ use pingora::{
 
 use super::{
     answers::{Asked, Failure},
+    cache::{self, CACHE_NAME, PlatformCache, PublicName},
     upstreams::Upstreams,
 };
-use crate::{http::X_REQUEST_ID, limits};
+use crate::{http::X_REQUEST_ID, limits, memory::Moment};
 
 /// The proxy before the admins.
 pub(super) struct Admins {
     upstreams: Arc<Upstreams>,
+    cache: PlatformCache,
+}
+
+/// A request on its way.
+#[derive(Default)]
+pub(super) struct Exchange {
+    /// The upstreams that were tried.
+    tried: Vec<usize>,
+    /// The name of what is asked for, if it is public.
+    name: Option<PublicName>,
+    /// The place in the order of changes at which admin was asked.
+    moment: Option<Moment>,
 }
 
 impl Admins {
-    /// A proxy before `upstreams`.
-    pub(super) fn new(upstreams: Arc<Upstreams>) -> Self {
-        Self { upstreams }
+    /// A proxy before `upstreams`, whose public answers `cache` keeps.
+    pub(super) fn new(upstreams: Arc<Upstreams>, cache: PlatformCache) -> Self {
+        Self { upstreams, cache }
     }
 }
 
 #[async_trait]
 impl ProxyHttp for Admins {
-    /// The upstreams that were tried for the request.
-    type CTX = Vec<usize>;
+    type CTX = Exchange;
 
-    fn new_ctx(&self) -> Self::CTX {
-        Vec::new()
+    fn new_ctx(&self) -> Exchange {
+        Exchange::default()
     }
 
-    async fn request_filter(&self, session: &mut Session, _: &mut Self::CTX) -> pingora::Result<bool> {
+    async fn request_filter(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<bool> {
+        let name = session.req_header_mut().remove_header(&CACHE_NAME);
+        exchange.name = name.and_then(|name| PublicName::read(&name));
         let client = session.as_downstream_mut();
         client.set_read_timeout(Some(limits::CLIENT_STALL));
         client.set_write_timeout(Some(limits::CLIENT_STALL));
@@ -46,9 +62,44 @@ impl ProxyHttp for Admins {
         Ok(false)
     }
 
-    async fn upstream_peer(&self, _: &mut Session, tried: &mut Self::CTX) -> pingora::Result<Box<HttpPeer>> {
-        let at = self.upstreams.choose(tried).ok_or_else(|| Error::new(ErrorType::ConnectNoRoute))?;
-        tried.push(at);
+    fn request_cache_filter(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<()> {
+        if exchange.name.is_some() {
+            self.cache.enable(session);
+        }
+        Ok(())
+    }
+
+    fn cache_key_callback(&self, _: &Session, exchange: &mut Exchange) -> pingora::Result<CacheKey> {
+        let name = exchange.name.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
+        Ok(cache::key(name))
+    }
+
+    /// What memory returns is current: nothing in it ages.
+    async fn cache_hit_filter(
+        &self,
+        _: &mut Session,
+        _: &CacheMeta,
+        _: &mut HitHandler,
+        _: bool,
+        _: &mut Exchange,
+    ) -> pingora::Result<Option<ForcedFreshness>> {
+        Ok(Some(ForcedFreshness::ForceFresh))
+    }
+
+    fn response_cache_filter(
+        &self,
+        _: &Session,
+        answer: &ResponseHeader,
+        exchange: &mut Exchange,
+    ) -> pingora::Result<RespCacheable> {
+        let name = exchange.name.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
+        Ok(self.cache.judge(name, exchange.moment, answer))
+    }
+
+    async fn upstream_peer(&self, _: &mut Session, exchange: &mut Exchange) -> pingora::Result<Box<HttpPeer>> {
+        let at = self.upstreams.choose(&exchange.tried).ok_or_else(|| Error::new(ErrorType::ConnectNoRoute))?;
+        exchange.tried.push(at);
+        exchange.moment = self.cache.moment();
         let mut peer = HttpPeer::new(self.upstreams.address(at), false, String::new());
         peer.options.connection_timeout = Some(limits::ADMIN_CONNECT);
         peer.options.total_connection_timeout = Some(limits::ADMIN_CONNECT);
@@ -62,23 +113,23 @@ impl ProxyHttp for Admins {
         &self,
         _: &mut Session,
         _: &HttpPeer,
-        tried: &mut Self::CTX,
+        exchange: &mut Exchange,
         mut error: Box<Error>,
     ) -> Box<Error> {
-        if let Some(&at) = tried.last() {
+        if let Some(&at) = exchange.tried.last() {
             self.upstreams.mark_unhealthy(at);
         }
         // Nothing was sent yet, so trying another is always safe.
-        error.set_retry(tried.len() < self.upstreams.len());
+        error.set_retry(exchange.tried.len() < self.upstreams.len());
         error
     }
 
     /// One failure, one line: it is said in `fail_to_proxy`.
-    fn suppress_error_log(&self, _: &Session, _: &Self::CTX, _: &Error) -> bool {
+    fn suppress_error_log(&self, _: &Session, _: &Exchange, _: &Error) -> bool {
         true
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Self::CTX) -> FailToProxy {
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Exchange) -> FailToProxy {
         if session.as_downstream().response_written().is_none() {
             tracing::warn!(%error, "no admin answered");
             // The client is our own pipe: when it is gone, nobody misses the answer.

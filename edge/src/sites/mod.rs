@@ -5,7 +5,7 @@
 
 mod answer;
 mod cache;
-mod conditional;
+pub(crate) mod conditional;
 mod header_rules;
 mod pack;
 mod packs;

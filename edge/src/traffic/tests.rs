@@ -206,3 +206,29 @@ fn one_thread_of_many_has_room_for_every_project() {
     }
     assert_eq!(batches(traffic).iter().flatten().map(|part| part.sums.requests).sum::<u64>(), PROJECTS as u64);
 }
+
+/// Resident memory of this process, in MB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_000
+}
+
+#[test]
+#[ignore = "a measurement, made by `bench/run --only statistics`"]
+#[expect(clippy::print_stdout, reason = "it is read by the bench")]
+fn memory_of_busy_projects() {
+    const PROJECTS: usize = 10_000;
+    const PAGES: usize = 100;
+    let sites: Vec<_> = (0..PROJECTS).map(site).collect();
+    let traffic = traffic_of(2);
+    let before = resident();
+    for page in 0..PAGES {
+        for site in &sites {
+            visit(traffic, site, &format!("/articles/{page}/a-title-of-a-few-words"), 200);
+        }
+    }
+    let more = resident().saturating_sub(before);
+    let bound = limits::COUNTED_BYTES / 1_000_000;
+    println!("| {PROJECTS} | {} | {bound} | {more} |", PROJECTS * PAGES);
+}

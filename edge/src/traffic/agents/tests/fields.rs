@@ -1,7 +1,5 @@
 //! Requests as browsers send them are those of browsers; a field that no browser sends so gives a program away.
 
-use std::{hint::black_box, time::Duration};
-
 use super::*;
 
 const CHROME: &str =
@@ -154,33 +152,4 @@ fn claim(headers: &HeaderMap) -> Claim<'_> {
     static ROOT: std::sync::LazyLock<Uri> = std::sync::LazyLock::new(|| Uri::from_static("/"));
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     Claim { method: &Method::GET, uri: &ROOT, host: "engine.example", headers, address, tls: true }
-}
-
-/// Prints the time of a judgement: of a connection that is known, of a user agent that the thread knows, and of one
-/// that is new.
-#[test]
-#[ignore = "a measurement, for an optimised build"]
-#[expect(clippy::print_stdout, reason = "the figures are the result")]
-fn a_judgement_takes_nanoseconds() {
-    const TIMES: u32 = 1_000_000;
-    let agents = Agents::new(Clock::system());
-    let clock = std::time::Instant::now;
-    let per = |passed: Duration| passed.as_nanos() / u128::from(TIMES);
-    let known = Memo::default();
-    let fields = headers(&navigation(CHROME));
-    let begun = clock();
-    for _ in 0..TIMES {
-        black_box(agents.judge(black_box(&claim(&fields)), &known));
-    }
-    println!("known to the connection: {} ns", per(begun.elapsed()));
-    let begun = clock();
-    for _ in 0..TIMES {
-        black_box(agents.judge(black_box(&claim(&fields)), &Memo::default()));
-    }
-    println!("known to the thread: {} ns", per(begun.elapsed()));
-    let begun = clock();
-    for _ in 0..TIMES / 10 {
-        black_box(super::super::text::read(black_box(CHROME.as_bytes())));
-    }
-    println!("new: {} ns", 10 * per(begun.elapsed()));
 }

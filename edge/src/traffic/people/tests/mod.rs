@@ -1,7 +1,5 @@
 //! Visitors are told apart by what they do, and every answer is counted as somebody's once.
 
-mod timing;
-
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},

@@ -1,0 +1,341 @@
+//! Where kept answers are: a map in memory that pingora-cache fills, reads and evicts from.
+//!
+//! The storage that pingora-cache brings along is for tests only. This one counts real bytes: what is being read, what is kept,
+//! and what was evicted but is still being sent. Only what fits into all of that is taken.
+
+use std::{
+    any::Any,
+    collections::{HashMap, hash_map::Entry as Slot},
+    ops::Range,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use pingora::{
+    cache::{
+        CacheKey, CacheMeta, HitHandler, MissHandler, Storage,
+        eviction::{CacheEntryId, CacheEntryKey, EvictionManager as _, lru},
+        key::{CacheHashKey, HashBinary},
+        storage::{HandleHit, HandleMiss, MissFinishType, PurgeOutcome, PurgeTarget, PurgeType},
+        trace::SpanHandle,
+    },
+    http::ResponseHeader,
+    prelude::{Error, ErrorType},
+};
+
+use crate::{
+    limits,
+    memory::{Marks, Reading},
+};
+
+/// The order in which answers are evicted: those first that were not asked for the longest.
+pub(super) type Evictions = lru::Manager<{ limits::PLATFORM_CACHE_SHARDS }>;
+
+/// The memory of kept answers.
+pub(super) struct Memory {
+    shards: [RwLock<HashMap<HashBinary, Arc<Kept>>>; limits::PLATFORM_CACHE_SHARDS],
+    evictions: Evictions,
+    marks: Arc<Marks>,
+    held: Arc<AtomicU64>,
+    share: u64,
+    next: AtomicU64,
+}
+
+/// A kept answer. Its status is 200.
+pub(super) struct Kept {
+    key: CacheEntryKey,
+    headers: HeaderMap,
+    body: Bytes,
+    /// What overtakes it; none when nothing can.
+    reading: Option<Reading>,
+    /// Bytes that are taken while it is kept.
+    bytes: u64,
+}
+
+/// An answer that is allowed to be kept, once its body has come.
+#[derive(Clone)]
+pub(super) struct Admission {
+    room: Arc<Room>,
+    len: usize,
+    reading: Option<Reading>,
+}
+
+/// Room for an answer, given back when the last of its bytes is let go of.
+struct Room {
+    held: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// A body with the room that it takes.
+struct Body {
+    bytes: Vec<u8>,
+    _room: Arc<Room>,
+}
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Memory {
+    /// An empty memory of up to `share` bytes, of which a part stays free for what is being read or was evicted while it is sent.
+    pub(super) fn new(share: u64, marks: Arc<Marks>) -> Self {
+        let kept = usize::try_from(share / 100 * limits::CACHED_KEPT_PERCENT).unwrap_or(usize::MAX);
+        let usual = usize::try_from(limits::USUAL_CACHED_BYTES).unwrap_or(usize::MAX);
+        Self {
+            shards: std::array::from_fn(|_| RwLock::default()),
+            evictions: Evictions::with_capacity(kept, kept / usual / limits::PLATFORM_CACHE_SHARDS),
+            marks,
+            held: Arc::default(),
+            share,
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// The order of evictions, which pingora-cache keeps.
+    pub(super) fn evictions(&self) -> &Evictions {
+        &self.evictions
+    }
+
+    /// What may be believed of memory now.
+    pub(super) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Bytes that are held: being read, kept, or sent although they are not kept any longer.
+    pub(super) fn bytes(&self) -> u64 {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Admits an answer with a body of `len` bytes and so many bytes of headers and name, if there is room.
+    pub(super) fn admit(&self, len: usize, beside: usize, reading: Option<Reading>) -> Option<Admission> {
+        let bytes = (len + beside) as u64 + limits::CACHED_ENTRY_BYTES;
+        let room = Room { held: self.held.clone(), bytes };
+        let before = self.held.fetch_add(bytes, Ordering::AcqRel);
+        (before + bytes <= self.share).then(|| Admission { room: Arc::new(room), len, reading })
+    }
+
+    /// The current answer under `key`, which counts as a use of it.
+    pub(super) fn find(&self, key: &CacheKey) -> Option<Arc<Kept>> {
+        let kept = self.current(&key.combined_bin())?;
+        self.evictions.access(&kept.key, kept.weight(), SystemTime::UNIX_EPOCH);
+        Some(kept)
+    }
+
+    fn current(&self, key: &HashBinary) -> Option<Arc<Kept>> {
+        let kept = self.read(key).get(key).cloned()?;
+        let Some(reading) = &kept.reading else { return Some(kept) };
+        if !self.marks.is_current(reading) {
+            self.remove(key, Some(&kept.key));
+            return None;
+        }
+        // It may have been changed while this process did not hear of it.
+        (self.marks.awake().is_awake() && !self.marks.has_lapsed()).then_some(kept)
+    }
+
+    fn insert(&self, key: HashBinary, kept: Kept) {
+        let replaced = self.write(&key).insert(key, Arc::new(kept));
+        if let Some(replaced) = replaced {
+            self.evictions.remove((&replaced.key).into());
+        }
+    }
+
+    /// Removes what is kept under `key`: whatever it is, or only this `entry`.
+    fn remove(&self, key: &HashBinary, entry: Option<&CacheEntryKey>) -> Option<Arc<Kept>> {
+        let mut shard = self.write(key);
+        let Slot::Occupied(slot) = shard.entry(*key) else { return None };
+        if entry.is_some_and(|entry| *entry != slot.get().key) {
+            return None;
+        }
+        let removed = slot.remove();
+        drop(shard);
+        self.evictions.remove((&removed.key).into());
+        Some(removed)
+    }
+
+    fn read(&self, key: &HashBinary) -> RwLockReadGuard<'_, HashMap<HashBinary, Arc<Kept>>> {
+        self.shard(key).read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, key: &HashBinary) -> RwLockWriteGuard<'_, HashMap<HashBinary, Arc<Kept>>> {
+        self.shard(key).write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shard(&self, key: &HashBinary) -> &RwLock<HashMap<HashBinary, Arc<Kept>>> {
+        &self.shards[usize::from(key[0]) % limits::PLATFORM_CACHE_SHARDS]
+    }
+}
+
+impl Kept {
+    /// The headers of the answer.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The body of the answer.
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    fn weight(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+}
+
+#[async_trait]
+impl Storage for Memory {
+    async fn lookup(&'static self, key: &CacheKey, _: &SpanHandle) -> pingora::Result<Option<(CacheMeta, HitHandler)>> {
+        let Some(kept) = self.current(&key.combined_bin()) else { return Ok(None) };
+        let mut head = ResponseHeader::build(StatusCode::OK, Some(kept.headers.len()))?;
+        for (name, value) in &kept.headers {
+            head.append_header(name, value)?;
+        }
+        let rest = 0..kept.body.len();
+        // Its age does not matter: what memory returns is current.
+        let meta = CacheMeta::new(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH, 0, 0, head);
+        Ok(Some((meta, Box::new(Hit { kept, rest }))))
+    }
+
+    async fn get_miss_handler(
+        &'static self,
+        key: &CacheKey,
+        meta: &CacheMeta,
+        _: &SpanHandle,
+    ) -> pingora::Result<MissHandler> {
+        let not_admitted = || Error::explain(ErrorType::InternalError, "an answer is kept that was not admitted");
+        let admission = meta.extensions().get::<Admission>().cloned().ok_or_else(not_admitted)?;
+        let id = CacheEntryId::new(self.next.fetch_add(1, Ordering::Relaxed));
+        let (headers, body) = (meta.response_header().headers.clone(), Vec::with_capacity(admission.len));
+        let (hash, key) = (key.combined_bin(), CacheEntryKey::identified(key.to_compact(), id));
+        Ok(Box::new(Miss { memory: self, hash, key, id, headers, body, admission }))
+    }
+
+    async fn purge(
+        &'static self,
+        target: PurgeTarget<'_>,
+        _: PurgeType,
+        _: &SpanHandle,
+    ) -> pingora::Result<PurgeOutcome> {
+        let entry = match target {
+            PurgeTarget::Active(_) => None,
+            PurgeTarget::Exact(entry) => Some(entry),
+        };
+        let removed = self.remove(&target.key().combined_bin(), entry);
+        Ok(removed.map_or(PurgeOutcome::NotFound, |removed| PurgeOutcome::Purged(removed.key.entry_id())))
+    }
+
+    /// Never: what is kept does not age, so nothing asks admin whether it is still current.
+    async fn update_meta(&'static self, _: &CacheKey, _: &CacheMeta, _: &SpanHandle) -> pingora::Result<bool> {
+        Ok(false)
+    }
+
+    fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {
+        self
+    }
+}
+
+/// A kept answer that is being read.
+struct Hit {
+    kept: Arc<Kept>,
+    /// What is still to be read.
+    rest: Range<usize>,
+}
+
+#[async_trait]
+impl HandleHit for Hit {
+    async fn read_body(&mut self) -> pingora::Result<Option<Bytes>> {
+        let rest = std::mem::replace(&mut self.rest, 0..0);
+        Ok((!rest.is_empty()).then(|| self.kept.body.slice(rest)))
+    }
+
+    async fn finish(
+        self: Box<Self>,
+        _: &'static (dyn Storage + Sync),
+        _: &CacheKey,
+        _: &SpanHandle,
+    ) -> pingora::Result<()> {
+        Ok(())
+    }
+
+    fn can_seek(&self) -> bool {
+        true
+    }
+
+    fn seek(&mut self, start: usize, end: Option<usize>) -> pingora::Result<()> {
+        let whole = self.kept.body.len();
+        let end = end.unwrap_or(whole).min(whole);
+        if start >= end {
+            return Err(Error::explain(ErrorType::InternalError, "the range lies outside the body"));
+        }
+        self.rest = start..end;
+        Ok(())
+    }
+
+    fn get_eviction_weight(&self) -> usize {
+        self.kept.weight()
+    }
+
+    fn entry_id(&self) -> Option<CacheEntryId> {
+        self.kept.key.entry_id()
+    }
+
+    fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut (dyn Any + Send + Sync) {
+        self
+    }
+}
+
+/// An answer that comes from admin and will be kept once it is whole.
+struct Miss {
+    memory: &'static Memory,
+    hash: HashBinary,
+    key: CacheEntryKey,
+    id: CacheEntryId,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    admission: Admission,
+}
+
+#[async_trait]
+impl HandleMiss for Miss {
+    async fn write_body(&mut self, data: Bytes, _: bool) -> pingora::Result<()> {
+        if data.len() > self.admission.len - self.body.len() {
+            return Err(Error::explain(ErrorType::InternalError, "the body is longer than it said"));
+        }
+        self.body.extend_from_slice(&data);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> pingora::Result<MissFinishType> {
+        let Self { memory, hash, key, headers, body, admission: Admission { room, len, reading }, .. } = *self;
+        if body.len() != len {
+            return Err(Error::explain(ErrorType::InternalError, "the body is shorter than it said"));
+        }
+        let bytes = room.bytes;
+        let body = Bytes::from_owner(Body { bytes: body, _room: room });
+        let kept = Kept { key, headers, body, reading, bytes };
+        let weight = kept.weight();
+        memory.insert(hash, kept);
+        Ok(MissFinishType::Created(weight))
+    }
+
+    fn entry_id(&self) -> Option<CacheEntryId> {
+        Some(self.id)
+    }
+}

@@ -1,0 +1,218 @@
+//! What is kept of admin's answers: files of the console that have a hash in their name, and icons of organizations.
+//!
+//! [`name`] decides what may be kept, and under which name, by the form of the address alone; [`memory`] keeps it within its share of
+//! `edge.memory`. A miss goes through pingora-cache in [`super::proxy`], under its lock: whoever asks for the same name
+//! meanwhile waits for the one answer. A hit is answered here, before a turn, a pipe or a connection is taken.
+//!
+//! Nothing personal is kept: a request that has a name goes to admin without cookies and credentials, and of its answer only
+//! known headers are kept. An icon ends by a change of its organization: its answer carries the organization's id, by which
+//! [`Marks`] end it before admin says that it was changed.
+
+mod memory;
+mod name;
+
+use std::{str::FromStr as _, sync::Arc, time::SystemTime};
+
+use domain::Subject;
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode, header};
+use live::bus;
+use pingora::{
+    cache::{
+        CacheKey, CacheMeta, CacheOptionOverrides, NoCacheReason, RespCacheable,
+        lock::{CacheKeyLockImpl, CacheLock},
+    },
+    http::ResponseHeader,
+    prelude::Session,
+};
+
+use self::memory::{Kept, Memory};
+pub(crate) use self::name::PublicName;
+use crate::{
+    http::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, SiteBody, X_REQUEST_ID},
+    limits::{self, Shares},
+    memory::{Marks, Moment},
+    metrics,
+    sites::conditional::{Validators, Verdict},
+};
+
+/// The header in which admin names what an answer ends with.
+pub(super) const SURROGATE_KEY: HeaderName = HeaderName::from_static(bus::SURROGATE_KEY);
+/// The header in which a request carries its name from here to the proxy. A visitor's own is never handed on.
+pub(super) const CACHE_NAME: HeaderName = HeaderName::from_static("x-svc-cache-name");
+
+/// The headers with which something public is asked for, beside [`CONDITIONS`]. Nothing that the others say can be in the answer.
+const PUBLIC_FIELDS: [HeaderName; 7] = [
+    header::HOST,
+    header::IF_NONE_MATCH,
+    header::USER_AGENT,
+    FORWARDED_FOR,
+    FORWARDED_HOST,
+    FORWARDED_PROTO,
+    X_REQUEST_ID,
+];
+
+/// The headers of an answer that are kept with it. The others concern one request or one connection.
+const KEPT_HEADERS: [HeaderName; 9] = [
+    header::CACHE_CONTROL,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_SECURITY_POLICY,
+    header::CONTENT_TYPE,
+    header::ETAG,
+    header::VARY,
+    header::X_CONTENT_TYPE_OPTIONS,
+    HeaderName::from_static("cross-origin-resource-policy"),
+];
+/// Headers of an answer that says that the client has it already.
+const NOT_MODIFIED_HEADERS: [HeaderName; 3] = [header::CACHE_CONTROL, header::ETAG, header::VARY];
+/// Headers of requests that are answered by the proxy, which knows ranges and dates.
+const CONDITIONS: [HeaderName; 5] =
+    [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
+
+/// The cache of public answers. Cheap to clone.
+#[derive(Clone, Copy)]
+pub(super) struct PlatformCache {
+    memory: &'static Memory,
+    lock: &'static CacheKeyLockImpl,
+}
+
+impl PlatformCache {
+    /// An empty cache, with room as in `shares`. Pingora wants what it works with for ever, so this is made once.
+    pub(super) fn new(shares: &Shares, marks: Arc<Marks>) -> Self {
+        let memory = Box::leak(Box::new(Memory::new(shares.platform, marks)));
+        Self { memory, lock: Box::leak(CacheLock::new_boxed(limits::CACHE_FILL)) }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    /// The answer to a request for `name`, if it is kept and the request has no condition that the proxy has to weigh.
+    pub(super) fn answer(&self, name: &PublicName, method: &Method, headers: &HeaderMap) -> Option<Response<SiteBody>> {
+        if CONDITIONS.iter().any(|condition| headers.contains_key(condition)) {
+            return None;
+        }
+        let kept = self.memory.find(&key(name));
+        metrics::platform_cached(kept.is_some());
+        let kept = kept?;
+        if knows(headers, &kept) {
+            let mut response = Response::new(SiteBody::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            *response.headers_mut() = only(kept.headers(), &NOT_MODIFIED_HEADERS);
+            return Some(response);
+        }
+        let body = if method == Method::HEAD { SiteBody::empty() } else { SiteBody::from(kept.body().clone()) };
+        let mut response = Response::new(body);
+        *response.headers_mut() = kept.headers().clone();
+        Some(response)
+    }
+
+    /// Brings the headers of a request for `name` into the form in which every visitor's is, and tells the proxy the name.
+    pub(super) fn announce(name: &PublicName, headers: &mut HeaderMap) {
+        let mut public = only(headers, &PUBLIC_FIELDS);
+        public.extend(only(headers, &CONDITIONS));
+        if let Some(accepted) = name.accept_encoding() {
+            public.insert(header::ACCEPT_ENCODING, accepted);
+        }
+        public.insert(CACHE_NAME, name.text().clone());
+        *headers = public;
+    }
+
+    /// Has pingora-cache look for the answer, and keep it if it may be.
+    pub(super) fn enable(&self, session: &mut Session) {
+        let mut wait = CacheOptionOverrides::default();
+        wait.wait_timeout = Some(limits::CACHE_FILL);
+        session.cache.enable(self.memory, Some(self.memory.evictions()), None, Some(self.lock), Some(wait));
+    }
+
+    /// The place in the order of changes of what admin is asked from now on.
+    pub(super) fn moment(&self) -> Option<Moment> {
+        self.memory.marks().moment()
+    }
+
+    /// Whether admin's answer to a request for `name`, made at this `moment`, is kept.
+    pub(super) fn judge(&self, name: &PublicName, moment: Option<Moment>, answer: &ResponseHeader) -> RespCacheable {
+        self.admit(name, moment, answer).map_or_else(RespCacheable::Uncacheable, RespCacheable::Cacheable)
+    }
+
+    fn admit(
+        &self,
+        name: &PublicName,
+        moment: Option<Moment>,
+        answer: &ResponseHeader,
+    ) -> Result<CacheMeta, NoCacheReason> {
+        const NOT_PUBLIC: NoCacheReason = NoCacheReason::OriginNotCache;
+        if answer.status != StatusCode::OK || !is_public(name, &answer.headers) {
+            return Err(NOT_PUBLIC);
+        }
+        let reading = if name.can_change() {
+            let subject = answer.headers.get(SURROGATE_KEY).and_then(|key| key.to_str().ok());
+            let subject = subject.and_then(|key| Subject::from_str(key).ok()).ok_or(NOT_PUBLIC)?;
+            let moment = moment.ok_or(NOT_PUBLIC)?;
+            Some(self.memory.marks().reading_at(moment, [subject.as_str(); 3]))
+        } else {
+            None
+        };
+        let len = answer.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok());
+        let len = len.and_then(|len| len.parse::<usize>().ok()).ok_or(NOT_PUBLIC)?;
+        if len > limits::CACHED_ANSWER_BYTES {
+            return Err(NoCacheReason::ResponseTooLarge);
+        }
+        let headers = only(&answer.headers, &KEPT_HEADERS);
+        let beside = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
+        let admission = self.memory.admit(len, beside + name.text().len(), reading);
+        let admission = admission.ok_or(NoCacheReason::Custom("no room"))?;
+        let mut head =
+            ResponseHeader::build(answer.status, Some(headers.len())).map_err(|_| NoCacheReason::InternalError)?;
+        for (name, value) in &headers {
+            head.append_header(name, value).map_err(|_| NoCacheReason::InternalError)?;
+        }
+        let mut meta = CacheMeta::new(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH, 0, 0, head);
+        meta.extensions_mut().insert(admission);
+        Ok(meta)
+    }
+}
+
+/// The key under which pingora-cache knows `name`.
+pub(super) fn key(name: &PublicName) -> CacheKey {
+    CacheKey::new(name.text().as_bytes(), "")
+}
+
+/// Whether an answer says that everybody may have it, for as long as its name stands for it.
+fn is_public(name: &PublicName, headers: &HeaderMap) -> bool {
+    let directives: Vec<&str> = values(headers, &header::CACHE_CONTROL).collect();
+    let says = |directive: &str| directives.iter().any(|said| said.eq_ignore_ascii_case(directive));
+    let lasts = directives.iter().any(|said| said.strip_prefix("max-age=").is_some_and(|age| age != "0"));
+    let is_forbidden = ["private", "no-store", "no-cache"].into_iter().any(says);
+    says("public")
+        && lasts
+        && !is_forbidden
+        && (says("immutable") || !name.needs_immutable())
+        && !headers.contains_key(header::SET_COOKIE)
+        && values(headers, &header::VARY).all(|field| field.eq_ignore_ascii_case("accept-encoding"))
+        && headers.get_all(header::CONTENT_ENCODING).iter().count() <= 1
+        && name.allows_coding(headers.get(header::CONTENT_ENCODING))
+}
+
+/// The items of a header's lists.
+fn values<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
+    let lines = headers.get_all(name).into_iter().map(|line| line.to_str().unwrap_or("?"));
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// Whether the client says that it has the answer.
+fn knows(headers: &HeaderMap, kept: &Kept) -> bool {
+    let etag = kept.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
+    etag.is_some_and(|etag| {
+        Validators { etag, modified: SystemTime::UNIX_EPOCH }.judge(headers) == Verdict::NotModified
+    })
+}
+
+fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
+    let kept = names.iter().filter_map(|name| headers.get(name).map(|value| (name.clone(), value.clone())));
+    kept.collect()
+}
+
+#[cfg(test)]
+mod tests;
