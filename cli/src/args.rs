@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::commands::{
     access, ai, audit, billing, deploy, deployments, domains, env, invites, login, members, orgs, projects, repo,
-    share, shares, skill, stats, tokens, transfer, vcs,
+    sessions, share, shares, skill, stats, tokens, transfer, vcs,
 };
 
 /// The help heading of the options that every command takes.
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Deploy(deploy::Deploy),
     /// List, create and remove projects
     Projects(projects::Projects),
-    /// List a project's deployments
+    /// List a project's deployments, their files, and what changed between them
     Deployments(deployments::Deployments),
     /// Serve an earlier deployment again
     Rollback(deployments::Rollback),
@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Invites(invites::Invites),
     /// List, create and revoke API tokens
     Tokens(tokens::Tokens),
+    /// List where you are signed in on the console, and sign out there
+    Sessions(sessions::Sessions),
     /// Show your plan, its use and its bill, and change them
     Billing(billing::Billing),
     /// Use the AI gateway: models, usage, a quick try, keys

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::connection;
+use super::{connection, lines::Lines};
 use crate::{
     credentials::Connection,
     failure::{Failure, Kind},
@@ -203,7 +203,7 @@ impl Parts {
             while let Some(line) = self.lines.next() {
                 self.read(&line)?;
             }
-            if self.lines.rest.len() > LINE_BYTES {
+            if self.lines.len() > LINE_BYTES {
                 return Err(broken_off());
             }
         }
@@ -231,41 +231,9 @@ fn broken_off() -> Failure {
     Failure::new(Kind::Unreachable, "broken_off", "The answer broke off.").with_hint("Try again in a minute.")
 }
 
-/// A buffer that takes bytes as they arrive and gives complete lines.
-#[derive(Debug, Default)]
-struct Lines {
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    fn push(&mut self, bytes: &[u8]) {
-        self.rest.extend_from_slice(bytes);
-    }
-
-    fn next(&mut self) -> Option<String> {
-        let end = self.rest.iter().position(|&byte| byte == b'\n')?;
-        let line: Vec<u8> = self.rest.drain(..=end).collect();
-        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_whole_however_the_bytes_come() {
-        let text = "data: {\"a\":\"ö\"}\r\n\r\ndata: [DONE]\n\n";
-        let mut lines = Lines::default();
-        let mut found = Vec::new();
-        for byte in text.as_bytes() {
-            lines.push(&[*byte]);
-            while let Some(line) = lines.next() {
-                found.push(line);
-            }
-        }
-        assert_eq!(found, ["data: {\"a\":\"ö\"}", "", "data: [DONE]", ""]);
-    }
 
     #[test]
     fn a_refusal_says_what_to_do() {

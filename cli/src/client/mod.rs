@@ -1,7 +1,9 @@
 //! HTTP to the control plane: calls, their retries, and the failures that answers mean.
 
 mod connection;
+mod events;
 pub(crate) mod gateway;
+mod lines;
 mod upload;
 
 use std::{path::PathBuf, time::Duration};
@@ -12,6 +14,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
+pub(crate) use events::{Events, News};
 pub(crate) use upload::Upload;
 
 use crate::{

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 
 use api::{
     tokens::{CreateOrgToken, CreateToken, CreatedOrgToken, CreatedToken, OrgTokenKind, UserTokenKind},
-    usage::{AiLimit, AiUsage, ModelUsage, SetAiLimit},
+    usage::{AiLimit, AiUsage, AiUsageDays, ModelUsage, SetAiLimit},
 };
 use clap::{Args, Subcommand};
 use domain::{OrgName, month::Month, usage::MonthlyLimit};
@@ -47,6 +47,9 @@ enum Action {
         /// YYYY-MM [default: this month]
         #[arg(long, value_name = "MONTH")]
         month: Option<Month>,
+        /// Tell the days apart
+        #[arg(long)]
+        days: bool,
         /// The organization whose keys are counted, instead of your own
         #[arg(long, value_name = "NAME")]
         org: Option<OrgName>,
@@ -117,7 +120,8 @@ enum KeyAction {
 pub(crate) async fn run(ai: Ai, connection: Connection, output: Output) -> anyhow::Result<()> {
     match ai.action {
         Action::Models(way) => models(way, connection, output).await,
-        Action::Usage { month, org } => usage(month, org, &Client::new(connection)?, output).await,
+        Action::Usage { month, days: false, org } => usage(month, org, &Client::new(connection)?, output).await,
+        Action::Usage { month, days: true, org } => usage_of_days(month, org, &Client::new(connection)?, output).await,
         Action::Chat(said) => chat(said, connection, output).await,
         Action::Limit { limit: wanted, org } => limit(wanted, &org, &Client::new(connection)?, output).await,
         Action::Key { action: KeyAction::Create { org, label, monthly_limit } } => {
@@ -167,10 +171,25 @@ fn euros(cents: f64) -> String {
 }
 
 async fn usage(month: Option<Month>, org: Option<OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
-    let path = org.map_or_else(|| "/usage/ai".to_owned(), |org| format!("/orgs/{org}/usage/ai"));
-    let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
-    let usage = client.get::<AiUsage>(&format!("{path}{query}")).await?.body;
+    let usage = client.get::<AiUsage>(&usage_path(org, "", month)).await?.body;
     output.result(&usage, || drawn(&usage))
+}
+
+async fn usage_of_days(
+    month: Option<Month>,
+    org: Option<OrgName>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    let used = client.get::<AiUsageDays>(&usage_path(org, "/days", month)).await?.body;
+    output.result(&used, || drawn_days(&used))
+}
+
+/// The path of a person's usage, or of an organization's, with what is `below` it.
+fn usage_path(org: Option<OrgName>, below: &str, month: Option<Month>) -> String {
+    let of = org.map(|org| format!("/orgs/{org}")).unwrap_or_default();
+    let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
+    format!("{of}/usage/ai{below}{query}")
 }
 
 async fn limit(wanted: Option<Limit>, org: &OrgName, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -218,6 +237,23 @@ fn drawn(usage: &AiUsage) -> String {
         ]);
     }
     table(&["MODEL", "REQUESTS", "READ", "WRITTEN", "TOKENS"], &rows, "Nothing was used that month.")
+}
+
+fn drawn_days(used: &AiUsageDays) -> String {
+    let number = |number: u64| indicatif::HumanCount(number).to_string();
+    let rows = used.days.iter().flat_map(|day| {
+        day.usage.iter().map(|model| {
+            vec![
+                day.day.clone(),
+                model.model.clone(),
+                number(model.requests),
+                number(model.prompt_tokens),
+                number(model.completion_tokens),
+            ]
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    table(&["DAY", "MODEL", "REQUESTS", "READ", "WRITTEN"], &rows, "Nothing was used that month.")
 }
 
 /// Draws a bar, at least a sliver wide, so that a small amount is visible.

@@ -21,6 +21,7 @@ pub(crate) mod projects;
 mod propagation;
 mod publish;
 pub(crate) mod repo;
+pub(crate) mod sessions;
 pub(crate) mod share;
 pub(crate) mod shares;
 pub(crate) mod skill;

@@ -1,13 +1,14 @@
 //! The part that `deploy` and `share` have in common: select files, pack them, upload the archive.
 
-use std::{path::Path, process::Command, time::Instant};
+use std::{convert::Infallible, path::Path, process::Command, time::Instant};
 
 use api::deployments::Uploaded;
-use domain::access::SitePassword;
+use domain::{access::SitePassword, audit::Action};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
-    client::{Answer, Client, Propagation, Upload},
+    client::{Answer, Client, News, Propagation, Upload},
     failure::{Failure, Kind},
     output::{self, Output, count, size},
     pack::{self, Archive, Linked, Selection},
@@ -97,7 +98,10 @@ pub(super) async fn upload(
     let packed_bytes = archive.bytes;
     let progress = output.byte_bar("Uploading", packed_bytes);
     let upload = Upload { path, archive, git_sha: git_sha.clone(), password, progress: &progress };
-    let answer = client.upload(upload).await;
+    let answer = tokio::select! {
+        answer = client.upload(upload) => answer,
+        never = show_when_live(path, &progress, client) => match never {},
+    };
     progress.finish_and_clear();
 
     let Answer { body: uploaded, propagation } = answer?;
@@ -117,6 +121,24 @@ pub(super) async fn upload(
         linked: selection.linked.into_iter().map(|linked| linked.target).collect(),
         propagation,
     })
+}
+
+/// Shows that the upload to `path` is live as soon as an event says so, while the answer waits for the edges. The answer has all
+/// that is to be known, so nothing is missed where there are no events, or nobody watches.
+async fn show_when_live(path: &str, progress: &ProgressBar, client: &Client) -> Infallible {
+    if !progress.is_hidden()
+        && let Some(mut events) = client.events().await
+    {
+        while let Some(news) = events.next().await {
+            if let News::Change(event) = news
+                && event.kind == Action::DeploymentUpload.as_str()
+                && event.project.is_some_and(|project| path == format!("/projects/{project}/deployments"))
+            {
+                progress.set_message("Live; telling the edges");
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Lets symlinks lead out of the folder when the person said so: a folder may come from anywhere, and a symlink in it may

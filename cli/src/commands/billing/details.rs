@@ -81,7 +81,7 @@ impl Details {
             || *no_address
     }
 
-    /// What was stored before, with what is given in its place.
+    /// Returns the profile to save: the given values, and for the others those that are stored.
     fn merged(self, before: Option<BillingProfile>) -> Result<SaveBillingProfile, Failure> {
         let missing =
             |what: &str| Failure::usage(format!("Invoices need a {what}.")).with_hint(format!("Add --{what}."));

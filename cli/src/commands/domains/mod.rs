@@ -4,6 +4,8 @@ mod certificate;
 mod doctor;
 mod progress;
 
+use std::time::Duration;
+
 use api::{
     Done,
     domains::{AttachDomain, DnsRecord, Domain, Refreshed},
@@ -42,6 +44,12 @@ enum Action {
         /// The hostname, such as www.example.com
         #[arg(value_parser = parse)]
         domain: Hostname,
+        /// Wait until it is live, and fail when something is in the way of that
+        #[arg(long)]
+        wait: bool,
+        /// The longest wait, in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
+        timeout: u64,
     },
     /// Have a hostname looked at now, instead of at the next regular time
     #[command(alias = "retry")]
@@ -76,7 +84,10 @@ pub(crate) async fn run(domains: Domains, client: &Client, output: Output) -> an
     let name = project::named_or_remembered(domains.project.project, None)?;
     match domains.action.unwrap_or(Action::List) {
         Action::List => list(&name, client, output).await,
-        Action::Add { domain } => add(&name, domain, client, output).await,
+        Action::Add { domain, wait, timeout } => {
+            let patience = wait.then(|| Duration::from_secs(timeout));
+            add(&name, domain, patience, client, output).await
+        }
         Action::Refresh { domain } => refresh(&name, &domain, client, output).await,
         Action::Doctor { domain } => doctor::run(&name, &domain, client, output).await,
         Action::Certificate { domain } => certificate::run(&name, &domain, client, output).await,
@@ -103,7 +114,16 @@ async fn list(name: &ProjectName, client: &Client, output: Output) -> anyhow::Re
     Ok(())
 }
 
-async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Output) -> anyhow::Result<()> {
+/// Attaches a domain. With `patience` it waits so long for it to be live, and fails otherwise.
+async fn add(
+    name: &ProjectName,
+    domain: Hostname,
+    patience: Option<Duration>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    // Before the domain is attached, so that nothing of it is missed.
+    let events = if patience.is_some() { client.events().await } else { None };
     let body = AttachDomain { domain };
     let answer = client.post::<Domain>(&format!("/projects/{name}/domains"), &body).await;
     let answer = answer.map_err(|failure| projects::unknown(name, failure))?;
@@ -117,7 +137,13 @@ async fn add(name: &ProjectName, domain: Hostname, client: &Client, output: Outp
             output.result(&attached.records, || records(&attached.records, "\n"))?;
         }
     }
-    let waited = progress::wait(name, attached, client, output).await;
+    let waited = match patience {
+        Some(patience) => progress::wait_until_settled(name, attached, patience, events, client, output).await,
+        None => progress::wait(name, attached, client, output).await,
+    };
+    if patience.is_some() && !is_live(&waited.domain) {
+        return Err(waited.failure().into());
+    }
     if output.is_json() {
         output.result(&json!({"domain": waited.domain, "propagation": answer.propagation}), String::new)?;
     }

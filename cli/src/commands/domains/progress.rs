@@ -7,12 +7,17 @@ use domain::{ProjectName, certificates::DomainState};
 
 use super::{super::projects, is_live, records};
 use crate::{
-    client::Client,
+    client::{Client, Events, News},
+    failure::{Failure, Kind},
     output::{self, Output},
 };
 
 /// The longest wait for a certificate; what takes longer goes on by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause between two questions of a long wait for which there are no events.
+const PAUSE_OF_LONG_WAIT: Duration = Duration::from_secs(2);
+/// The pause between two questions of a long wait that nothing was told of: an event may be lost.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// The pause between two questions for the state.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -56,7 +61,77 @@ pub(super) async fn wait(name: &ProjectName, domain: Domain, client: &Client, ou
     waited
 }
 
+/// Waits until `domain` is live or blocked, for `patience` at most. What `events` tell of it is looked at when it happens;
+/// without them it is asked for again and again.
+pub(super) async fn wait_until_settled(
+    name: &ProjectName,
+    domain: Domain,
+    patience: Duration,
+    mut events: Option<Events>,
+    client: &Client,
+    output: Output,
+) -> Waited {
+    let spinner = output.spinner(domain.status.message.clone());
+    let hostname = domain.domain.clone();
+    let mut waited = Waited { url: format!("https://{hostname}"), domain };
+    let asked_for = waited.domain.status.next_attempt_at;
+    let watch = async {
+        loop {
+            if let Ok(detail) = projects::detail(name, client).await {
+                waited.url = format!("https://{hostname}{}", port(&detail.project.url));
+                if let Some(domain) = detail.domains.into_iter().find(|domain| domain.domain == hostname) {
+                    waited.domain = domain;
+                }
+                let status = &waited.domain.status;
+                // A state from before the look that was just asked for has that look as its next attempt.
+                let is_of_before = asked_for.is_some() && status.next_attempt_at == asked_for;
+                let is_over = status.state == DomainState::Blocked || status.next_attempt_at.is_none();
+                if is_live(&waited.domain) || is_over && !is_of_before {
+                    return;
+                }
+                spinner.set_message(status.message.clone());
+            }
+            let pause = if events.is_some() { LOOK_EVERY } else { PAUSE_OF_LONG_WAIT };
+            match tokio::time::timeout(pause, told_of(name, hostname.as_str(), &mut events)).await {
+                Ok(true) | Err(_) => {}
+                Ok(false) => events = None,
+            }
+        }
+    };
+    // The failure says where it stood.
+    let _ = tokio::time::timeout(patience, watch).await;
+    spinner.finish_and_clear();
+    waited
+}
+
+/// Waits until events tell of the domain, or that they do not know. Returns false when they have ended.
+async fn told_of(project: &ProjectName, hostname: &str, events: &mut Option<Events>) -> bool {
+    let Some(events) = events else { return std::future::pending().await };
+    loop {
+        match events.next().await {
+            Some(News::Reset) => return true,
+            Some(News::Change(event)) => {
+                if event.project.as_ref() == Some(project) && event.subject.as_deref() == Some(hostname) {
+                    return true;
+                }
+            }
+            None => return false,
+        }
+    }
+}
+
 impl Waited {
+    /// The failure of a wait that ended before the domain was live.
+    pub(super) fn failure(&self) -> Failure {
+        let Domain { domain, status, .. } = &self.domain;
+        let hint = format!("`svc domains doctor {domain}` says what stands in DNS; its record is {}.", self.record());
+        match status.state {
+            DomainState::Blocked => Failure::new(Kind::Refused, "domain_blocked", status.message.clone()),
+            _ => Failure::new(Kind::Refused, "domain_not_live", format!("Not live yet. {}", status.message)),
+        }
+        .with_hint(hint)
+    }
+
     fn record(&self) -> String {
         records(&self.domain.records, " and ")
     }

@@ -56,13 +56,13 @@ pub(crate) struct Stats {
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(multiple = false)]
 struct ReportOption {
-    /// The pages that people viewed, and where they came from
+    /// Page views of people, and the sites that referred them
     #[arg(long)]
     audience: bool,
-    /// Who asked: people, search engines, AI crawlers and others
+    /// Requests by kind of client: people, search engines, AI crawlers and others
     #[arg(long)]
     bots: bool,
-    /// What was not there, with the pages that led to it
+    /// Missing paths and failures, with the pages that led to them
     #[arg(long)]
     errors: bool,
 }

@@ -1,10 +1,13 @@
 //! `svc deployments` and `svc rollback`.
 
+mod files;
+
 use api::deployments::{Activated, Deployment, DeploymentList};
+use clap::Subcommand;
 use domain::{DeploymentId, ProjectName, deployment::DeploymentStatus};
 use serde_json::json;
 
-use super::projects;
+use super::{projects, propagation};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
@@ -16,14 +19,36 @@ use crate::{
 /// Characters of a commit id that are shown.
 const SHORT_SHA: usize = 8;
 
-/// List a project's deployments, newest first.
+/// List a project's deployments, newest first, or show what is in one.
 #[derive(Debug, clap::Args)]
+#[command(after_help = crate::options::LIST_IS_DEFAULT)]
 pub(crate) struct Deployments {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     project: ProjectOption,
     /// How many of the newest deployments to list
     #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u8).range(1..=100))]
     limit: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the files of a deployment
+    Files {
+        /// The deployment, by id or address
+        #[arg(value_parser = deployment_id)]
+        deployment: DeploymentId,
+    },
+    /// Show how the files of a deployment differ from those of another
+    Diff {
+        /// The deployment, by id or address
+        #[arg(value_parser = deployment_id)]
+        deployment: DeploymentId,
+        /// The deployment to compare with, by id or address [default: the one made before]
+        #[arg(value_parser = deployment_id)]
+        other: Option<DeploymentId>,
+    },
 }
 
 /// Serve an earlier deployment again, without an upload.
@@ -36,10 +61,20 @@ pub(crate) struct Rollback {
     project: ProjectOption,
 }
 
-pub(crate) async fn list(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Deployments, client: &Client, output: Output) -> anyhow::Result<()> {
     let name = project::named_or_remembered(args.project.project, None)?;
-    let answer = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit={}", args.limit)).await;
-    let deployments = answer.map_err(|failure| projects::unknown(&name, failure))?.body.deployments;
+    match args.action {
+        None => list(&name, args.limit, client, output).await,
+        Some(Action::Files { deployment }) => files::list(&name, &deployment, client, output).await,
+        Some(Action::Diff { deployment, other }) => {
+            files::diff(&name, &deployment, other.as_ref(), client, output).await
+        }
+    }
+}
+
+async fn list(name: &ProjectName, limit: u8, client: &Client, output: Output) -> anyhow::Result<()> {
+    let answer = client.get::<DeploymentList>(&format!("/projects/{name}/deployments?limit={limit}")).await;
+    let deployments = answer.map_err(|failure| projects::unknown(name, failure))?.body.deployments;
     output.list(
         "deployments",
         &deployments,
@@ -62,7 +97,7 @@ pub(crate) async fn rollback(args: Rollback, client: &Client, output: Output) ->
         _ => failure,
     })?;
     output.success(&format!("{name} serves {id} again."));
-    super::propagation::report(output, "Live", answer.propagation);
+    propagation::report(output, "Live", answer.propagation);
     let active = answer.body.active_deployment_id;
     let document = json!({
         "ok": true, "project": name, "active_deployment_id": active, "propagation": answer.propagation,
