@@ -29,7 +29,7 @@ struct Renewals {
 #[derive(Serialize)]
 struct UnderWay {
     name: String,
-    /// What is in its way.
+    /// One sentence that names the obstacle to the renewal.
     message: Option<String>,
     next_attempt_at: Option<Timestamp>,
 }
