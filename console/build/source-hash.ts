@@ -22,6 +22,7 @@ export function sourceHash(): string {
   for (const path of [
     ...SOURCES.map((source) => join(ROOT, source)),
     join(ROOT, '..', 'openapi.json'),
+    join(ROOT, '..', 'common', 'templates', 'tokens.css'),
   ].flatMap(files)) {
     hash.update(path.slice(ROOT.length)).update('\0').update(readFileSync(path)).update('\0');
   }

@@ -4,7 +4,7 @@ import { untrack } from 'svelte';
 import { createSubscriber } from 'svelte/reactivity';
 import { Problem } from '#lib/api/problem.ts';
 
-/** An entry nobody looked at for this long is forgotten first. */
+/** Entries that are remembered, beside those that are shown; the one that was asked for longest ago is forgotten first. */
 const CAPACITY = 200;
 
 /** A thing of the API, as far as it is known. */
@@ -23,13 +23,21 @@ export class Resource<T> {
   #epoch = 0;
   /** The places of the page that show it. */
   #watchers = 0;
+  /** Whether it became old while nobody looked. */
+  #isStale = false;
   #watch = createSubscriber(() => {
     this.#watchers += 1;
+    // Not now: what begins to look may be deriving what it shows.
+    if (this.#isStale) queueMicrotask(() => void this.refresh());
     return () => (this.#watchers -= 1);
   });
 
-  constructor(fetch: () => Promise<T>) {
+  /** Whether the answer never changes: once known, it is not asked for again. */
+  #isFixed: boolean;
+
+  constructor(fetch: () => Promise<T>, isFixed = false) {
     this.#fetch = fetch;
+    this.#isFixed = isFixed;
   }
 
   /** The last answer; `undefined` until the first one. */
@@ -53,6 +61,13 @@ export class Resource<T> {
   renew(): Promise<void> {
     this.#epoch += 1;
     return this.#flight ? this.#flight.then(() => this.refresh()) : this.refresh();
+  }
+
+  /** Says that the answer is old: what is shown is asked for again now, what is not when somebody looks. */
+  expire(): void {
+    if (this.#isFixed && this.#data !== undefined) return;
+    if (this.isShown) void this.renew();
+    else this.#isStale = true;
   }
 
   /** Puts a value in place, as after a change that the API has confirmed. */
@@ -83,12 +98,15 @@ export class Resource<T> {
   async #load(): Promise<void> {
     const [version, epoch] = [this.#version, this.#epoch];
     this.isLoading = true;
+    this.#isStale = false;
     try {
       const data = await this.#fetch();
       if (version === this.#version && epoch === this.#epoch) this.#data = data;
       this.problem = undefined;
     } catch (thrown) {
       this.problem = Problem.from(thrown);
+      // It is gone, or not for us any more: what it was is not shown on.
+      if (this.problem.status === 403 || this.problem.status === 404) this.#data = undefined;
     } finally {
       this.isLoading = false;
     }
@@ -98,33 +116,42 @@ export class Resource<T> {
 const kept = new Map<string, Resource<unknown>>();
 
 /** The resource of this key, made by the first who asks, and refreshed now. The key is the API's path, so one key has one type. */
-export function resource<T>(key: string, fetch: () => Promise<T>): Resource<T> {
+export function resource<T>(key: string, fetch: () => Promise<T>, isFixed = false): Resource<T> {
   const known = kept.get(key) as Resource<T> | undefined;
-  const found = known ?? new Resource(fetch);
+  const found = known ?? new Resource(fetch, isFixed);
   kept.delete(key);
   kept.set(key, found);
-  for (const oldest of kept.keys()) {
+  for (const [oldest, entry] of kept) {
     if (kept.size <= CAPACITY) break;
-    kept.delete(oldest);
+    // What is shown has to hear of events.
+    if (!entry.isShown) kept.delete(oldest);
   }
   // Asked for while a page derives what it shows: what changes by it is none of the page's own doing.
-  untrack(() => void found.refresh());
+  untrack(() => {
+    if (!isFixed || found.data === undefined) void found.refresh();
+  });
   return found;
 }
 
 /**
- * Renews what is shown of everything under keys with this beginning: an event of the stream, or a change, has made it old. What is not
- * shown is forgotten, and asked for when somebody looks.
+ * Makes everything under these keys old: an event of the stream, or a change, has said so. A key stands for itself, whatever its query;
+ * with `/*` at its end, for all below it, too.
  */
-export function invalidate(prefix: string): void {
+export function invalidate(...keys: string[]): void {
   for (const [key, entry] of kept) {
-    if (!key.startsWith(prefix)) continue;
-    if (entry.isShown) void entry.renew();
-    else kept.delete(key);
+    if (keys.some((stale) => covers(stale, key))) entry.expire();
   }
 }
 
-/** Forgets everything: somebody else is signed in, or nobody. */
-export function forgetAll(): void {
-  kept.clear();
+/** Makes everything old: what has happened meanwhile is not known. */
+export function invalidateAll(): void {
+  for (const entry of kept.values()) entry.expire();
+}
+
+/** Whether a key of {@link invalidate} stands for the key of a resource. */
+export function covers(stale: string, key: string): boolean {
+  const path = key.split('?')[0] ?? key;
+  if (!stale.endsWith('/*')) return path === stale;
+  const above = stale.slice(0, -2);
+  return path === above || path.startsWith(`${above}/`);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Problem } from '#lib/api/problem.ts';
-import { Resource } from './store.svelte.ts';
+import { covers, Resource } from './store.svelte.ts';
 
 test('a change that fails is taken back before the truth has come', async () => {
   let calls = 0;
@@ -34,4 +34,21 @@ test('what was known stays when a refresh fails', async () => {
   fails = true;
   await name.refresh();
   expect([name.data, name.problem?.message]).toEqual(['known', 'away']);
+});
+
+test('a key that is made old covers its queries, and with a star what is below it', () => {
+  const keys = ['/projects/a', '/projects/a?x=1', '/projects/a/env', '/projects/ab'];
+  expect(keys.filter((key) => covers('/projects/a', key))).toEqual(['/projects/a', '/projects/a?x=1']);
+  expect(keys.filter((key) => covers('/projects/a/*', key))).toEqual(keys.slice(0, 3));
+});
+
+test('what is gone is not shown on', async () => {
+  let isGone = false;
+  const site = new Resource(() =>
+    isGone ? Promise.reject(new Problem('not_found', 'Gone.', 404)) : Promise.resolve('here'),
+  );
+  await site.refresh();
+  isGone = true;
+  await site.refresh();
+  expect([site.data, site.problem?.status]).toEqual([undefined, 404]);
 });

@@ -1,10 +1,15 @@
 // The API, with the types of its description. The console's host serves it under /api, signed in by the session's cookie.
 
 import createClient from 'openapi-fetch';
+import { fetchSignedIn } from '#lib/session/ended.svelte.ts';
 import type { paths } from './schema.d.ts';
 import { Problem } from './problem.ts';
 
-export const client = createClient<paths>({ baseUrl: '/api', credentials: 'same-origin' });
+export const client = createClient<paths>({
+  baseUrl: '/api',
+  credentials: 'same-origin',
+  fetch: fetchSignedIn,
+});
 
 /** What `openapi-fetch` answers: data, or the error's envelope, with the answer it came in. */
 interface Answer<T> {

@@ -2,9 +2,9 @@
 
 import { Problem } from '#lib/api/problem.ts';
 import type { Uploaded } from '#lib/api/schema.d.ts';
-import type { FromWorker } from './pack.worker.ts';
+import { session } from '#lib/session/ended.svelte.ts';
 import type { Selection } from './rules.ts';
-import { startPackWorker } from './worker.ts';
+import { inWorker } from './work.ts';
 
 export type Step = 'idle' | 'packing' | 'sending' | 'publishing' | 'live' | 'failed';
 
@@ -34,8 +34,7 @@ export class Upload {
     try {
       this.#go('packing');
       const blob = await this.#pack(selection);
-      this.#go('sending');
-      this.outcome = await this.#send(blob, target);
+      this.outcome = await this.#sendSignedIn(blob, target);
       this.#go('live');
     } catch (thrown) {
       this.problem = Problem.from(thrown);
@@ -54,20 +53,26 @@ export class Upload {
     this.progress = 0;
   }
 
-  #pack(selection: Selection): Promise<Blob> {
-    const worker = startPackWorker();
-    const packed = new Promise<Blob>((resolve, reject) => {
-      this.#stop = () => reject(stopped());
-      worker.onerror = () => reject(new Problem('pack', 'The files could not be packed.', 0));
-      worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
-        if (data.kind === 'progress')
-          this.progress = selection.bytes === 0 ? 1 : Math.min(1, data.read / selection.bytes);
-        else if (data.kind === 'done') resolve(data.blob);
-        else reject(new Problem('pack', data.message, 0));
-      };
-      worker.postMessage($state.snapshot(selection.files));
-    });
-    return packed.finally(() => worker.terminate());
+  async #pack(selection: Selection): Promise<Blob> {
+    const stop = new AbortController();
+    this.#stop = () => stop.abort(stopped());
+    const progress = (read: number) =>
+      (this.progress = selection.bytes === 0 ? 1 : Math.min(1, read / selection.bytes));
+    const work = { act: 'pack', files: selection.files } as const;
+    return (await inWorker(work, 'packed', progress, stop.signal)).blob;
+  }
+
+  /** When the session has ended meanwhile, what is packed waits for the next sign-in. */
+  async #sendSignedIn(blob: Blob, target: Target): Promise<Outcome> {
+    for (;;) {
+      this.#go('sending');
+      try {
+        return await this.#send(blob, target);
+      } catch (thrown) {
+        if (!(thrown instanceof Problem && thrown.isSignedOut)) throw thrown;
+        await session.end();
+      }
+    }
   }
 
   /** By XMLHttpRequest, which alone tells how much was sent. */

@@ -1,7 +1,7 @@
-// Organizations: members, invites, tokens.
+// Organizations: members, invites, tokens, installations.
 
 import { call, client } from '#lib/api/client.ts';
-import type { AuditEntry, Invite, OrgDetail, OrgToken } from '#lib/api/schema.d.ts';
+import type { AuditEntry, Installation, Invite, OrgDetail, OrgToken } from '#lib/api/schema.d.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 const of = (name: string) => ({ params: { path: { name } } });
@@ -25,4 +25,10 @@ export const orgAudit = (name: string): Resource<AuditEntry[]> =>
   resource(
     `/orgs/${name}/audit`,
     async () => (await call(client.GET('/orgs/{name}/audit', of(name)))).entries,
+  );
+
+export const orgInstallations = (name: string): Resource<Installation[]> =>
+  resource(
+    `/orgs/${name}/installations`,
+    async () => (await call(client.GET('/orgs/{name}/installations', of(name)))).installations,
   );

@@ -1,10 +1,32 @@
-// Tokens: one's own keys for programs.
+// Tokens: one's own keys for programs. Sessions: the browsers in which one is signed in. Installations: what the code host lets us read.
 
 import { call, client } from '#lib/api/client.ts';
-import type { Token } from '#lib/api/schema.d.ts';
+import type { Installation, Session, Token, UserTokenKind } from '#lib/api/schema.d.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 export const tokens = (): Resource<Token[]> =>
   resource('/tokens', async () =>
     (await call(client.GET('/tokens'))).tokens.filter((token) => !token.revoked_at),
   );
+
+/** Makes a token; its secret is told this once. */
+export async function createToken(
+  kind: string,
+  label: string | undefined,
+  limit: number | undefined,
+): Promise<string> {
+  const body = {
+    kind: kind as UserTokenKind,
+    ...(label ? { label } : {}),
+    ...(limit === undefined ? {} : { monthly_limit_cents: limit }),
+  };
+  return (await call(client.POST('/tokens', { body }))).token;
+}
+
+export const revokeToken = (id: string) => call(client.DELETE('/tokens/{id}', { params: { path: { id } } }));
+
+export const sessions = (): Resource<Session[]> =>
+  resource('/sessions', async () => (await call(client.GET('/sessions'))).sessions);
+
+export const installations = (): Resource<Installation[]> =>
+  resource('/vcs', async () => (await call(client.GET('/vcs'))).installations);

@@ -28,7 +28,7 @@ export async function activate(name: string, deployment: Deployment): Promise<vo
   } catch (thrown) {
     toasts.fail('The site stays as it was', thrown);
   } finally {
-    invalidate(`/projects/${name}/deployments`);
+    invalidate('/projects', `/projects/${name}/deployments/*`);
   }
 }
 

@@ -3,28 +3,51 @@
 import { call, client } from '#lib/api/client.ts';
 import type {
   AuditEntry,
+  CertificateStatus,
+  DeployedFile,
+  Deployment,
+  DeploymentChanges,
   DeploymentList,
   EnvVar,
   LiveStats,
   Project,
   ProjectDetail,
   Share,
+  SuspendedSite,
 } from '#lib/api/schema.d.ts';
+import { orgs } from '#lib/session/session.svelte.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
 /** All sites that one sees, one's own and those of one's organizations, newest first. */
 export const sites = (): Resource<Project[]> =>
   resource('/projects', async () => {
-    const all: Project[] = [];
-    let cursor: string | undefined;
-    do {
-      const query = cursor ? { cursor } : {};
-      const part = await call(client.GET('/projects', { params: { query } }));
-      all.push(...part.projects);
-      cursor = part.next_cursor ?? undefined;
-    } while (cursor);
-    return all;
+    const all = await ofEveryOwner((org) => of(org));
+    return all.sort((a, b) => b.created_at.localeCompare(a.created_at));
   });
+
+/** What one has oneself, and what each of one's organizations has. */
+async function ofEveryOwner<T>(ask: (org: string | undefined) => Promise<T[]>): Promise<T[]> {
+  const mine = orgs();
+  const ofOrgs = mine.refresh().then(() => {
+    if (mine.data === undefined) throw mine.problem;
+    return Promise.all(mine.data.map(({ name }) => ask(name)));
+  });
+  const [own, theirs] = await Promise.all([ask(undefined), ofOrgs]);
+  return [...own, ...theirs.flat()];
+}
+
+/** The sites of one owner, page after page. */
+async function of(org: string | undefined): Promise<Project[]> {
+  const all: Project[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { ...(org ? { org } : {}), ...(cursor ? { cursor } : {}) };
+    const part = await call(client.GET('/projects', { params: { query } }));
+    all.push(...part.projects);
+    cursor = part.next_cursor ?? undefined;
+  } while (cursor);
+  return all;
+}
 
 export const site = (name: string): Resource<ProjectDetail> =>
   resource(`/projects/${name}`, () => call(client.GET('/projects/{name}', { params: { path: { name } } })));
@@ -43,6 +66,54 @@ export const environment = (name: string): Resource<EnvVar[]> =>
   resource(`/projects/${name}/env`, async () => {
     return (await call(client.GET('/projects/{name}/env', { params: { path: { name } } }))).env;
   });
+
+export const deployment = (name: string, id: string): Resource<Deployment> =>
+  resource(`/projects/${name}/deployments/${id}`, () =>
+    call(client.GET('/projects/{name}/deployments/{id}', { params: { path: { name, id } } })),
+  );
+
+/** All files of a deployment; they never change. */
+export const files = (name: string, id: string): Resource<DeployedFile[]> =>
+  resource(
+    `/projects/${name}/deployments/${id}/files`,
+    async () => {
+      const all: DeployedFile[] = [];
+      let cursor: string | undefined;
+      do {
+        const params = { path: { name, id }, query: cursor ? { cursor } : {} };
+        const part = await call(client.GET('/projects/{name}/deployments/{id}/files', { params }));
+        all.push(...part.files);
+        cursor = part.next_cursor ?? undefined;
+      } while (cursor);
+      return all;
+    },
+    true,
+  );
+
+export const changes = (name: string, id: string): Resource<DeploymentChanges> =>
+  resource(`/projects/${name}/deployments/${id}/changes`, () =>
+    call(client.GET('/projects/{name}/deployments/{id}/changes', { params: { path: { name, id } } })),
+  );
+
+/** The sites that the operator has taken down, one's own and those of one's organizations. */
+export const suspensions = (): Resource<SuspendedSite[]> =>
+  resource('/suspensions', () =>
+    ofEveryOwner(async (org) => {
+      const query = org ? { org } : {};
+      return (await call(client.GET('/suspensions', { params: { query } }))).suspensions;
+    }),
+  );
+
+/** What visitors of a domain are shown; a handshake is made for it, so it is looked at once. */
+export const certificate = (name: string, domain: string): Resource<CertificateStatus> =>
+  resource(
+    `/projects/${name}/domains/${domain}/certificate`,
+    () =>
+      call(
+        client.GET('/projects/{name}/domains/{domain}/certificate', { params: { path: { name, domain } } }),
+      ),
+    true,
+  );
 
 export const shares = (): Resource<Share[]> =>
   resource('/shares', async () => (await call(client.GET('/shares'))).shares);

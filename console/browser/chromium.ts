@@ -1,0 +1,113 @@
+// One Chromium, and what a page of it is when it is ready to be looked at.
+
+import { chromium, type Browser, type BrowserContext, type Page, type Request } from 'playwright-core';
+import { scene } from './scene.ts';
+
+export const THEMES = ['light', 'dark'] as const;
+export type Theme = (typeof THEMES)[number];
+export const WIDTHS = [1280, 320] as const;
+export type Width = (typeof WIDTHS)[number];
+
+/** Bounds a hang; asserts no speed. */
+const PATIENCE_MS = 30_000;
+
+/** Debian's Chromium, for which every name is this machine. */
+export function launch(more: string[] = []): Promise<Browser> {
+  return chromium.launch({
+    executablePath: process.env['CHROME_PATH'] ?? '/usr/bin/chromium',
+    args: [
+      '--no-sandbox',
+      '--disable-dev-shm-usage',
+      '--disable-gpu',
+      '--host-resolver-rules=MAP * 127.0.0.1',
+      // Answers under a certificate that is only tolerated would not be cached.
+      `--ignore-certificate-errors-spki-list=${scene.keys}`,
+      ...more,
+    ],
+  });
+}
+
+/** The requests of each page that have no answer yet. */
+const pending = new WeakMap<Page, Set<Request>>();
+
+type State = Awaited<ReturnType<BrowserContext['storageState']>>;
+
+/** A profile of its own, with the cookies of one that was signed in before. */
+export async function profile(
+  browser: Browser,
+  options: { theme?: Theme; width?: Width; state?: State } = {},
+): Promise<BrowserContext> {
+  const { theme = 'light', width = 1280, state } = options;
+  const context = await browser.newContext({
+    colorScheme: theme,
+    reducedMotion: 'reduce',
+    viewport: { width, height: width < 500 ? 640 : 860 },
+    locale: 'en-GB',
+    timezoneId: 'Europe/Amsterdam',
+    ...(state ? { storageState: state } : {}),
+  });
+  context.setDefaultTimeout(PATIENCE_MS);
+  const under = (request: Request) => {
+    // Of a page that is gone there is nothing to wait for.
+    const page = request.frame().page();
+    if (!pending.has(page)) pending.set(page, new Set());
+    return pending.get(page);
+  };
+  context.on('request', (request) => {
+    // The stream of events has no end.
+    if (!request.url().endsWith('/api/events')) under(request)?.add(request);
+  });
+  for (const end of ['requestfinished', 'requestfailed'] as const) {
+    context.on(end as 'requestfinished', (request) => under(request)?.delete(request));
+  }
+  return context;
+}
+
+/** Signs in on the page for it, with the keyboard. */
+export async function signIn(page: Page, login = scene.login, back = '/'): Promise<void> {
+  await page.goto(`${scene.console}/sign-in?return_to=${encodeURIComponent(back)}`);
+  await page.getByLabel('Login name').fill(login);
+  await page.getByLabel('Operator').fill(scene.secret);
+  await page.keyboard.press('Enter');
+  await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
+}
+
+/** The cookies of somebody who is signed in. */
+export async function signedIn(browser: Browser, login = scene.login): Promise<State> {
+  const context = await profile(browser);
+  await signIn(await context.newPage(), login);
+  const state = await context.storageState();
+  await context.close();
+  return state;
+}
+
+/** Opens a page, and waits until everything that it asked for is here, and drawn. */
+export async function open(page: Page, url: string): Promise<void> {
+  await page.goto(url);
+  await settled(page).catch(async (error: unknown) => {
+    throw new Error(`${page.url()} does not settle:\n${await page.locator('body').innerText()}`, {
+      cause: error,
+    });
+  });
+}
+
+/** What the page says could not be loaded; the page of the parts says so of nothing. */
+export function failures(page: Page): Promise<string[]> {
+  if (page.url().endsWith('/dev/ui')) return Promise.resolve([]);
+  return page.locator('main .failure[role="alert"]').allInnerTexts();
+}
+
+/** Waits until everything that the page asked for is here, and drawn. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForFunction(() => {
+    const isLoading = document.querySelector(
+      ':not(.waiting) > [aria-label="Loading"], figure .canvas:empty, [aria-busy="true"]',
+    );
+    return document.querySelector('main') && !isLoading;
+  });
+  // Twice in a row: what came may ask for more, as a list's rows do.
+  for (let quiet = 0; quiet < 2;) {
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+    quiet = pending.get(page)?.size ? 0 : quiet + 1;
+  }
+}

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import type { Org, Project } from '#lib/api/schema.d.ts';
+import { entries, matching } from './entries.ts';
+
+const site = (name: string) => ({ name, url: `https://${name}.svc.localhost` }) as Project;
+const org = (name: string, role: Org['role']) => ({ name, role, display_name: 'Acme Works' }) as Org;
+const all = entries([site('engine'), site('my-engine'), site('shop')], [org('acme', 'member')]);
+const labels = (typed: string) => matching(all, typed).map(({ label }) => label);
+
+test('what begins with the word comes first, then what has it', () => {
+  expect(labels('engine').slice(0, 2)).toEqual(['engine', 'engine access']);
+  expect(labels('engine')).toContain('my-engine');
+  expect(labels('engine')).not.toContain('shop');
+});
+
+test('words are found in any order', () => {
+  expect(labels('domains shop')[0]).toBe('shop domains');
+  expect(labels('nothing like it')).toEqual([]);
+});
+
+test('a member is not led to pages of managers', () => {
+  expect(labels('acme')).toContain('Acme Works members');
+  expect(labels('acme')).not.toContain('Acme Works invites');
+});
+
+test('without a word there are pages, actions and the things themselves', () => {
+  expect(labels('')).toContain('New site');
+  expect(labels('')).toContain('shop');
+  expect(labels('')).not.toContain('shop domains');
+});
