@@ -88,6 +88,7 @@ drain_seconds = 10
 
 [admin]
 listen = "$ADMIN_LISTEN"
+gateway_url = "https://127.0.0.1:$HTTPS_PORT"
 $([[ ! -f $CONSOLE_DIST/index.html ]] || echo "console = \"$CONSOLE_DIST\"")
 
 [code_host]

@@ -30,8 +30,8 @@ build_console() {
 
 # Prints the hash of everything that the console is built from.
 console_sources() {
-  (cd "$REPO" && find console openapi.json \( -path console/node_modules -o -path console/dist -o -path console/dist.last -o -path console/.svelte-kit \
-    -o -path console/src/lib/api/schema.d.ts \) -prune -o -type f -print0 | LC_ALL=C sort --zero-terminated |
+  (cd "$REPO" && find console openapi.json common/templates/tokens.css \( -path console/node_modules -o -path console/dist -o -path console/dist.last -o -path console/.svelte-kit \
+    -o -path console/src/lib/api/schema.d.ts -o -path console/browser -o -path console/pictures -o -path console/shots \) -prune -o -type f -print0 | LC_ALL=C sort --zero-terminated |
     xargs --null sha256sum | sha256sum)
 }
 
