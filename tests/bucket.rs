@@ -42,6 +42,8 @@ async fn a_site_is_served_from_a_bucket_whole_and_in_parts() {
     let site = Site::page("home").file("docs/index.html", &page).file("empty.txt", "").file("film.bin", &large);
     let live = ada.publish("engine", &site).await;
     assert_eq!(world.bucket().objects(), pack(&live.id));
+    let listed = ada.get(&format!("/projects/engine/deployments/{}/files", live.id)).await.ok();
+    assert_eq!((listed["files"].as_array().unwrap().len(), &listed["files"][2]["size"]), (4, &json!(LARGE)));
 
     let edge = world.edge();
     edge.get(&live.url).await.assert_body(200, "home");

@@ -70,7 +70,7 @@ fn the_table_of_plans_is_what_is_shipped() {
         row("a month, without VAT", &|plan| euros(plan.price_cents)),
         row("`projects`", &|plan| plan.limits.projects.to_string()),
         row("`domains`", &|plan| plan.limits.domains.to_string()),
-        row("`ready_apps`", &|plan| plan.limits.ready_apps.to_string()),
+        row("`ready_apps` (limits nothing yet)", &|plan| plan.limits.ready_apps.to_string()),
         row("`bandwidth_bytes` a month", &|plan| gigabytes(plan.limits.bandwidth_bytes)),
         row("`ai_credit_cents` a month", &|plan| euros(plan.limits.ai_credit_cents)),
         row("`members`, with pending invites", &|plan| plan.limits.members.to_string()),

@@ -32,28 +32,28 @@ async fn entries(actor: &Actor, project: &str) -> Vec<Value> {
 async fn a_suspended_site_is_served_by_no_edge_until_it_is_resumed() {
     let world = World::builder().edges(2).start().await;
     let ada = world.user("ada").await;
-    let site = ada.publish("engine", &Site::page("bad")).await;
+    let site = ada.publish("engine", &Site::page("poison")).await;
     let other = ada.publish("motor", &Site::page("good")).await;
     for (reason, status) in [("abuse", 403), ("legal", 451), ("payment", 403)] {
         for edge in &world.edges {
-            edge.get(&site.url).await.assert_body(200, "bad");
+            edge.get(&site.url).await.assert_body(200, "poison");
         }
         let said = operate(&world, &["suspend", "engine", "--reason", reason]).await.unwrap();
         assert!(said.starts_with(&format!("engine is suspended ({reason}); edges: 2/2; ")), "{said}");
         for edge in &world.edges {
             for url in [&site.url, &site.permanent_url()] {
                 let visit = edge.get(url).await.assert_status(status);
-                assert!(!visit.text().contains("bad"), "{visit:?}");
+                assert!(!visit.text().contains("poison"), "{visit:?}");
             }
             edge.get(&other.url).await.assert_body(200, "good");
         }
         // Its owner goes on owning it, and what is deployed meanwhile is not served either.
-        ada.deploy("engine", &Site::page("bad")).await;
+        ada.deploy("engine", &Site::page("poison")).await;
         world.edge().get(&site.url).await.assert_status(status);
         let said = operate(&world, &["resume", "engine"]).await.unwrap();
         assert!(said.starts_with("engine is served again; edges: 2/2; "), "{said}");
     }
-    world.edge().get(&site.url).await.assert_body(200, "bad");
+    world.edge().get(&site.url).await.assert_body(200, "poison");
     let log = entries(&ada, "engine").await;
     assert_eq!(log.len(), 6);
     assert_eq!((&log[1]["action"], &log[1]["detail"]), (&json!("project.suspend"), &json!({ "reason": "payment" })));
@@ -65,10 +65,10 @@ async fn a_suspended_site_is_served_by_no_edge_until_it_is_resumed() {
 async fn shares_are_suspended_by_their_words_or_their_project() {
     let world = World::start().await;
     let ada = world.user("ada").await;
-    let share = ada.share(&Site::page("bad"), 1).await;
+    let share = ada.share(&Site::page("poison"), 1).await;
     let project = ada.get("/shares").await.ok()["shares"][0]["project"].as_str().unwrap().to_owned();
     for name in [share.share_name(), project.clone()] {
-        world.edge().get(&share.url).await.assert_body(200, "bad");
+        world.edge().get(&share.url).await.assert_body(200, "poison");
         let said = operate(&world, &["suspend", &name, "--reason", "legal"]).await.unwrap();
         assert!(said.starts_with(&project), "{said}");
         world.edge().get(&share.url).await.assert_status(451);
@@ -78,7 +78,7 @@ async fn shares_are_suspended_by_their_words_or_their_project() {
     let site = ada.publish(&share.share_name(), &Site::page("mine")).await;
     operate(&world, &["suspend", &share.share_name(), "--reason", "abuse"]).await.unwrap();
     world.edge().get(&site.url).await.assert_status(403);
-    world.edge().get(&share.url).await.assert_body(200, "bad");
+    world.edge().get(&share.url).await.assert_body(200, "poison");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn owners_see_which_of_their_sites_are_suspended() {
         ada.create_project(name).await;
     }
     ada.post("/projects").json(&json!({ "name": "crane", "org": "acme" })).await.created();
-    let words = ada.share(&Site::page("bad"), 1).await.share_name();
+    let words = ada.share(&Site::page("poison"), 1).await.share_name();
     assert_eq!(ada.get("/suspensions").await.ok(), json!({ "suspensions": [], "next_cursor": null }));
     for (name, reason) in [("engine", "legal"), ("wheel", "abuse"), ("crane", "payment"), (words.as_str(), "abuse")] {
         operate(&world, &["suspend", name, "--reason", reason]).await.unwrap();
@@ -151,9 +151,9 @@ async fn the_command_line_calls_no_suspended_site_live() {
     let shell = Shell::new(&world, ada.token.clone());
     ada.create_project("empty").await;
     for name in ["engine", "motor"] {
-        ada.publish(name, &Site::page("bad")).await;
+        ada.publish(name, &Site::page("poison")).await;
     }
-    let share = ada.share(&Site::page("bad"), 1).await.share_name();
+    let share = ada.share(&Site::page("poison"), 1).await.share_name();
     for name in ["engine", share.as_str()] {
         operate(&world, &["suspend", name, "--reason", "legal"]).await.unwrap();
     }

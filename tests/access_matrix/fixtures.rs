@@ -115,10 +115,7 @@ impl<'w> Fixtures<'w> {
                     owner.put(&path).header("content-type", "image/png").body(PNG).await.assert_status(200);
                 }
                 if path.contains("/installations/") {
-                    let share = "INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at)
-                                 SELECT $, o.id, u.id, now() FROM orgs o, users u
-                                 WHERE o.name = '%' AND u.vcs_login = 'owner'";
-                    self.world.sql(&share.replace('$', &number.to_string()).replace('%', &org)).await;
+                    self.share_installation(&org, number).await;
                     values.insert("{id}", number.to_string());
                 }
                 if path.contains("/billing/") {
@@ -144,6 +141,9 @@ impl<'w> Fixtures<'w> {
             "stats" => {
                 values.insert("{token}", self.publish_stats(number).await);
             }
+            "sessions" if path.contains("{id}") => {
+                values.insert("{id}", self.sign_in().await);
+            }
             "tokens" if path.contains("{id}") => {
                 let token = owner.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
                 values.insert("{id}", token["id"].as_str().unwrap().to_owned());
@@ -154,6 +154,20 @@ impl<'w> Fixtures<'w> {
             _ => {}
         }
         Target { values, deploy, ai }
+    }
+
+    /// Shares an installation with an org.
+    async fn share_installation(&self, org: &str, number: u32) {
+        let share = "INSERT INTO installation_shares (installation_id, org_id, shared_by, shared_at)
+                     SELECT $, o.id, u.id, now() FROM orgs o, users u WHERE o.name = '%' AND u.vcs_login = 'owner'";
+        self.world.sql(&share.replace('$', &number.to_string()).replace('%', org)).await;
+    }
+
+    /// A session of the owner's in the console.
+    async fn sign_in(&self) -> String {
+        self.world.person().sign_in("owner").await;
+        let sessions = self.cast.owner.get("/sessions").await.ok();
+        sessions["sessions"][0]["id"].as_str().unwrap().to_owned()
     }
 
     /// The token of a public page of statistics.
@@ -194,6 +208,8 @@ impl<'w> Fixtures<'w> {
         let method: Method = method.parse().unwrap();
         let request = self.actor(target, who).request(method, &filled(path));
         match row.3 {
+            // Its answer has no end.
+            Body::Empty if path == "/events" => request.head().await,
             Body::Empty => request.await,
             // Who is not refused makes something new each time.
             Body::Json(body) if row.1 == Rule::Person => {

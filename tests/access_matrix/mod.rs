@@ -27,6 +27,8 @@ enum Rule {
     AnyToken,
     /// Every person.
     Person,
+    /// Every person in the console, with no token. `gateway/tries.rs` has the rest.
+    Session,
     /// The person whom the thing belongs to.
     Own,
     /// By the role in the project's org; and the owner of a personal project.
@@ -124,6 +126,7 @@ impl Row {
             (Rule::Person, _) if is_person => fine,
             (Rule::Project(level), _) if is_deploy && level > Level::Deploy => no_token,
             (Rule::Own | Rule::Org(_), _) if is_deploy => no_token,
+            (Rule::Session, _) => no_token,
             _ if !is_person && !is_deploy => no_token,
             (Rule::Own | Rule::Project(_), Whose::Personal) => {
                 if who == Who::Owner {

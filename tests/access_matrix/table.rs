@@ -1,6 +1,6 @@
 //! Who may do what: a line for every operation of the API. A new operation takes a line here, or the test fails.
 
-use super::Rule::{AnyToken, Org, Own, Person, Project, Public};
+use super::Rule::{AnyToken, Org, Own, Person, Project, Public, Session};
 use super::{
     Body::{Empty, Gzip, Json, Png},
     Level::{Admin, Deploy, Member, Owner},
@@ -24,6 +24,10 @@ pub(super) const TABLE: &[Row] = &[
     Row("POST /tokens", Person, 201, Json(r#"{"kind":"cli"}"#)),
     Row("PATCH /tokens/{id}", Own, 200, Json(r#"{"monthly_limit_cents":500}"#)),
     Row("DELETE /tokens/{id}", Own, 200, Empty),
+    Row("GET /sessions", Person, 200, Empty),
+    Row("DELETE /sessions", Person, 200, Empty),
+    Row("DELETE /sessions/{id}", Own, 200, Empty),
+    Row("GET /events", Person, 200, Empty),
     Row("GET /shares", Person, 200, Empty),
     Row("POST /shares", Person, 201, Gzip),
     Row("DELETE /shares/{name}", Own, 200, Empty),
@@ -38,6 +42,8 @@ pub(super) const TABLE: &[Row] = &[
     Row("GET /projects/{name}/deployments", Project(Member), 200, Empty),
     Row("POST /projects/{name}/deployments", Project(Deploy), 201, Gzip),
     Row("GET /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/deployments/{id}/files", Project(Member), 200, Empty),
+    Row("GET /projects/{name}/deployments/{id}/changes", Project(Member), 200, Empty),
     Row("DELETE /projects/{name}/deployments/{id}", Project(Member), 200, Empty),
     Row("POST /projects/{name}/deployments/{id}/activate", Project(Deploy), 200, Empty),
     Row("PUT /projects/{name}/access", Project(Member), 200, Json(r#"{"mode":"public"}"#)),
@@ -115,9 +121,13 @@ pub(super) const TABLE: &[Row] = &[
     // Plans, payments and invoices.
     Row("PUT /billing/profile", Person, 200, Json(r#"{"name":"Ada","country":"NL"}"#)),
     Row("PUT /orgs/{name}/billing/profile", Org(Owner), 200, Json(r#"{"name":"Acme","country":"NL"}"#)),
-    // What AI keys were used for.
+    // The AI gateway in the console, and what its keys were used for.
+    Row("GET /ai/models", Person, 200, Empty),
+    Row("POST /ai/try", Session, 200, Json("{}")),
     Row("GET /usage/ai", Person, 200, Empty),
     Row("GET /orgs/{name}/usage/ai", Org(Member), 200, Empty),
+    Row("GET /usage/ai/days", Person, 200, Empty),
+    Row("GET /orgs/{name}/usage/ai/days", Org(Member), 200, Empty),
     Row("GET /orgs/{name}/usage/ai/limit", Org(Member), 200, Empty),
     Row("PUT /orgs/{name}/usage/ai/limit", Org(Owner), 200, Json(r#"{"monthly_limit_cents":500}"#)),
 ];

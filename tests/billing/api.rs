@@ -57,9 +57,8 @@ async fn use_of_the_month_counts_in_whole_cents_and_bytes_to_people() {
     ada.create_project("engine").await;
     world
         .sql(
-            "INSERT INTO traffic_days (project_id, day, requests, bytes, cache_hits, cache_misses, status_2xx, status_3xx,
-                                       status_4xx, status_5xx, status_other, people_bytes)
-                 SELECT id, (now() AT TIME ZONE 'UTC')::date, 9, 1000, 0, 9, 9, 0, 0, 0, 0, 700 FROM projects;
+            "INSERT INTO bandwidth_months (month, account, people_bytes)
+                 SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date, user_id, 700 FROM projects;
              INSERT INTO ai_usage_days (account_id, day, model, requests, prompt_tokens, completion_tokens, cost_microcents)
                  SELECT id, (now() AT TIME ZONE 'UTC')::date, 'svc/a', 1, 1, 1, 12900000 FROM users;
              INSERT INTO ai_usage_days (account_id, day, model, requests, prompt_tokens, completion_tokens, cost_microcents)

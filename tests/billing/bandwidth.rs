@@ -1,29 +1,54 @@
 //! Bandwidth: told at 80 and 100 percent, then served at a bounded rate at every edge; never charged, never cut off.
 
-use serde_json::json;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::plans::{person, small_and_large, subscribe};
+use domain::Account;
+use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
+
+use super::plans::{end_subscription, org, person, small_and_large, subscribe};
 use crate::{
     BACKGROUND,
     metrics::Page,
-    world::{Site, World, eventually, ports},
+    world::{Actor, Site, World, eventually, ports},
 };
 
 const LIMIT: u32 = 1_000_000;
 /// Bytes of a file that is sent at a pace: more than go out immediately.
 const FILE: usize = 100_000;
+/// The job has run since admin was started.
+const RAN: &str = "SELECT count(*) FROM job_leases WHERE job = 'compare bandwidth with plans' AND leased_until IS NULL
+                   AND last_run_at > now() - interval '1 hour'";
+/// The percentages that letters tell of, in their order.
+const TOLD: &str = "SELECT coalesce(string_agg(content->>'percent', ' ' ORDER BY created_at, id), '') FROM letters
+                    WHERE kind = 'bandwidth_reached'";
 
-/// Has the site's traffic of this hour be so many bytes, and so many of them to people, and looks at it again.
-async fn sent(world: &mut World, bytes: u32, people_bytes: u32) {
-    world
-        .sql(&format!(
-            "INSERT INTO traffic_hours (hour, project_id, requests, bytes, cache_hits, cache_misses,
-                                        status_2xx, status_3xx, status_4xx, status_5xx, status_other, people_bytes)
-             SELECT date_trunc('hour', now(), 'UTC'), id, 1000000, {bytes}, 0, 0, 0, 0, 0, 0, 0, {people_bytes} FROM projects
-             ON CONFLICT (hour, project_id) DO UPDATE SET bytes = excluded.bytes, people_bytes = excluded.people_bytes"
-        ))
-        .await;
+/// Appends a batch, as an edge does: so many more bytes of the project within this hour, and so many of them to people.
+async fn append(world: &World, project: &str, bytes: u32, people_bytes: u32) {
+    static BATCHES: AtomicU32 = AtomicU32::new(1);
+    let batch = BATCHES.fetch_add(1, Ordering::Relaxed);
+    let appended = format!(
+        "SELECT append_traffic('billing', {batch}, ARRAY[now()], ARRAY['{project}'],
+                               ARRAY[1, {bytes}, 0, 1, 1, 0, 0, 0, 0, 1, {people_bytes}]::bigint[],
+                               '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')::text"
+    );
+    assert_eq!(world.sql_text(&appended).await, "true");
+}
+
+/// The id of a project.
+async fn id(actor: &Actor, project: &str) -> String {
+    actor.project(project).await["id"].as_str().unwrap().to_owned()
+}
+
+/// Starts admin as if a day had passed, and waits until it has compared.
+async fn compare(world: &mut World) {
     world.restart_admin_later().await;
+    eventually(BACKGROUND, "the job has run", async || world.sql_number(RAN).await == 1).await;
+}
+
+async fn level_of(world: &World, account: &Account) -> i64 {
+    let sql = format!("SELECT coalesce(max(percent), 0)::bigint FROM bandwidth_levels WHERE account = '{account}'");
+    world.sql_number(&sql).await
 }
 
 async fn level(world: &World) -> i64 {
@@ -43,6 +68,7 @@ async fn who_is_over_is_served_slowly_at_every_edge_and_loses_nothing() {
     let ada = world.user("ada").await;
     let file = vec![b'x'; FILE];
     let url = ada.publish("engine", &Site::page("home").file("large.bin", &file)).await.url;
+    let engine = id(&ada, "engine").await;
     world.sql("UPDATE users SET email = 'ada@example.com'").await;
     let paced = async |index: usize| Page::of(ports[index]).await.sum("svc_edge_over_plan_requests_total").to_string();
     let visit = async |world: &World, index: usize| {
@@ -53,20 +79,20 @@ async fn who_is_over_is_served_slowly_at_every_edge_and_loses_nothing() {
     }
 
     // What crawlers take does not count.
-    sent(&mut world, 100 * LIMIT, LIMIT / 10 * 8 - 1).await;
-    let ran = "SELECT count(*) FROM job_leases WHERE job = 'compare bandwidth with plans' AND leased_until IS NULL
-               AND last_run_at > now() - interval '1 hour'";
-    eventually(BACKGROUND, "the job has run", async || world.sql_number(ran).await == 1).await;
+    append(&world, &engine, 100 * LIMIT, LIMIT / 10 * 8 - 1).await;
+    compare(&mut world).await;
     assert_eq!(level(&world).await, 0);
 
-    sent(&mut world, 100 * LIMIT, LIMIT / 10 * 8).await;
+    append(&world, &engine, 1, 1).await;
+    world.restart_admin_later().await;
     eventually(BACKGROUND, "80 percent are used", async || level(&world).await == 80).await;
     for index in 0..2 {
         visit(&world, index).await;
         assert_eq!(paced(index).await, "0");
     }
 
-    sent(&mut world, 100 * LIMIT, LIMIT).await;
+    append(&world, &engine, LIMIT / 5, LIMIT / 5).await;
+    world.restart_admin_later().await;
     eventually(BACKGROUND, "all is used", async || level(&world).await == 100).await;
     for index in 0..2 {
         eventually(BACKGROUND, "the edge knows", async || {
@@ -78,9 +104,7 @@ async fn who_is_over_is_served_slowly_at_every_edge_and_loses_nothing() {
         let http1 = world.edges[index].get_http1(&format!("{url}/large.bin")).await;
         http1.assert_body(200, &file);
     }
-    let events = "SELECT string_agg((content->>'percent'), ' ' ORDER BY created_at, id) FROM letters
-                  WHERE kind = 'bandwidth_reached'";
-    assert_eq!(world.sql_text(events).await, "80 100");
+    assert_eq!(world.sql_text(TOLD).await, "80 100");
 
     // A larger plan lifts it, before anybody has counted again.
     subscribe(&world, &person(&world, "ada").await, "large").await;
@@ -94,4 +118,135 @@ async fn who_is_over_is_served_slowly_at_every_edge_and_loses_nothing() {
     }
     world.restart_admin_later().await;
     eventually(BACKGROUND, "the level is gone", async || level(&world).await == 0).await;
+}
+
+#[tokio::test]
+async fn a_deletion_gives_nothing_back_and_a_move_takes_nothing_along() {
+    let plans = small_and_large(&json!({ "bandwidth_bytes": LIMIT }), &json!({}));
+    let mut world = plans.start().await;
+    let port = ports::free();
+    world.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"));
+    world.edges[0].process.kill();
+    world.restart_edge(0).await;
+    let owner = world.staffed_org("acme").await.owner;
+    world.sql("UPDATE users SET email = vcs_login || '@example.com'").await;
+    let paced = async || Page::of(port).await.sum("svc_edge_over_plan_requests_total").to_string();
+    let used = async |path: &str| owner.get(path).await.ok()["usage"]["bandwidth_bytes"].as_u64().unwrap();
+    owner.publish("engine", &Site::page("home")).await;
+    let engine = id(&owner, "engine").await;
+    let account: Account = world.sql_text("SELECT user_id FROM projects WHERE name = 'engine'").await.parse().unwrap();
+    append(&world, &engine, LIMIT, LIMIT).await;
+    compare(&mut world).await;
+    assert_eq!(level_of(&world, &account).await, 100);
+
+    // Deleted and deployed again, twice, under another name and as a share: it is as slow as before.
+    owner.delete("/projects/engine").await.ok();
+    compare(&mut world).await;
+    assert_eq!((level_of(&world, &account).await, used("/billing").await), (100, u64::from(LIMIT)));
+    let again = owner.publish("again", &Site::page("again")).await.url;
+    let share = owner.share(&Site::page("share"), 1).await.url;
+    compare(&mut world).await;
+    for (url, body) in [(&again, "again"), (&share, "share")] {
+        let before = paced().await;
+        world.edge().get(url).await.assert_body(200, body);
+        assert_ne!(paced().await, before, "{url}");
+    }
+    // What an edge had not told of by then counts, too.
+    append(&world, &engine, 5, 5).await;
+    assert_eq!(used("/billing").await, u64::from(LIMIT) + 5);
+
+    // Who gets a project pays for what it sends from then on.
+    let id_of_again = id(&owner, "again").await;
+    owner.post("/projects/again/transfer").json(&json!({ "org": "acme" })).await.ok();
+    compare(&mut world).await;
+    let acme = org(&world, "acme").await;
+    assert_eq!((level_of(&world, &account).await, level_of(&world, &acme).await), (100, 0));
+    assert_eq!((used("/billing").await, used("/orgs/acme/billing").await), (u64::from(LIMIT) + 5, 0));
+    let before = paced().await;
+    world.edge().get(&again).await.assert_body(200, "again");
+    assert_eq!(paced().await, before, "the new owner has all of its bandwidth");
+    append(&world, &id_of_again, LIMIT / 10 * 8, LIMIT / 10 * 8).await;
+    owner.post("/projects/again/transfer").json(&json!({ "org": null })).await.ok();
+    compare(&mut world).await;
+    assert_eq!((level_of(&world, &account).await, level_of(&world, &acme).await), (100, 80));
+    assert_eq!(used("/orgs/acme/billing").await, u64::from(LIMIT / 10 * 8));
+
+    // Nobody is told twice.
+    assert_eq!(world.sql_text(TOLD).await, "100 80");
+}
+
+#[tokio::test]
+async fn people_are_told_once_by_however_many_admins() {
+    let plans = small_and_large(&json!({ "bandwidth_bytes": LIMIT }), &json!({}));
+    let mut world = plans.start().await;
+    let ada = world.user("ada").await;
+    world.sql("UPDATE users SET email = 'ada@example.com'").await;
+    ada.publish("engine", &Site::page("home")).await;
+    let engine = id(&ada, "engine").await;
+    let account = person(&world, "ada").await;
+    let due = "UPDATE job_leases SET last_run_at = NULL, leased_until = NULL, cursor = NULL";
+
+    for (more, before, after) in [(80, (0, ""), (80, "80")), (20, (80, "80"), (100, "80 100"))] {
+        // Killed when the level is written and the letter is not.
+        let mut held = PgConnection::connect(world.database.as_str()).await.unwrap();
+        let mut tx = held.begin().await.unwrap();
+        sqlx::query("LOCK TABLE letters IN SHARE MODE").execute(&mut *tx).await.unwrap();
+        append(&world, &engine, LIMIT / 100 * more, LIMIT / 100 * more).await;
+        world.admin.kill();
+        world.sql(due).await;
+        let mut admins = [world.start_another_admin(), world.start_another_admin()];
+        let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                     WHERE NOT granted AND relation = 'letters'::regclass AND query LIKE '%INSERT INTO letters%'";
+        eventually(BACKGROUND, "one is about to write the letter", async || world.sql_number(waits).await > 0).await;
+        for admin in &mut admins {
+            admin.kill();
+        }
+        tx.rollback().await.unwrap();
+        eventually(BACKGROUND, "its transaction has ended", async || world.sql_number(waits).await == 0).await;
+        assert_eq!((level_of(&world, &account).await, &*world.sql_text(TOLD).await), before);
+
+        // Then three of them, each of which takes the job to be its own again and again.
+        world.sql(due).await;
+        let others = [world.start_another_admin(), world.start_another_admin()];
+        world.restart_admin_later().await;
+        for _ in 0..3 {
+            world.sql(due).await;
+            compare(&mut world).await;
+        }
+        drop(others);
+        assert_eq!((level_of(&world, &account).await, &*world.sql_text(TOLD).await), after);
+    }
+    // Neither a plan that is changed and changed back nor a deletion makes it news.
+    subscribe(&world, &account, "large").await;
+    compare(&mut world).await;
+    assert_eq!(level_of(&world, &account).await, 0);
+    end_subscription(&world, &account).await;
+    ada.delete("/projects/engine").await.ok();
+    compare(&mut world).await;
+    assert_eq!((level_of(&world, &account).await, world.sql_text(TOLD).await), (100, "80 100".to_owned()));
+}
+
+#[tokio::test]
+async fn accounts_are_gone_through_from_where_the_last_run_was_cut_off() {
+    let plans = small_and_large(&json!({ "bandwidth_bytes": LIMIT }), &json!({}));
+    let mut world = plans.start().await;
+    let account = |letter: char| Account::User(format!("usr_{}", letter.to_string().repeat(20)).parse().unwrap());
+    let [first, second, third] = ['a', 'b', 'c'].map(account);
+    world.admin.kill();
+    world
+        .sql(&format!(
+            "INSERT INTO bandwidth_months (month, account, people_bytes)
+                 SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date, account, {LIMIT}
+                 FROM unnest(ARRAY['{first}', '{second}', '{third}']) AS account;
+             INSERT INTO job_leases (job, cursor) VALUES ('compare bandwidth with plans', '{second}')
+                 ON CONFLICT (job) DO UPDATE SET cursor = excluded.cursor"
+        ))
+        .await;
+    let levels = async |world: &World| {
+        [level_of(world, &first).await, level_of(world, &second).await, level_of(world, &third).await]
+    };
+    compare(&mut world).await;
+    assert_eq!(levels(&world).await, [0, 0, 100]);
+    compare(&mut world).await;
+    assert_eq!(levels(&world).await, [100, 100, 100]);
 }

@@ -5,6 +5,7 @@ mod bandwidth;
 pub mod books;
 mod cli;
 mod documents;
+mod figures;
 mod ledger;
 mod limits;
 pub mod plans;

@@ -195,19 +195,10 @@ async fn store(world: &World, authority: &Authority, numbers: std::ops::Range<us
     world.sql("VACUUM ANALYZE certificates").await;
 }
 
-/// The time that a process has had on a core.
-fn cpu(process: &Process) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
-    // After the name in brackets; user and system time are the 14th and 15th field, in hundredths of a second.
-    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
-}
-
 /// Goes through full handshakes for `names` in turn. Returns how many a second of the edge's processor allows.
 async fn handshakes(world: &World, client: &Arc<ClientConfig>, names: usize, count: usize) -> f64 {
     let process = &world.edge().process;
-    let before = cpu(process);
+    let before = process.cpu();
     stream::iter(0..count)
         .for_each_concurrent(HANDSHAKES_AT_ONCE, async |number| {
             drop(connect_tls(world.public_port(), &known(number % names), client.clone()).await.unwrap());
@@ -215,7 +206,7 @@ async fn handshakes(world: &World, client: &Arc<ClientConfig>, names: usize, cou
         .await;
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let count = count as f64;
-    count / cpu(process).saturating_sub(before).as_secs_f64()
+    count / process.cpu().saturating_sub(before).as_secs_f64()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -47,6 +47,24 @@ async fn a_push_is_deployed_with_its_commit() {
 }
 
 #[tokio::test]
+async fn people_are_told_of_a_push_and_of_what_becomes_of_it() {
+    let (scene, mona) = linked().await;
+    let mut stream = mona.follow(None).await;
+    let sha = scene.push(&[("index.html", "one")]).await;
+    let queued = stream.until("push").await.data;
+    assert_eq!((&queued["project"], &queued["subject"]), (&json!("site"), &json!(sha)));
+    assert_eq!((&queued["detail"]["state"], &queued["by"]), (&json!("queued"), &json!("mona")), "{queued}");
+    assert_eq!(stream.until("deployment.upload").await.data["detail"]["git_sha"], sha);
+
+    scene.push_archive("main", b"no archive".to_vec()).await;
+    assert_eq!(stream.until("push").await.data["detail"]["state"], "queued");
+    let failed = stream.until("push").await.data;
+    let recorded = scene.newest_failed(&mona, "site").await;
+    assert_eq!((&failed["detail"]["state"], &failed["detail"]["deployment"]), (&json!("failed"), &recorded["id"]));
+    assert_eq!(failed["detail"]["message"], recorded["failure"], "{failed}");
+}
+
+#[tokio::test]
 async fn only_the_directory_is_published() {
     let (scene, mona) = Scene::with_repo().await;
     mona.create_project("site").await;

@@ -2,13 +2,15 @@
 //!
 //! It has to be built: `.ci/console`, or `npm run build` in the folder `console`.
 
+mod pictures;
+mod scene;
+
 use std::path::Path;
 
-use serde_json::json;
-
+use self::scene::Scene;
 use crate::{
     browser::sign_in,
-    world::{Site, World, browser::Browser},
+    world::{Site, World, browser::Browser, tools},
 };
 
 /// The folder of the built console.
@@ -25,6 +27,22 @@ async fn start(world: &World, login: &str, path: &str) -> Browser {
 async fn world() -> World {
     assert!(Path::new(DIST).join("index.html").exists(), "the console is not built; run .ci/console");
     World::builder().set("ADMIN__CONSOLE", DIST).start().await
+}
+
+/// The folder of the scripts that drive Chromium.
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../console/browser");
+
+impl Scene {
+    /// Runs a script of `console/browser` on this scene, which must succeed. What it prints is shown.
+    #[expect(clippy::print_stdout, reason = "its figures are read by whoever runs it")]
+    async fn run(&self, script: &str) {
+        let mut command = tools::node_file(&Path::new(SCRIPTS).join(script));
+        command.env("SVC_SCENE", self.description().await.to_string());
+        let output = command.output().await.unwrap();
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        let problems = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}: {problems}{}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 #[tokio::test]
@@ -50,19 +68,25 @@ async fn a_file_that_is_chosen_becomes_a_site() {
 }
 
 #[tokio::test]
-async fn names_of_strangers_are_text() {
-    const ATTACK: &str = "<img src=x onerror=\"document.title='taken'\">";
-    let world = world().await;
-    let ada = world.user("ada").await;
-    ada.publish("engine", &Site::page("one")).await;
-    ada.post("/tokens").json(&json!({ "kind": "ai", "label": ATTACK })).await.created();
-    let browser = start(&world, "ada", "/account").await;
-    browser.sees(ATTACK).await;
-    assert_eq!(browser.run("return document.images.length").await, 0);
-    browser.open(&world.console_url("/")).await;
-    browser.sees("engine").await;
-    assert_ne!(browser.run("return document.title").await, "taken");
-    browser.close().await;
+async fn no_page_has_a_finding() {
+    Scene::start().await.run("audit.ts").await;
+}
+
+#[tokio::test]
+async fn every_journey_is_walked_by_keyboard() {
+    Scene::start().await.run("walk.ts").await;
+}
+
+#[tokio::test]
+async fn people_see_each_others_changes_and_what_is_typed_is_kept() {
+    Scene::start().await.run("together.ts").await;
+}
+
+#[tokio::test]
+async fn names_that_attack_are_text_on_every_page() {
+    let mut scene = Scene::start().await;
+    scene::plant_attacks(&mut scene).await;
+    scene.run("attacks.ts").await;
 }
 
 #[tokio::test]

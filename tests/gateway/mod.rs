@@ -12,6 +12,7 @@ mod openapi;
 mod privacy;
 mod requests;
 mod restarts;
+mod tries;
 
 use serde_json::{Value, json};
 

@@ -81,6 +81,25 @@ async fn a_letter_that_is_refused_for_now_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_letter_about_money_is_tried_until_it_is_taken_or_refused_for_good() {
+    let post = Post::start().await;
+    let (ada, bob) = (post.world.user("ada").await, post.world.user("bob").await);
+    post.mailbox.refuse(Some("recipient, for now"), "ada@localhost");
+    create_token(&ada, "one").await;
+    post.eventually("state = 'waiting' AND attempts = 1").await;
+    let last = "UPDATE letters SET kind = 'payment_failed', attempts = 14, next_attempt_at = created_at";
+    post.world.sql(last).await;
+    post.eventually("state = 'waiting' AND attempts = 15 AND next_attempt_at > created_at + interval '20 hours'").await;
+    post.mailbox.refuse(None, "");
+    post.pass_time().await;
+    post.letters(1).await;
+    post.eventually("state = 'sent' AND attempts = 16").await;
+    post.mailbox.refuse(Some("recipient"), "bob@localhost");
+    create_token(&bob, "two").await;
+    post.eventually("recipient = 'bob@localhost' AND state = 'given_up' AND attempts = 1").await;
+}
+
+#[tokio::test]
 async fn a_server_that_takes_no_letters_counts_against_none() {
     let post = Post::start().await;
     let ada = post.world.user("ada").await;
@@ -101,15 +120,21 @@ async fn a_server_that_takes_no_letters_counts_against_none() {
 async fn without_a_mail_server_nothing_breaks() {
     let world = World::start().await;
     let ada = world.user("ada").await;
-    create_token(&ada, "one").await;
-    create_token(&ada, "two").await;
-    // One is too old to be of use by the time that there is a server.
-    world.sql("UPDATE letters SET created_at = created_at - interval '8 days' WHERE content ->> 'label' = 'one'").await;
+    for label in ["one", "two", "three"] {
+        create_token(&ada, label).await;
+    }
+    // Two are too old to be of use by the time that there is a server, unless they are about money, as one of them is.
+    world
+        .sql(
+            "UPDATE letters SET kind = 'payment_failed' WHERE content ->> 'label' = 'three';
+             UPDATE letters SET created_at = created_at - interval '8 days' WHERE content ->> 'label' <> 'two'",
+        )
+        .await;
     eventually(BACKGROUND, "it is given up", async || {
         world.sql_number("SELECT count(*) FROM letters WHERE state = 'given_up'").await == 1
     })
     .await;
-    assert_eq!(world.sql_number("SELECT count(*) FROM letters WHERE state = 'waiting' AND attempts = 0").await, 1);
+    assert_eq!(world.sql_number("SELECT count(*) FROM letters WHERE state = 'waiting' AND attempts = 0").await, 2);
     assert!(!world.admin.log().contains("a job failed"), "{}", world.admin.log_tail());
 }
 

@@ -12,7 +12,7 @@ mod locks;
 mod midnight;
 mod months;
 mod plans;
-mod provider;
+pub mod provider;
 mod relay;
 mod silent_redis;
 mod sleeping_edge;

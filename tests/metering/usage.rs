@@ -28,6 +28,14 @@ async fn usage_by_model_is_visible_within_seconds() {
         let message = metered.ada.get(&format!("/usage/ai?month={bad}")).await.assert_error(400, "invalid_request");
         assert!(message.contains("YYYY-MM"), "{message}");
     }
+    // The same by day.
+    let days = metered.ada.get("/usage/ai/days").await.ok();
+    let today = domain::Clock::system().now().as_datetime().date().to_string();
+    assert_eq!(days, json!({ "days": [{ "day": today, "usage": expected["usage"] }] }));
+    assert_eq!(metered.ada.get("/usage/ai/days?month=2020-02").await.ok(), json!({ "days": [] }));
+    metered.ada.get("/usage/ai/days?month=soon").await.assert_error(400, "invalid_request");
+    assert_eq!(metered.world.user("eve").await.get("/usage/ai/days").await.ok(), json!({ "days": [] }));
+
     // Another account sees only its own usage.
     assert_eq!(metered.world.user("eve").await.get("/usage/ai").await.ok(), empty);
     metered.world.nobody().get("/usage/ai").await.assert_error(401, "unauthorized");
@@ -67,6 +75,9 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
         usage.contains("svc/gpt-oss-20b") && usage.contains("svc/qwen3-32b") && usage.contains('█')
     })
     .await;
+    let days = shell.text(&["ai", "usage", "--days"]).await;
+    let today = domain::Clock::system().now().as_datetime().date().to_string();
+    assert!(days.lines().any(|line| line.starts_with(&today) && line.contains("svc/qwen3-32b")), "{days}");
     let usage = shell.json(&["ai", "usage", "--month", "2020-01"]).await;
     assert_eq!(usage["totals"]["requests"], 0);
     assert_eq!(shell.run(&["ai", "usage", "--month", "soon"]).await.code, 2);
@@ -81,6 +92,8 @@ async fn the_command_line_shows_models_usage_and_a_chat() {
         shell.json(&["ai", "usage", "--org", "analytical"]).await["totals"]["completion_tokens"] == 6
     })
     .await;
+    let days = shell.json(&["ai", "usage", "--days", "--org", "analytical"]).await;
+    assert_eq!(days["days"][0]["usage"][0]["completion_tokens"], 6);
 }
 
 /// A copy has seen fewer writes than Redis, which must not take its totals for older ones.

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use admin::payments::{PaymentError, PaymentProvider as _};
-use domain::{Clock, ReversalId, billing::payment::Sequence};
+use domain::{
+    Clock, ReversalId,
+    billing::{Cents, payment::Sequence},
+};
 
 use super::scene::{Scene, client, refused, unavailable};
 use crate::stubs::mollie::{Fault, Mollie, Recurring};
@@ -43,6 +46,23 @@ async fn nor_does_one_that_is_asked_about_after_the_keys_are_forgotten() {
     scene.hours_pass(30);
     scene.pay(&late, &customer, Sequence::Recurring, 500).await.unwrap();
     assert_eq!(scene.mollie.payments().len(), before + 1);
+}
+
+#[tokio::test]
+async fn a_payment_is_found_by_its_order_though_the_mandate_is_gone() {
+    let scene = Scene::start().await;
+    let (customer, intent) = (scene.payer().await, scene.intent());
+    scene.mollie.next(Fault::DropsAfter);
+    unavailable(scene.pay(&intent, &customer, Sequence::Recurring, 500).await);
+    let made = scene.mollie.newest_payment();
+    scene.mollie.set_mandates(&customer, "invalid");
+    let found = scene.client.find_payment(&intent, &customer).await.unwrap().unwrap();
+    assert_eq!((found.id, found.order, found.total), (made, Some(intent.clone()), Cents(500)));
+    assert_eq!(scene.client.find_payment(&scene.intent(), &customer).await.unwrap(), None);
+    let nobodys = scene.client.find_payment(&intent, "cst_nobody").await;
+    assert!(matches!(nobodys, Err(PaymentError::Unknown)), "{nobodys:?}");
+    scene.mollie.next(Fault::Status(503));
+    unavailable(scene.client.find_payment(&intent, &customer).await);
 }
 
 #[tokio::test]

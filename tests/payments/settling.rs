@@ -72,7 +72,8 @@ impl Scene {
 
     /// Begins a checkout. The page on which it is paid.
     async fn checkout(&self) -> Url {
-        billing::checkout(&self.app, Actor::Platform, &self.account, "pro").await.unwrap()
+        let payer = self.account.as_user().unwrap().clone().into();
+        billing::checkout(&self.app, Actor::Platform, &payer, "pro").await.unwrap()
     }
 
     async fn deliver(&self, payment: &str) -> Answer {
@@ -153,6 +154,11 @@ async fn play_money_buys_a_plan_with_its_invoice() {
     page.assert_says("This is play money").assert_says("Pro");
     person.press(&page, 0, &[], "pay").await;
     assert_eq!((scene.status().await.as_str(), scene.invoices("invoice").await), ("active", 1));
+    // Once the operator sells for money, invoices begin at one.
+    let number = scene.world.sql_text("SELECT number FROM invoices").await;
+    assert!(number.starts_with("PLAY-") && number.ends_with("-000001"), "{number}");
+    let taken = "SELECT count(*) FROM invoice_numbers WHERE kind NOT LIKE 'play_%'";
+    assert_eq!(scene.world.sql_number(taken).await, 0);
 }
 
 #[tokio::test]
@@ -169,6 +175,22 @@ async fn play_money_that_fails_buys_nothing_and_can_be_tried_again() {
     let page = person.visit(second.as_str()).await;
     person.press(&page, 0, &[], "once").await;
     assert_eq!((scene.status().await.as_str(), scene.invoices("invoice").await), ("active", 1));
+}
+
+#[tokio::test]
+async fn the_payer_is_told_and_nobody_else() {
+    let scene = Scene::with_play_money().await;
+    let (ada, eve) = (scene.world.user("ada").await, scene.world.user("eve").await);
+    let (mut adas, mut eves) = (ada.follow(None).await, eve.follow(None).await);
+    let person = scene.world.person();
+    let page = person.visit(scene.checkout().await.as_str()).await;
+    person.press(&page, 0, &[], "pay").await;
+    let told = [adas.until("billing").await.data, adas.until("billing").await.data];
+    assert!(told.iter().all(|told| told["account"] == "ada" && told["project"].is_null()), "{told:?}");
+    assert!(told.iter().any(|told| told["detail"] == json!({ "what": "payment", "state": "paid" })), "{told:?}");
+    assert!(told.iter().any(|told| told["detail"] == json!({ "what": "paid", "plan": "pro" })), "{told:?}");
+    eve.create_project("engine").await;
+    assert_eq!(eves.next().await.unwrap().data["type"], "project.create");
 }
 
 fn mollie_cents(mollie: &Mollie, payment: &str) -> i64 {

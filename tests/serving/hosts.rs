@@ -17,10 +17,10 @@ async fn unknown_hosts_are_404_pages_of_ours() {
 async fn a_suspended_site_is_not_served() {
     let world = World::start().await;
     let ada = world.user("ada").await;
-    let url = ada.publish("engine", &Site::page("bad")).await.url;
+    let url = ada.publish("engine", &Site::page("what nobody may see")).await.url;
     world.sql("UPDATE projects SET suspended_at = now()").await;
     let answer = world.edge().get(&url).await.assert_status(403);
-    assert!(!answer.text().contains("bad"));
+    assert!(!answer.text().contains("nobody may see"));
 }
 
 #[tokio::test]

@@ -1,90 +1,178 @@
-//! Bandwidth: what the sites of a person or an organization sent within a month.
+//! Bandwidth: what the sites of a person or an organization sent to people within a month, whatever became of them.
 
-use db::stats::bandwidth::{self, Bandwidth};
-use domain::{Account, ProjectId, month::Month};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use db::stats::{bandwidth, traffic, upkeep};
+use domain::{
+    Account, Clock, ProjectId, Timestamp,
+    month::Month,
+    traffic::{HOUR, HourTraffic, Sums, hour_of},
+};
+use serde_json::json;
 use sqlx::PgPool;
 
 use super::*;
+use crate::world::org::Staff;
 
-fn of_requests(requests: u64) -> Bandwidth {
-    Bandwidth { bytes: 100 * requests, people_bytes: 10 * requests }
+/// An organization, its owner, and what the two have used.
+struct Accounts {
+    world: World,
+    staff: Staff,
+    db: PgPool,
+    person: Account,
+    org: Account,
 }
 
-/// The columns of so many requests, up to the statuses.
-fn columns(requests: u32) -> String {
-    format!("{requests}, {}, 0, 0, 0, 0, 0, 0, 0", 100 * requests)
-}
+impl Accounts {
+    async fn start() -> Self {
+        let world = World::start().await;
+        let staff = world.staffed_org("acme").await;
+        let id = async |sql: &str| world.sql_text(sql).await;
+        let person = Account::User(id("SELECT id FROM users WHERE vcs_login = 'org-owner'").await.parse().unwrap());
+        let org = Account::Org(id("SELECT id FROM orgs").await.parse().unwrap());
+        let db = PgPool::connect(world.database.as_str()).await.unwrap();
+        Self { world, staff, db, person, org }
+    }
 
-async fn add_day(world: &World, project: &ProjectId, day: &str, requests: u32) {
-    let columns = columns(requests);
-    world
-        .sql(&format!(
-            "INSERT INTO traffic_days (day, project_id, requests, bytes, cache_hits, cache_misses,
-                                       status_2xx, status_3xx, status_4xx, status_5xx, status_other, people_bytes)
-             VALUES ('{day}', '{project}', {columns}, {})",
-            10 * requests
-        ))
-        .await;
-}
+    async fn publish(&self, name: &str) -> ProjectId {
+        self.staff.owner.publish(name, &Site::page("home")).await;
+        self.staff.owner.project(name).await["id"].as_str().unwrap().parse().unwrap()
+    }
 
-async fn add_hour(world: &World, project: &ProjectId, hour: &str, requests: u32) {
-    let columns = columns(requests);
-    world
-        .sql(&format!(
-            "INSERT INTO traffic_hours (hour, project_id, requests, bytes, cache_hits, cache_misses,
-                                        status_2xx, status_3xx, status_4xx, status_5xx, status_other, people_bytes)
-             VALUES ('{hour}', '{project}', {columns}, {})",
-            10 * requests
-        ))
-        .await;
+    async fn transfer(&self, name: &str, to: Option<&str>) {
+        self.staff.owner.post(&format!("/projects/{name}/transfer")).json(&json!({ "org": to })).await.ok();
+    }
+
+    /// Appends a batch of an edge: bytes to people that the project sent within the hour so many hours ago.
+    async fn append(&self, project: &ProjectId, hours_ago: u32, people_bytes: u64) {
+        static BATCHES: AtomicI64 = AtomicI64::new(1);
+        let hour = hour_of(Clock::system().now() - HOUR * hours_ago);
+        let sums = Sums { requests: 1, bytes: 10 * people_bytes, people_bytes, ..Sums::default() };
+        let part = HourTraffic { hour, project: project.clone(), sums, entries: Vec::new(), visitors: Vec::new() };
+        let batch = BATCHES.fetch_add(1, Ordering::Relaxed);
+        assert!(traffic::record(&self.db, "test", batch, &[part]).await.unwrap());
+    }
+
+    /// What the person and the organization have used, in this month and, should it have just begun, the one before.
+    async fn used(&self) -> [u64; 2] {
+        let now = Clock::system().now();
+        let months = [Month::of(now), Month::containing(Month::of(now).first_day().previous_day().unwrap())];
+        let mut used = [0; 2];
+        for (used, account) in used.iter_mut().zip([&self.person, &self.org]) {
+            for month in months {
+                *used += bandwidth::of_month(&self.db, account, month).await.unwrap();
+            }
+        }
+        used
+    }
+
+    async fn count(&self, table: &str) -> i64 {
+        self.world.sql_number(&format!("SELECT count(*) FROM {table}")).await
+    }
 }
 
 #[tokio::test]
-async fn an_account_has_the_bandwidth_of_its_sites_in_a_month() {
-    let world = World::start().await;
-    let staff = world.staffed_org("acme").await;
-    let mut projects = Vec::new();
-    for name in ["one", "two", "team"] {
-        staff.owner.publish(name, &Site::page("home")).await;
-        let id: ProjectId = staff.owner.project(name).await["id"].as_str().unwrap().parse().unwrap();
-        projects.push(id);
+async fn a_deletion_leaves_what_was_used() {
+    let accounts = Accounts::start().await;
+    let gone = accounts.publish("gone").await;
+    accounts.append(&gone, 0, 10).await;
+    assert_eq!(accounts.used().await, [10, 0]);
+    fold(&accounts.world).await;
+    assert_eq!(accounts.used().await, [10, 0]);
+    accounts.append(&gone, 0, 5).await;
+    accounts.staff.owner.delete("/projects/gone").await.ok();
+    assert_eq!(accounts.used().await, [15, 0]);
+
+    // Its statistics go, folded or not.
+    let now = Clock::system().now();
+    let hours: Vec<Timestamp> = (0..200).map(|ago| hour_of(now - HOUR * ago)).collect();
+    let today = [now.as_datetime().date()];
+    while upkeep::delete_removed(&accounts.db, &hours, &today, now + HOUR, 5_000, 2).await.unwrap() > 0 {}
+    for table in ["traffic_recent", "traffic_hours", "traffic_removals"] {
+        assert_eq!(accounts.count(table).await, 0, "{table}");
     }
-    let [one, two, team] = &projects[..] else { unreachable!() };
-    staff.owner.post("/projects/team/transfer").json(&serde_json::json!({ "org": "acme" })).await.ok();
-    let owner = async |column: &str, project: &ProjectId| {
-        world.sql_text(&format!("SELECT {column} FROM projects WHERE id = '{project}'")).await
+    assert_eq!(accounts.used().await, [15, 0]);
+
+    // What an edge still had counts, of hours before and of this one, though it is in no statistics.
+    accounts.append(&gone, 0, 3).await;
+    accounts.append(&gone, 2, 4).await;
+    assert_eq!((accounts.used().await, accounts.count("traffic_recent").await), ([22, 0], 0));
+    // A project that is nobody's.
+    accounts.append(&ProjectId::new(now), 0, 1_000).await;
+    assert_eq!((accounts.used().await, accounts.count("traffic_recent").await), ([22, 0], 0));
+
+    let share = accounts.staff.owner.share(&Site::page("share"), 1).await;
+    let of_share = accounts.world.sql_text("SELECT id FROM projects WHERE share_name IS NOT NULL").await;
+    accounts.append(&of_share.parse().unwrap(), 0, 7).await;
+    accounts.staff.owner.delete(&format!("/shares/{}", share.share_name())).await.ok();
+    fold(&accounts.world).await;
+    assert_eq!(accounts.used().await, [29, 0]);
+}
+
+#[tokio::test]
+async fn a_move_leaves_what_was_used_with_who_used_it() {
+    let accounts = Accounts::start().await;
+    let moved = accounts.publish("moved").await;
+    accounts.append(&moved, 0, 11).await;
+    accounts.transfer("moved", Some("acme")).await;
+    assert_eq!(accounts.used().await, [11, 0]);
+    accounts.append(&moved, 0, 6).await;
+    // Late: the hour was over when the project was moved.
+    accounts.append(&moved, 2, 9).await;
+    assert_eq!(accounts.used().await, [20, 6]);
+    fold(&accounts.world).await;
+    assert_eq!(accounts.used().await, [20, 6]);
+
+    accounts.transfer("moved", None).await;
+    accounts.append(&moved, 0, 4).await;
+    accounts.append(&moved, 3, 1).await;
+    assert_eq!(accounts.used().await, [25, 6]);
+    // The project's statistics go with it.
+    fold(&accounts.world).await;
+    assert_eq!(accounts.world.sql_number("SELECT sum(people_bytes)::bigint FROM traffic_hours").await, 31);
+
+    accounts.transfer("moved", Some("acme")).await;
+    accounts.staff.owner.delete("/projects/moved").await.ok();
+    accounts.append(&moved, 0, 2).await;
+    assert_eq!(accounts.used().await, [25, 8]);
+    accounts.staff.owner.delete("/orgs/acme").await.ok();
+    assert_eq!(accounts.used().await, [25, 8]);
+}
+
+#[tokio::test]
+async fn use_is_counted_by_month_and_kept_as_long_as_it_is_needed() {
+    let mut accounts = Accounts::start().await;
+    let project = accounts.publish("engine").await;
+    // Of the version before, which names no account; and late.
+    let part = |account: &str, hour: &str, bytes: u32| {
+        format!(
+            "INSERT INTO traffic_recent (project_id, hour, sums, kinds, keys, requests, bytes, visitors, account)
+             VALUES ('{project}', '{hour}', '{{1,300,0,0,0,0,0,0,0,0,{bytes}}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', {account});"
+        )
     };
-    let person = Account::User(owner("user_id", one).await.parse().unwrap());
-    let org = Account::Org(owner("org_id", team).await.parse().unwrap());
+    let owner = format!("'{}'", accounts.person);
+    let parts = [
+        part("NULL", "2026-07-31T23:00Z", 10),
+        part(&owner, "2026-08-01T00:00Z", 20),
+        part(&owner, "2026-08-31T23:00Z", 30),
+        part("NULL", "2026-08-31T23:00Z", 40),
+    ];
+    accounts.world.sql(&parts.concat()).await;
+    let of = async |accounts: &Accounts, month: &str| {
+        bandwidth::of_month(&accounts.db, &accounts.person, month.parse().unwrap()).await.unwrap()
+    };
+    assert_eq!((of(&accounts, "2026-07").await, of(&accounts, "2026-08").await), (0, 50));
+    fold(&accounts.world).await;
+    assert_eq!((of(&accounts, "2026-07").await, of(&accounts, "2026-08").await), (10, 90));
 
-    let month: Month = "2026-08".parse().unwrap();
-    // On the 20th.
-    let now = month.start() + Duration::from_hours(19 * 24 + 12);
-    for (day, requests) in [("2026-07-31", 1_000), ("2026-08-01", 10), ("2026-08-05", 20), ("2026-09-01", 5_000)] {
-        add_day(&world, one, day, requests).await;
-    }
-    // Something came late; and of another day, some hours have gone.
-    add_day(&world, one, "2026-08-19", 30).await;
-    add_hour(&world, one, "2026-08-19T23:00Z", 40).await;
-    add_day(&world, one, "2026-08-14", 50).await;
-    add_hour(&world, one, "2026-08-14T00:00Z", 5).await;
-    // Today, in part still as it came.
-    add_hour(&world, one, "2026-08-20T00:00Z", 7).await;
-    world
-        .sql(&format!(
-            "INSERT INTO traffic_recent VALUES ('{one}', '2026-08-20T12:00Z', '{{3,300,0,0,0,0,0,0,0,0,30}}',
-                                                '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
-        ))
-        .await;
-    add_day(&world, two, "2026-08-02", 500).await;
-    add_day(&world, team, "2026-08-02", 3).await;
-
-    let db = PgPool::connect(world.database.as_str()).await.unwrap();
-    let of_person = bandwidth::by_project(&db, &person, month, now).await.unwrap();
-    assert_eq!(of_person, [(two.clone(), of_requests(500)), (one.clone(), of_requests(130))]);
-    assert_eq!(bandwidth::of_month(&db, &person, month, now).await.unwrap(), of_requests(630));
-    assert_eq!(bandwidth::of_month(&db, &org, month, now).await.unwrap(), of_requests(3));
-    let before: Month = "2026-07".parse().unwrap();
-    assert_eq!(bandwidth::of_month(&db, &person, before, now).await.unwrap(), of_requests(1_000));
-    assert_eq!(bandwidth::of_month(&db, &org, before, now).await.unwrap(), Bandwidth::default());
+    accounts.append(&project, 0, 5).await;
+    fold(&accounts.world).await;
+    accounts.staff.owner.delete("/projects/engine").await.ok();
+    accounts.world.sql("UPDATE former_owners SET until = until - interval '8 days'").await;
+    accounts.world.restart_admin_later().await;
+    eventually(crate::BACKGROUND, "what is old is gone", async || {
+        accounts.count("bandwidth_months").await == 1 && accounts.count("former_owners").await == 0
+    })
+    .await;
+    assert_eq!(accounts.used().await, [5, 0]);
 }

@@ -117,9 +117,12 @@ async fn hours_become_days_and_go() {
     assert_eq!(requests_by_age(&history(&visited, 365).await), [(9, 13)]);
     visited.world.sql("UPDATE traffic_days SET day = day - 355").await;
     assert_eq!(requests_by_age(&history(&visited, 365).await), [(364, 13)]);
-    visited.world.sql("UPDATE traffic_days SET day = day - 40").await;
-    visited.world.restart_admin_later().await;
-    eventually(BACKGROUND, "the days go", async || rows(&visited, "traffic_days").await == 0).await;
+    // A month goes with its last day.
+    visited.world.sql("UPDATE traffic_days SET day = day - 80").await;
+    for table in ["traffic_days", "traffic_months"] {
+        visited.world.restart_admin_later().await;
+        eventually(BACKGROUND, "the days go", async || rows(&visited, table).await == 0).await;
+    }
 }
 
 #[tokio::test]

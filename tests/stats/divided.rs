@@ -99,8 +99,10 @@ async fn tables_from_before_are_divided_with_all_their_rows() {
     migrations.run_to(BEFORE, &mut connection).await.unwrap();
     world
         .sql(
-            "INSERT INTO users (id, vcs_id, vcs_login, created_at) VALUES ('usr_a', '1', 'ada', now());
-             INSERT INTO projects (id, name, user_id, created_at) VALUES ('prj_a', 'engine', 'usr_a', now());
+            "INSERT INTO users (id, vcs_id, vcs_login, created_at)
+             VALUES ('usr_aaaaaaaaaaaaaaaaaaaa', '1', 'ada', now());
+             INSERT INTO projects (id, name, user_id, created_at)
+             VALUES ('prj_a', 'engine', 'usr_aaaaaaaaaaaaaaaaaaaa', now());
              SELECT roll_traffic(date_trunc('day', now(), 'UTC'), 100)
              FROM (SELECT count(record_traffic(
                               'edge', n, ARRAY[now() - n * interval '7 hours'], ARRAY['prj_a'],

@@ -237,6 +237,8 @@ async fn what_is_more_than_memory_waits_on_disk() {
 
     visited.world.start_postgres().await;
     recorded_with(&visited.world, PATHS + 1).await;
+    // The sums come with the first batch of a collection, paths with all of them.
+    eventually(BACKGROUND, "each path", async || paths(&visited.world).await.len() > PATHS).await;
     assert_eq!(paths(&visited.world).await.len(), PATHS + 1, "each path");
     eventually(BACKGROUND, "nothing waits any more", async || Page::of(port).await.sum("svc_traffic_waiting") < 0.5)
         .await;

@@ -37,6 +37,11 @@ impl Actor {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// The same caller, who asks the admin at this port.
+    pub fn at_admin(&self, port: u16) -> Self {
+        Self { base: format!("http://api.svc.localhost:{port}"), ..self.clone() }
+    }
+
     /// Returns this caller with headers by which an edge tells admin that the client has this address.
     pub fn at_address(&self, address: &str) -> Self {
         let mut headers = HeaderMap::new();

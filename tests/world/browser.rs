@@ -81,7 +81,7 @@ fn capabilities(profile: &Path, trusted_keys: &str) -> Capabilities {
 }
 
 /// The keys of the certificates that the edge presents, as Chromium wants them named.
-async fn presented_keys(world: &World) -> String {
+pub async fn presented_keys(world: &World) -> String {
     let config = socket::tls(world.ca(), rustls::ALL_VERSIONS, &[]);
     let stream = socket::connect_tls(world.public_port(), "app.svc.localhost", config.into()).await.unwrap();
     let certificates = stream.get_ref().1.peer_certificates().unwrap();

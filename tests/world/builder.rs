@@ -92,11 +92,15 @@ impl Builder {
 
     /// Has plans paid at `mollie`, with signed webhooks beside the classic ones.
     pub fn mollie(self, mollie: &Mollie) -> Self {
+        self.mollie_at(&mollie.url).set("BILLING__MOLLIE_WEBHOOK_SECRET", mollie::WEBHOOK_SECRET)
+    }
+
+    /// Has plans paid at a provider that speaks Mollie's wire.
+    pub fn mollie_at(self, url: &str) -> Self {
         self.seller()
             .set("BILLING__PROVIDER", "mollie")
-            .set("BILLING__MOLLIE_URL", &mollie.url)
+            .set("BILLING__MOLLIE_URL", url)
             .set("BILLING__MOLLIE_API_KEY", mollie::API_KEY)
-            .set("BILLING__MOLLIE_WEBHOOK_SECRET", mollie::WEBHOOK_SECRET)
     }
 
     /// Has plans paid with play money.

@@ -14,6 +14,7 @@ mod builder;
 mod contract;
 pub mod domain;
 pub mod edge;
+pub mod events;
 pub mod form;
 pub mod frames;
 pub mod mailbox;
@@ -249,9 +250,15 @@ impl World {
 
     /// Starts an admin beside the first, at an address that nobody asks.
     pub fn start_another_admin(&self) -> Process {
+        self.start_admin_at_a_port().1
+    }
+
+    /// Starts an admin beside the first, and returns its port.
+    pub fn start_admin_at_a_port(&self) -> (u16, Process) {
+        let port = ports::free();
         let mut command = Command::new(program("admin"));
-        command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{}", ports::free()));
-        Process::start("another-admin", self.folder.path(), &command)
+        command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{port}"));
+        (port, Process::start("another-admin", self.folder.path(), &command))
     }
 
     /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.

@@ -41,6 +41,11 @@ impl Person {
         Self { client: edge.person(), console }
     }
 
+    /// The browser, for answers that are read as they come.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Goes to `url`, wherever it leads.
     pub async fn visit(&self, url: &str) -> Page {
         self.go(Method::GET, url.parse().unwrap(), None).await

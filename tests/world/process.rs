@@ -4,6 +4,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 /// A running program.
@@ -71,6 +72,15 @@ impl Process {
         let lines: Vec<_> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(60)..].join("\n");
         format!("--- {} ---\n{tail}\n", self.name)
+    }
+
+    /// The time that the program has had on a core.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // After the name in brackets; user and system time are the 14th and 15th field, in hundredths of a second.
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
     }
 
     /// A figure of `/proc/<pid>/status` in bytes, such as `VmHWM`.

@@ -71,6 +71,27 @@ impl Request {
         self.header("content-type", "application/gzip").body(tarball)
     }
 
+    /// The answer without its body, or with that of a refusal.
+    pub async fn head(self) -> Answer {
+        let (answer, _) = self.open().await;
+        answer
+    }
+
+    /// The answer without its body, and the response that brings the body as it comes; of a refusal, the whole answer.
+    pub async fn open(self) -> (Answer, Option<reqwest::Response>) {
+        let response = self.builder.send().await.unwrap_or_else(|e| panic!("{}: no answer: {e:?}", self.what));
+        let (answer, response) = if response.status().is_success() {
+            let (status, version, headers) = (response.status(), response.version(), response.headers().clone());
+            (Answer { what: self.what, status, version, headers, body: bytes::Bytes::new() }, Some(response))
+        } else {
+            (Answer::read(self.what, response).await, None)
+        };
+        if let Some((method, path)) = &self.of_api {
+            contract::check(method, path, &answer);
+        }
+        (answer, response)
+    }
+
     /// The answer, or why there is none.
     pub async fn attempt(self) -> Result<Answer, reqwest::Error> {
         let response = self.builder.send().await?;

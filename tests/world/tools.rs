@@ -1,6 +1,9 @@
 //! Programs from `PyPI` and npm, installed by `.ci/tools` in `target/tools`, or in the folder that `SVC_TEST_TOOLS` names.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use tokio::process::Command;
 
@@ -23,6 +26,13 @@ pub fn python(module: &str) -> Command {
 pub fn node(script: &str) -> Command {
     let mut command = command(node_itself());
     command.current_dir(folder()).args(["--input-type=module", "--eval", script, "--"]);
+    command
+}
+
+/// A Node script in a file, in TypeScript too: its imports are looked for beside it.
+pub fn node_file(path: &Path) -> Command {
+    let mut command = command(node_itself());
+    command.arg("--no-warnings").arg(path);
     command
 }
 

@@ -1,9 +1,9 @@
-//! A year of history: its room, and the time that answers take.
+//! A year of history: its room, how soon months are made of its days, and the time that answers take.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::*;
-use crate::world::Actor;
+use crate::world::{Actor, eventually};
 
 /// Sites. The n-th has so many requests a day, divided by n to the power of 1.4: half of them have three or less, and none
 /// on some days.
@@ -91,6 +91,21 @@ async fn make_year(world: &World) {
     world.sql("VACUUM ANALYZE").await;
 }
 
+/// Time within which the months that are over are made.
+const CONDENSED_WITHIN: Duration = Duration::from_mins(40);
+
+/// Has admin move the days of old months into their months, as it would have month by month. Returns the minutes it took.
+async fn condense(world: &mut World) -> f64 {
+    let start = Instant::now();
+    world.restart_admin_later().await;
+    let old = "SELECT count(*) FROM traffic_days
+               WHERE day < date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month'";
+    eventually(CONDENSED_WITHIN, "old days are in months", async || world.sql_number(old).await == 0).await;
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    world.sql("VACUUM ANALYZE").await;
+    minutes
+}
+
 /// The time of one answer.
 async fn asked(actor: &Actor, path: &str) -> f64 {
     let start = Instant::now();
@@ -101,17 +116,19 @@ async fn asked(actor: &Actor, path: &str) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, made by `bench/run --only statistics`"]
 async fn year_of_many_sites() {
-    let world = World::builder().set("LIMITS__API_PER_MIN", 1_000_000).start().await;
+    let mut world = World::builder().set("LIMITS__API_PER_MIN", 1_000_000).start().await;
     let ada = world.user("ada").await;
     projects(&world, SITES).await;
     make_year(&world).await;
+    let made = world.sql_number("SELECT count(*) FROM traffic_days").await;
+    let minutes = condense(&mut world).await;
     let size = |what: &str| {
         format!(
             "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relname LIKE '{what}'"
         )
     };
     let mut gigabytes = Vec::new();
-    for table in ["traffic\\_days%", "traffic\\_hour%"] {
+    for table in ["traffic\\_days%", "traffic\\_months%", "traffic\\_hour%"] {
         let tables = format!("{} AND relkind = 'r'", size(table));
         gigabytes.push(world.sql_number(&tables).await);
     }
@@ -119,7 +136,9 @@ async fn year_of_many_sites() {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let gigabytes =
         gigabytes.into_iter().map(|bytes| format!("{:.2}", bytes as f64 / 1e9)).collect::<Vec<_>>().join(" | ");
-    let days = world.sql_number("SELECT count(*) FROM traffic_days").await;
+    let rows = ["traffic_days", "traffic_months"].map(|table| format!("SELECT count(*) FROM {table}"));
+    let (days, months) = (world.sql_number(&rows[0]).await, world.sql_number(&rows[1]).await);
+    let kept = format!("{SITES} | {made} | {days} | {months} | {minutes:.1} | {gigabytes}");
     let mut dice = Dice(1);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place")]
     let others = (0..OTHERS).map(|_| (dice.roll() * SITES as f64) as usize + 1);
@@ -133,6 +152,6 @@ async fn year_of_many_sites() {
         }
         times.sort_by(f64::total_cmp);
         let [median, p99, slowest] = [times.len() / 2, times.len() * 99 / 100, times.len() - 1].map(|at| times[at]);
-        print(&format!("| {SITES} | {days} | {gigabytes} | `stats{answer}` | {median:.1} | {p99:.1} | {slowest:.1} |"));
+        print(&format!("| {kept} | `stats{answer}` | {median:.1} | {p99:.1} | {slowest:.1} |"));
     }
 }

@@ -1,0 +1,99 @@
+//! Members, their roles, and the end of what somebody is signed in with.
+
+use domain::role::Role;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::world::{Site, World, events::EventStream};
+
+#[tokio::test]
+async fn members_are_told_what_their_role_may_see() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    let (mut members, mut admins) = (staff.member.follow(None).await, staff.admin.follow(None).await);
+    staff.org.create_token("deploy").await;
+    staff.owner.create_project_in(&staff.org, "engine").await;
+    staff.owner.post("/projects/engine/transfer").json(&json!({ "org": null })).await.ok();
+    let made = admins.next().await.unwrap().data;
+    assert_eq!((&made["type"], &made["account"]), (&json!("token.create"), &json!("acme")));
+    assert_eq!((&made["detail"]["kind"], &made["by"]), (&json!("deploy"), &json!("org-owner")));
+    // To a member, tokens are not shown.
+    let created = members.next().await.unwrap().data;
+    assert_eq!((&created["type"], &created["project"]), (&json!("project.create"), &json!("engine")));
+    let moved = members.until("project.transfer_out").await.data;
+    assert!(moved["detail"].get("to").is_none(), "{moved}");
+    assert!(admins.until("project.transfer_out").await.data["detail"].get("to").is_some());
+}
+
+#[tokio::test]
+async fn who_joins_is_told_from_then_on_and_who_is_removed_no_more() {
+    let world = World::start().await;
+    let (org, bob) = (world.acme().await, world.user("bob").await);
+    let mut stream = bob.follow(None).await;
+    org.owner.create_project_in(&org, "before").await;
+    org.admit(&bob, Role::Member).await;
+    let joined = stream.next().await.unwrap().data;
+    assert_eq!((&joined["type"], &joined["by"]), (&json!("invite.accept"), &json!("bob")), "{joined}");
+    org.owner.deploy("before", &Site::page("one")).await;
+    assert_eq!(stream.until("deployment.upload").await.data["account"], "acme");
+
+    org.owner.delete(&org.path("/members/bob")).await.ok();
+    let removed = stream.until("member.remove").await.data;
+    assert_eq!(removed["subject"], "bob");
+    org.owner.deploy("before", &Site::page("two")).await;
+    bob.create_project("own").await;
+    let types = stream.types_until("project.create").await;
+    assert!(!types.contains(&"deployment.upload".to_owned()), "{types:?}");
+}
+
+#[tokio::test]
+async fn who_is_made_less_is_told_less() {
+    let world = World::start().await;
+    let staff = world.staffed_org("acme").await;
+    let mut stream = staff.admin.follow(None).await;
+    staff.org.create_token("deploy").await;
+    stream.until("token.create").await;
+    let path = staff.org.path("/members/org-admin");
+    staff.owner.put(&path).json(&json!({ "role": "member" })).await.ok();
+    let changed = stream.until("member.role").await.data;
+    assert_eq!((&changed["subject"], &changed["detail"]["to"]), (&json!("org-admin"), &json!("member")));
+    staff.org.create_token("deploy").await;
+    staff.owner.create_project_in(&staff.org, "engine").await;
+    let types = stream.types_until("project.create").await;
+    assert!(!types.contains(&"token.create".to_owned()), "{types:?}");
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_its_own_stream_only() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let other = ada.post("/tokens").json(&json!({ "kind": "cli" })).await.created();
+    let mut ended = ada.with_token(other["token"].as_str().unwrap()).follow(None).await;
+    let mut stays = ada.follow(None).await;
+    ada.delete(&format!("/tokens/{}", other["id"].as_str().unwrap())).await.ok();
+    let last = ended.next().await.unwrap();
+    assert_eq!((last.name.as_str(), &last.data), ("signed_out", &json!({})));
+    ended.assert_ends().await;
+    ada.create_project("engine").await;
+    assert_eq!(stays.next().await.unwrap().data["type"], "project.create");
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_streams_of_the_session() {
+    let world = World::start().await;
+    let (here, there) = (world.person(), world.person());
+    here.sign_in("ada").await;
+    there.sign_in("ada").await;
+    let mut first = EventStream::open(here.api(Method::GET, "/events")).await;
+    let mut second = EventStream::open(there.api(Method::GET, "/events")).await;
+    let sign_out = |path: &str| {
+        let url = world.console_url(path);
+        here.request(Method::POST, &url).header("origin", world.console_url("")).form(&[])
+    };
+    sign_out("/sign-out").await;
+    assert_eq!(first.next().await.unwrap().name, "signed_out");
+    first.assert_ends().await;
+    here.sign_in("ada").await;
+    sign_out("/sign-out/everywhere").await;
+    assert_eq!(second.next().await.unwrap().name, "signed_out");
+}

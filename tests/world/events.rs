@@ -1,0 +1,106 @@
+//! A stream of events, read as it comes.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use serde_json::Value;
+
+use super::{Actor, answer::Answer, request::Request};
+
+/// How long something that was done may take to be told. Bounds a hang; asserts no speed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A stream that is open.
+pub struct EventStream {
+    /// The answer without its body.
+    pub head: Answer,
+    response: Response,
+    bytes: Vec<u8>,
+    /// The last id.
+    pub last_id: Option<String>,
+}
+
+/// An event.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub id: Option<String>,
+    pub name: String,
+    pub data: Value,
+}
+
+impl Actor {
+    /// Follows events, behind that of the id `last` if there is one.
+    pub async fn follow(&self, last: Option<&str>) -> EventStream {
+        let request = self.get("/events");
+        EventStream::open(match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        })
+        .await
+    }
+}
+
+impl EventStream {
+    /// Opens the stream that `request` asks for, and reads up to where it begins.
+    pub async fn open(request: Request) -> Self {
+        let (head, response) = request.open().await;
+        assert_eq!(head.status, 200, "{}", head.text());
+        assert_eq!(head.header("content-type"), "text/event-stream");
+        assert_eq!((head.header("cache-control"), head.header("x-accel-buffering")), ("no-store", "no"));
+        Self { head, response: response.unwrap(), bytes: Vec::new(), last_id: None }
+    }
+
+    /// The next event; none when the stream has ended or broken off.
+    pub async fn next(&mut self) -> Option<Told> {
+        loop {
+            while let Some(end) = self.bytes.windows(2).position(|pair| pair == b"\n\n") {
+                let frame: Vec<u8> = self.bytes.drain(..end + 2).collect();
+                if let Some(told) = self.read(&String::from_utf8(frame).unwrap()) {
+                    return Some(told);
+                }
+            }
+            let piece = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
+            self.bytes.extend_from_slice(&piece.expect("nothing is told").ok()??);
+        }
+    }
+
+    /// As a browser reads it: a frame without data is no event, but its id counts.
+    fn read(&mut self, frame: &str) -> Option<Told> {
+        let field = |name: &str| {
+            let lines = frame.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": "));
+            lines.map(str::to_owned).next_back()
+        };
+        let id = field("id");
+        self.last_id = id.clone().or(self.last_id.take());
+        let data = serde_json::from_str(&field("data")?).unwrap_or_else(|e| panic!("{e}: {frame}"));
+        Some(Told { id, name: field("event").unwrap_or_default(), data })
+    }
+
+    /// Reads until an event of this type, and returns it.
+    pub async fn until(&mut self, kind: &str) -> Told {
+        loop {
+            let told = self.next().await.unwrap_or_else(|| panic!("the stream ended without {kind}"));
+            if told.data["type"] == kind || told.name == kind {
+                return told;
+            }
+        }
+    }
+
+    /// The types of the events up to one of type `last`.
+    pub async fn types_until(&mut self, last: &str) -> Vec<String> {
+        let mut types = Vec::new();
+        loop {
+            let told = self.next().await.unwrap_or_else(|| panic!("the stream ended without {last}: {types:?}"));
+            types.push(told.data["type"].as_str().unwrap_or(&told.name).to_owned());
+            if types.last().is_some_and(|kind| kind == last) {
+                return types;
+            }
+        }
+    }
+
+    /// Asserts that the stream ends, with nothing more to tell.
+    pub async fn assert_ends(&mut self) {
+        let more = self.next().await;
+        assert!(more.is_none(), "{more:?}");
+    }
+}
