@@ -4,7 +4,11 @@
 
 use std::fmt::Write as _;
 
-use crate::{Effort, printed, world::World};
+use crate::{
+    Effort,
+    printed::{self, Suite},
+    world::World,
+};
 
 /// A table: the tests that print its rows begin with this, and its head.
 const TABLES: [(&str, &str); 3] = [
@@ -25,7 +29,7 @@ pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
                     the same two cores, and built for debugging. Each attack lasts a minute, on an edge of its own.\n"
         .to_owned();
     for (tests, head) in TABLES {
-        let rows = printed::rows(world, &format!("attacks::figures::{tests}"))?;
+        let rows = printed::rows(world, Suite::BlackBox, &format!("attacks::figures::{tests}"))?;
         write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
     }
     Ok(text)

@@ -3,7 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::{Effort, printed, world::World};
+use crate::{
+    Effort,
+    printed::{self, Suite},
+    world::World,
+};
 
 /// A table: the test that prints its row, and its head.
 const TABLES: [(&str, &str); 4] = [
@@ -36,7 +40,7 @@ pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
                     cores, and whoever asks is built for debugging.\n"
             .to_owned();
     for (test, head) in TABLES {
-        let rows = printed::rows(world, &format!("certificates::figures::{test}"))?;
+        let rows = printed::rows(world, Suite::BlackBox, &format!("certificates::figures::{test}"))?;
         write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
     }
     Ok(text)

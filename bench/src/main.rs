@@ -4,14 +4,18 @@
 
 mod activation;
 mod attacks;
+mod billing;
 mod certificates;
+mod counting;
 mod cpu;
 mod deploys;
+mod events;
 mod figures;
 mod gateway;
 mod load;
 mod machine;
 mod peers;
+mod platform;
 mod printed;
 mod ranges;
 mod report;
@@ -59,9 +63,12 @@ enum Part {
     Deploys,
     Activation,
     Routing,
+    Platform,
     Gateway,
     Certificates,
     Statistics,
+    Events,
+    Billing,
     Attacks,
 }
 
@@ -106,9 +113,12 @@ fn main() -> anyhow::Result<()> {
             Part::Deploys => ("deploys", |world, _, effort| deploys::measure(world, effort)),
             Part::Activation => ("activation", |world, _, effort| activation::measure(world, effort)),
             Part::Routing => ("routing", |world, _, effort| routing::measure(world, effort)),
+            Part::Platform => ("platform", |world, _, effort| platform::measure(world, effort)),
             Part::Gateway => ("gateway", gateway::measure),
             Part::Certificates => ("certificates", |world, _, effort| certificates::measure(world, effort)),
             Part::Statistics => ("statistics", |world, _, effort| statistics::measure(world, effort)),
+            Part::Events => ("events", |world, _, effort| events::measure(world, effort)),
+            Part::Billing => ("billing", |world, _, effort| billing::measure(world, effort)),
             Part::Attacks => ("attacks", |world, _, effort| attacks::measure(world, effort)),
         };
         eprintln!("{name}");

@@ -6,13 +6,33 @@ use anyhow::{Context as _, ensure};
 
 use crate::world::World;
 
-/// The rows that the tests whose names begin with `tests` print. Of the installation here they have the PostgreSQL.
-pub(crate) fn rows(world: &World, tests: &str) -> anyhow::Result<Vec<String>> {
+/// Where the tests are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Suite {
+    /// In the folder `tests`: worlds of the programs built here.
+    BlackBox,
+    /// Beside the code.
+    Units,
+}
+
+impl Suite {
+    /// What Cargo is to build of the workspace.
+    fn target(self) -> &'static [&'static str] {
+        match self {
+            Self::BlackBox => &["--test", "blackbox"],
+            Self::Units => &["--lib"],
+        }
+    }
+}
+
+/// The rows that the tests of a suite whose names contain `tests` print. Of the installation here they have the PostgreSQL.
+pub(crate) fn rows(world: &World, suite: Suite, tests: &str) -> anyhow::Result<Vec<String>> {
     // Not optimised: they would take as long to build as everything else.
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--locked", "--workspace", "--test", "blackbox", "--"])
-        .args(["--ignored", "--nocapture", "--test-threads", "1", tests])
+        .args(["test", "--locked", "--workspace"])
+        .args(suite.target())
+        .args(["--", "--ignored", "--nocapture", "--test-threads", "1", tests])
         .env("SQLX_OFFLINE", "true")
         .env("SVC_TEST_PROGRAMS", World::programs()?)
         .env("SVC_TEST_POSTGRES_URL", &world.up.postgres_url);

@@ -1,14 +1,25 @@
 //! What statistics cost PostgreSQL, how soon they are answered, and how true their visitors are: the figures that
-//! `tests/stats/figures` prints.
+//! `tests/stats/figures` and `tests/stats/outage.rs` print.
 
 use std::fmt::Write as _;
 
-use crate::{Effort, printed, world::World};
+use crate::{
+    Effort, counting,
+    printed::{self, Suite},
+    world::World,
+};
 
 /// A table: the test that prints its rows, and its head.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(Suite, &str, &str); 5] = [
     (
-        "load::much_traffic",
+        Suite::Units,
+        "traffic::tests::memory_of_busy_projects",
+        "What one edge keeps in memory until it is collected, when every visit is to another page; the process before and after:\n\n\
+         | projects | visits | keys MB may take | resident MB more |\n|--:|--:|--:|--:|",
+    ),
+    (
+        Suite::BlackBox,
+        "stats::figures::load::much_traffic",
         "Three edges send what they count every two seconds; paths, visitors and sites by Zipf's law; three minutes, \
          with what admin makes of it once a minute:\n\n\
          | requests/s | sites | edges | PostgreSQL, % of a core | WAL, MB/s | slowest until it can be read, ms \
@@ -16,24 +27,35 @@ const TABLES: [(&str, &str); 3] = [
          |--:|--:|--:|--:|--:|--:|--:|--:|",
     ),
     (
-        "year::year_of_many_sites",
+        Suite::BlackBox,
+        "stats::figures::year::year_of_many_sites",
         "A year of history, of which the last week by hour; the site of rank n has 500,000/n^1.4 requests a day, the \
-         median site three. The 50 most visited sites and 350 others are asked about, twice, one answer after the \
-         other:\n\n\
-         | sites | rows of days | days GB | hours GB | database GB | answer | median ms | p99 ms | slowest ms |\n\
-         |--:|--:|--:|--:|--:|--|--:|--:|--:|",
+         median site three. Its days are written at once, and admin makes months of those that are old. Then the 50 \
+         most visited sites and 350 others are asked about, twice, one answer after the other:\n\n\
+         | sites | days of sites | of them rows | rows of months | minutes until months are made | days GB | months GB \
+         | hours GB | database GB | answer | median ms | p99 ms | slowest ms |\n\
+         |--:|--:|--:|--:|--:|--:|--:|--:|--:|--|--:|--:|--:|",
     ),
     (
-        "visitors::visitors_of_a_day",
+        Suite::BlackBox,
+        "stats::figures::visitors::visitors_of_a_day",
         "Visitors of a day, counted by three edges that share half of them; 20 days each:\n\n\
          | visitors | median error % | largest % | within 2% |\n|--:|--:|--:|--:|",
     ),
+    (
+        Suite::BlackBox,
+        "stats::outage::ten_minutes_without_postgres",
+        "PostgreSQL is away while three edges are visited, and one of them is killed after half of the time:\n\n\
+         | s without PostgreSQL | requests | MB in the edges' journals | edge MB at most | s until all is written | lost |\n\
+         |--:|--:|--:|--:|--:|--:|",
+    ),
 ];
 
-pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
+pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
     let mut text = "Whoever sends and asks is on the same two cores, and built for debugging.\n".to_owned();
-    for (test, head) in TABLES {
-        let rows = printed::rows(world, &format!("stats::figures::{test}"))?;
+    let _ = write!(text, "\n{}", counting::measure(world, effort)?);
+    for (suite, module, head) in TABLES {
+        let rows = printed::rows(world, suite, module)?;
         write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
     }
     Ok(text)

@@ -28,6 +28,7 @@ const EDGE_START: Duration = Duration::from_secs(15);
 #[derive(Deserialize)]
 pub(crate) struct Up {
     pub(crate) base_url: String,
+    pub(crate) console_url: String,
     pub(crate) site_domain: String,
     pub(crate) https_port: u16,
     pub(crate) ca_file: PathBuf,
@@ -117,8 +118,7 @@ impl World {
         }
         let up: Up = serde_json::from_slice(&std::fs::read(file)?)?;
         let trust = Trust::in_file(&up.ca_file)?;
-        let authority = up.base_url.trim_start_matches("https://");
-        let api = authority.split(':').next().unwrap_or(authority).to_owned();
+        let api = host_of(&up.base_url).to_owned();
         Ok(Self { running: program, state, up, trust, api })
     }
 
@@ -135,6 +135,11 @@ impl World {
     /// The host of a project under the site domain.
     pub(crate) fn host(&self, project: &str) -> String {
         format!("{project}.{}", self.up.site_domain)
+    }
+
+    /// The host of the console.
+    pub(crate) fn console_host(&self) -> &str {
+        host_of(&self.up.console_url)
     }
 
     /// Runs `svc` with these arguments, signed in, and returns its standard output.
@@ -199,6 +204,11 @@ impl World {
         }
         Ok(Edge { program, port, http_port })
     }
+}
+
+fn host_of(url: &str) -> &str {
+    let authority = url.trim_start_matches("https://");
+    authority.split([':', '/']).next().unwrap_or(authority)
 }
 
 /// A port that was free a moment ago.

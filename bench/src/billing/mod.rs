@@ -1,0 +1,54 @@
+//! What billing promises: a night of renewals, limits that are refused everywhere, years of faults without a cent lost, and the
+//! cost of an invoice's documents. But for the documents these are the figures that `tests/billing/figures` and
+//! `admin/src/billing/tests/years.rs` print.
+
+mod rendering;
+
+use std::fmt::Write as _;
+
+use crate::{
+    Effort,
+    printed::{self, Suite},
+    world::World,
+};
+
+/// A table: where the tests are, what the names of those that print its rows contain, and its head.
+const TABLES: [(Suite, &str, &str); 3] = [
+    (
+        Suite::BlackBox,
+        "billing::figures::renewals::",
+        "Subscriptions whose month ends in the same moment; the provider takes 50 ms for each answer. admin is killed (`kill -9`) when \
+         a third and when two thirds are charged, and another started, which waits for the lease of the one that was killed. \
+         Invoices are rendered meanwhile:\n\n\
+         | subscriptions | kills | minutes until all are paid | of these, waiting for leases | calls of the provider \
+         | charged exactly once | one payment and one invoice | CPU s of admin | documents rendered by then |\n\
+         |--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ),
+    (
+        Suite::BlackBox,
+        "billing::figures::limits::",
+        "From the answer that reaches a limit, or the request that sets it, until the last of three edges has refused what is \
+         beyond it; for bandwidth, from when a job has recorded that it is used up, until the last edge sends at the bounded rate:\n\n\
+         | limit | times | median ms | slowest ms |\n|---|--:|--:|--:|",
+    ),
+    (
+        Suite::Units,
+        "billing::tests::years::ten_thousand_periods",
+        "Two years of a subscription in each history, over leap days, ends of months and changes of VAT rates, with upgrades, \
+         downgrades, refunds and charge-backs. While each month is charged, something goes wrong: the program is killed between two \
+         of its steps, webhooks come again and in another order, the provider is busy, away, or its answers are lost, several \
+         admins do the same. After each month, the ledger adds up; in the end, it is the provider's:\n\n\
+         | seed | histories | months charged with a fault | kills that cut something off | charges | invoices and credit notes \
+         | lost | doubled | minutes |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ),
+];
+
+pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+    let mut text = "The provider and whoever asks are on the same two cores, and built for debugging.\n".to_owned();
+    write!(text, "\n{}", rendering::measure(effort)?)?;
+    for (suite, tests, head) in TABLES {
+        let rows = printed::rows(world, suite, tests)?;
+        write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
+    }
+    Ok(text)
+}

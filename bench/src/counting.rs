@@ -1,0 +1,66 @@
+//! What counting costs an edge: the requests per CPU second of one that counts, and of one that does not.
+
+use std::{fmt::Write as _, fs};
+
+use crate::{
+    Effort, cpu,
+    figures::{median, shown, shown_rounds, uneven},
+    load::{self, Target},
+    world::{Edge, World},
+};
+
+const SERVER_CORE: u32 = 0;
+const LOAD_CORE: u32 = 1;
+const PROJECT: &str = "counted";
+const FILE: &str = "1k.bin";
+const HEAD: &str = "A file of 1 KB over TLS, by an edge with `stats.source = \"edge\"` and by one with `\"none\"`, in turn, each on one core; \
+    requests per CPU second, and in brackets how far the rounds are apart:\n\n\
+    | | counting | not counting | ratio |\n|---|--:|--:|--:|\n";
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    H1,
+    H2,
+}
+
+pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join(FILE), [b'x'; 1 << 10])?;
+    world.svc(&["deploy", &folder.path().display().to_string(), "--project", PROJECT])?;
+    let edges = [
+        world.edge_with(Some(SERVER_CORE), &[("SVC__STATS__SOURCE", "edge")])?,
+        world.edge_with(Some(SERVER_CORE), &[("SVC__STATS__SOURCE", "none")])?,
+    ];
+    let mut text = HEAD.to_owned();
+    let mut all = Vec::new();
+    for (name, protocol) in [("HTTP/1.1", Protocol::H1), ("HTTP/2", Protocol::H2)] {
+        let mut rounds = [Vec::new(), Vec::new()];
+        for round in 0..effort.rounds {
+            for (edge, rounds) in edges.iter().zip(&mut rounds) {
+                if round == 0 {
+                    per_cpu_second(world, edge, protocol, 1)?;
+                }
+                rounds.push(per_cpu_second(world, edge, protocol, effort.seconds)?);
+            }
+        }
+        let [counting, not] = rounds;
+        let ratio = shown(median(&counting) / median(&not));
+        let _ = writeln!(text, "| {name} | {} | {} | {ratio} |", shown_rounds(&counting), shown_rounds(&not));
+        eprintln!("  {name}: {ratio} of the requests without counting");
+        all.extend([(format!("{name}, counting"), counting), (format!("{name}, not counting"), not)]);
+    }
+    text.push_str(&uneven(all.iter().map(|(name, rounds)| (name.clone(), rounds.as_slice()))));
+    Ok(text)
+}
+
+fn per_cpu_second(world: &World, edge: &Edge, protocol: Protocol, seconds: u32) -> anyhow::Result<f64> {
+    let host = world.host(PROJECT);
+    let target = Target { host: &host, port: edge.port, path: FILE, core: LOAD_CORE };
+    let before = cpu::spent(edge.program.id());
+    let load = match protocol {
+        Protocol::H1 => load::wrk(&target, seconds)?,
+        Protocol::H2 => load::h2load(&target, seconds, &world.state.path().join("h2load.log"))?,
+    };
+    let spent = cpu::spent(edge.program.id()).saturating_sub(before);
+    Ok(load.requests / spent.as_secs_f64().max(0.01))
+}

@@ -1,0 +1,17 @@
+//! What event streams cost an admin, and how soon an event is at all of them: the figures that `tests/events/figures.rs` prints.
+
+use crate::{
+    Effort,
+    printed::{self, Suite},
+    world::World,
+};
+
+const HEAD: &str = "Streams of 63 people, 16 each, straight at one admin; each event is a variable of a project of theirs, from sending \
+    the request to the last stream that has it:\n\n\
+    | streams | resident more when open, MB | after the events, MB | events | median ms | slowest ms |\n\
+    |--:|--:|--:|--:|--:|--:|";
+
+pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
+    let rows = printed::rows(world, Suite::BlackBox, "events::figures::")?;
+    Ok(format!("Whoever follows is on the same two cores, and built for debugging.\n\n{HEAD}\n{}\n", rows.join("\n")))
+}
