@@ -13,7 +13,7 @@ readonly STOP_SECONDS=15
 
 # start_guard [FILE]: starts the guard, which removes FILE before it stops anything.
 start_guard() {
-  exec 7> >(trap '' INT TERM HUP; exec setsid bash "$HERE/lib/guard.sh" "$STOP_SECONDS" "$@" 8<&-)
+  exec 7> >(trap '' INT TERM HUP; exec setsid bash "$(dirname "${BASH_SOURCE[0]}")/guard.sh" "$STOP_SECONDS" "$@" 8<&-)
   GUARD=$!
 }
 
