@@ -12,6 +12,7 @@ use domain::{
     month::{Month, midnight},
     traffic::{HOUR, HOURS_KEPT},
 };
+use futures_util::{TryStreamExt as _, stream};
 use time::Date;
 
 use super::{Batch, Job};
@@ -36,8 +37,9 @@ const PARTS: i64 = 10_000;
 const HOURS: i64 = 200;
 /// Months before this one whose days stay rows of their own: what is read most, and what plans are held to.
 const MONTHS_IN_DAYS: usize = 1;
-/// Months of projects in one batch.
-const MONTHS: i64 = 100;
+/// Months of projects in one batch, and those that are made at a time: each takes the memory of a project's month of lists.
+const MONTHS: i64 = 1_000;
+const MONTHS_AT_ONCE: usize = 4;
 /// Rows in one batch of deletions.
 const ROWS: i64 = 5_000;
 /// Hours of a deleted project in one batch, each of which may have some ten thousand entries.
@@ -75,14 +77,13 @@ pub(super) struct Condense;
 
 impl Job for Condense {
     const NAME: &'static str = "condense traffic into months";
-    const EVERY: Duration = Duration::from_mins(10);
+    const EVERY: Duration = Duration::from_mins(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let until = first_day_in_rows(app.clock.now().as_datetime().date());
         let found = months::condensable(&app.db, until, MONTHS).await?;
-        for month in &found {
-            months::condense(&app.db, month).await?;
-        }
+        let making = stream::iter(found.iter().map(Ok::<_, sqlx::Error>));
+        making.try_for_each_concurrent(MONTHS_AT_ONCE, |month| months::condense(&app.db, month)).await?;
         let dropped = found.is_empty() && months::drop_partition(&app.db, until).await?;
         let done = found.len().try_into().unwrap_or(u64::MAX);
         Ok(Batch { done: done + u64::from(dropped), full: done > 0 || dropped })

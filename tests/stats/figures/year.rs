@@ -98,8 +98,9 @@ const CONDENSED_WITHIN: Duration = Duration::from_mins(40);
 async fn condense(world: &mut World) -> f64 {
     let start = Instant::now();
     world.restart_admin_later().await;
-    let old = "SELECT count(*) FROM traffic_days
-               WHERE day < date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month'";
+    // Which costs nothing while there are some.
+    let old = "SELECT count(*) FROM (SELECT FROM traffic_days
+               WHERE day < date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month' LIMIT 1) AS some";
     eventually(CONDENSED_WITHIN, "old days are in months", async || world.sql_number(old).await == 0).await;
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     world.sql("VACUUM ANALYZE").await;
