@@ -1,4 +1,5 @@
-//! What a deployment holds, and how it differs from another: `…/deployments/{id}/files` and `…/changes`.
+//! What a deployment holds, its icon, and how it differs from another: `…/deployments/{id}/files`, `…/icon` and
+//! `…/changes`.
 
 use domain::role::Role;
 use reqwest::Method;
@@ -139,7 +140,7 @@ async fn what_has_no_files_says_so() {
     ada.upload("engine", &Site::new()).await.assert_error(400, "invalid_archive");
     let failed = ada.project("engine").await["deployments"][0]["id"].as_str().unwrap().to_owned();
     let elsewhere = ada.publish("other", &Site::page("other")).await;
-    for what in ["files", "changes"] {
+    for what in ["files", "changes", "icon"] {
         let told = ada.get(&path(&failed, what)).await.assert_error(409, "no_files");
         assert!(told.contains("failed"), "{told}");
         for unknown in [elsewhere.id.as_str(), "dep_00000000000000000000", "nonsense"] {
@@ -178,12 +179,12 @@ async fn members_see_the_files_of_their_organization_and_nobody_else() {
     let (deploy, stranger) = (org.robot("deploy").await, world.user("stranger").await);
     let in_the_console = person(&world, "member").await;
     let strange_person = person(&world, "stranger").await;
-    for what in ["files", "changes"] {
+    for what in ["files", "changes", "icon"] {
         let path = path(&deployed.id, what);
         for may in [&org.owner, &member] {
-            may.get(&path).await.ok();
+            assert!(may.get(&path).await.status.is_success(), "{path}");
         }
-        in_the_console.api(Method::GET, &path).await.ok();
+        assert!(in_the_console.api(Method::GET, &path).await.status.is_success(), "{path}");
         stranger.get(&path).await.assert_error(404, "not_found");
         strange_person.api(Method::GET, &path).await.assert_error(404, "not_found");
         let ai = org.owner.with_token(ai["token"].as_str().unwrap());
@@ -191,6 +192,35 @@ async fn members_see_the_files_of_their_organization_and_nobody_else() {
             cannot.get(&path).await.assert_error(401, "unauthorized");
         }
     }
+}
+
+#[tokio::test]
+async fn the_icon_of_a_deployment_is_shown_as_an_image_and_nothing_else() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let script = r#"<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>"#;
+    let none = ada.publish("engine", &Site::page("one").file("img/favicon.svg", script)).await;
+    let empty = ada.get(&path(&none.id, "icon")).await;
+    assert_eq!((empty.status.as_u16(), empty.body.len()), (204, 0));
+    assert_eq!(empty.header("cache-control"), "private, max-age=31536000, immutable");
+
+    // What is drawn best comes first, if it is no larger than an icon may be.
+    let site = Site::page("one").file("favicon.ico", "ico").file("favicon.svg", script);
+    let all = ada.deploy("engine", &site.file("apple-touch-icon.png", vec![7; 512 * 1024])).await;
+    let svg = ada.get(&path(&all.id, "icon")).await;
+    assert_eq!((svg.status.as_u16(), svg.text()), (200, script.into()));
+    assert_eq!(svg.header("content-type"), "image/svg+xml");
+    // Opened as a document, it may do nothing.
+    assert_eq!(svg.header("content-security-policy"), "default-src 'none'; style-src 'unsafe-inline'; sandbox");
+    assert_eq!(svg.header("x-content-type-options"), "nosniff");
+    let large = Site::page("one").file("favicon.ico", "ico").file("favicon.svg", vec![b' '; 512 * 1024 + 1]);
+    let large = ada.deploy("engine", &large.file("favicon.png", "")).await;
+    let ico = ada.get(&path(&large.id, "icon")).await;
+    assert_eq!((ico.header("content-type"), ico.text()), ("image/x-icon", "ico".into()));
+    let png = Site::page("one").file("favicon.ico", "ico").file("apple-touch-icon.png", vec![7; 512 * 1024]);
+    let png = ada.deploy("engine", &png).await;
+    let png = ada.get(&path(&png.id, "icon")).await;
+    assert_eq!((png.header("content-type"), png.body.len()), ("image/png", 512 * 1024));
 }
 
 #[tokio::test]

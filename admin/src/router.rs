@@ -68,6 +68,7 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::activate))
         .routes(routes!(api::deployments::files::list))
         .routes(routes!(api::deployments::files::changes))
+        .routes(routes!(api::deployments::icon::show))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
         .routes(routes!(api::transfer::transfer))

@@ -66,7 +66,7 @@ pub const PENDING_INVITES: i64 = 500;
 pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
 /// Working tokens of an organization, at most.
 pub const ORG_TOKENS: i64 = 1_000;
-/// Largest icon of an organization.
+/// Largest icon of an organization, and of a site in its list.
 pub const ICON_BYTES: usize = 512 * 1024;
 /// Life of a session on the web that is not used.
 pub const SESSION_IDLE: Duration = Duration::from_hours(7 * 24);

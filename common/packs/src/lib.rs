@@ -18,7 +18,7 @@ pub mod rules;
 mod space;
 mod writer;
 
-use std::fs::File;
+use std::{collections::BTreeMap, fs::File};
 
 use bytes::Bytes;
 
@@ -131,6 +131,16 @@ impl PackStore {
     ) -> Result<Vec<ListedFile>, StoreError> {
         let json = self.manifest_json(id).await?;
         blocking(move || listing::files(&json, after.as_deref(), most)).await
+    }
+
+    /// Finds the entries of those of `paths` that a pack has. Takes memory as [`Self::files`] does.
+    pub async fn entries(
+        &self,
+        id: &DeploymentId,
+        paths: &'static [&'static str],
+    ) -> Result<BTreeMap<String, FileEntry>, StoreError> {
+        let json = self.manifest_json(id).await?;
+        blocking(move || listing::entries(&json, paths)).await
     }
 
     /// Compares a pack with the one before it, or with none. At most `most` files of each kind are named. Takes memory as

@@ -3,7 +3,7 @@
 //! A manifest is read entry by entry, and only what is asked for is kept of it. Entries come sorted by their paths' bytes,
 //! which is how they are written; a manifest that is not sorted is damaged.
 
-use std::{fmt, vec};
+use std::{collections::BTreeMap, fmt, vec};
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 
@@ -63,6 +63,17 @@ pub(super) fn files(manifest: &[u8], after: Option<&str>, most: usize) -> Result
         }
     })?;
     Ok(listed)
+}
+
+/// Returns the entries of those of `paths` that a manifest has, by path.
+pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String, FileEntry>, StoreError> {
+    let mut found = BTreeMap::new();
+    each_file(manifest, |path, file| {
+        if paths.contains(&path.as_str()) {
+            found.insert(path, file);
+        }
+    })?;
+    Ok(found)
 }
 
 /// What of a pack is compared: paths, sizes and hashes.

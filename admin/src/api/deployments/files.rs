@@ -112,7 +112,11 @@ fn page_rows(page: &FilePage) -> Result<usize, ApiError> {
 }
 
 /// Refuses a deployment that is not the project's, or of which no files are kept.
-async fn require_files(app: &App, project: &ProjectPermit<Member>, id: &DeploymentId) -> Result<(), ApiError> {
+pub(super) async fn require_files(
+    app: &App,
+    project: &ProjectPermit<Member>,
+    id: &DeploymentId,
+) -> Result<(), ApiError> {
     let row = deployments::find(&app.db, project, id).await?.ok_or_else(|| ApiError::not_found("deployment"))?;
     if row.status.has_files() {
         return Ok(());

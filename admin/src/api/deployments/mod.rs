@@ -1,7 +1,8 @@
 //! `/projects/:name/deployments`: listing, showing, activating and deleting them; uploading one is in [`upload`],
-//! what one holds in [`files`].
+//! what one holds in [`files`], its icon in [`icon`].
 
 pub mod files;
+pub mod icon;
 pub mod upload;
 
 use api::{
