@@ -2,7 +2,17 @@
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { failures, launch, open, profile, signedIn, THEMES, WIDTHS, type Theme } from './chromium.ts';
+import {
+  failures,
+  launch,
+  open,
+  profile,
+  settled,
+  signedIn,
+  THEMES,
+  WIDTHS,
+  type Theme,
+} from './chromium.ts';
 import { consolePages, serverPages } from './routes.ts';
 
 /** Pages that are opened at a time. */
@@ -50,6 +60,8 @@ for (const width of WIDTHS) {
         // As high as the page: what is drawn beyond the window is now and then drawn twice.
         const height = await page.evaluate(() => document.documentElement.scrollHeight);
         await page.setViewportSize({ width, height: Math.min(height, HIGHEST) });
+        // What comes into view may ask for more.
+        await settled(page);
         await page.screenshot({ path: join(here, `${name}.png`) });
         await page.close();
       }

@@ -8,6 +8,15 @@ UPDATE users SET created_at = created_at - interval '400 days';
 UPDATE tokens SET created_at = created_at - (rank * 17) * interval '1 day'
 FROM (SELECT id AS token, row_number() OVER (ORDER BY created_at) AS rank FROM tokens) AS ranked WHERE token = id;
 
+UPDATE org_members SET joined_at = joined_at - (rank * 23) * interval '1 day'
+FROM (SELECT user_id AS member, row_number() OVER (ORDER BY joined_at DESC) AS rank FROM org_members) AS ranked WHERE member = user_id;
+
+INSERT INTO bandwidth_months (month, account, people_bytes)
+SELECT date_trunc('month', now(), 'UTC')::date, account, bytes
+FROM (SELECT id AS account, 61200000000 AS bytes FROM users WHERE vcs_login = '$login'
+      UNION ALL SELECT id, 83400000000 FROM orgs WHERE name = 'harbour') AS used
+ON CONFLICT (month, account) DO UPDATE SET people_bytes = EXCLUDED.people_bytes;
+
 INSERT INTO ai_usage_days (account_id, day, model, requests, prompt_tokens, completion_tokens, cost_microcents)
 SELECT account, day::date, model, ceil(n * weight), ceil(n * weight * 840), ceil(n * weight * 310), ceil(n * weight * 41000)
 FROM (SELECT id AS account FROM users WHERE vcs_login = '$login' UNION ALL SELECT id FROM orgs WHERE name = 'harbour') AS accounts,

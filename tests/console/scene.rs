@@ -38,7 +38,9 @@ impl Scene {
         let authority = World::ca_folder().await;
         let builder = World::builder().play_money().set("ADMIN__CONSOLE", DIST);
         let builder = builder.set("GATEWAY__PROVIDER_URL", &provider.url).set("ACME__ISSUER", "local");
-        let world = builder.set("ACME__LOCAL_DIR", authority.display()).start().await;
+        // As `make up` does, whose domains under localhost lead to this machine.
+        let builder = builder.set("ACME__LOCAL_DIR", authority.display()).set("LIMITS__PROBE_ALLOW_PRIVATE", "true");
+        let world = builder.start().await;
         let ada = world.user("ada").await;
         let invite = organization(&world, &ada).await;
         let deployment = sites(&world, &ada).await;
@@ -119,6 +121,9 @@ async fn sites(world: &World, ada: &Actor) -> String {
         site = site.file(&format!("{page}/index.html"), format!("<h1>{page}</h1>").repeat(40));
     }
     site = site.file("assets/style.css", "p { margin: 0 }".repeat(200)).file("assets/cover.webp", vec![7; 48_000]);
+    let icon = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1b7f6b"/>
+        <path d="M2 10q2-3 4 0t4 0 4 0" fill="none" stroke="#fff" stroke-width="1.6"/></svg>"##;
+    site = site.file("favicon.svg", icon);
     ada.create_project("field-notes").await;
     let mut live = String::new();
     for (turn, commit) in ["9f1c2ab04d", "4b77e0d9c1", "c02f5518ae", "e81d04f7b3"].into_iter().enumerate() {

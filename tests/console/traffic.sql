@@ -22,9 +22,11 @@ INSERT INTO scene_keys VALUES
     ('agent', E'ai_search\tPerplexityBot\tname', 0.02), ('agent', E'automation\t\tbehaviour', 0.09),
     ('error', E'404\t/old-feed.rss\tfeedly.com', 0.006), ('error', E'404\t/notes/tide\tnotes.ada.localhost', 0.003),
     ('error', E'404\t/favicon.png\t', 0.002),
-    ('view', E'/\tnews.ycombinator.com\tNL\tnotes.ada.localhost', 0.12),
-    ('view', E'/notes/lighthouses/\tduckduckgo.com\tDE\tnotes.ada.localhost', 0.07),
-    ('view', E'/notes/tides/\tmastodon.social\tGB\tnotes.ada.localhost', 0.045);
+    ('view', E'/\tnews.ycombinator.com\tNL\tnotes.ada.localhost', 0.06), ('view', E'/\tduckduckgo.com\tDE\tnotes.ada.localhost', 0.035),
+    ('view', E'/\tmastodon.social\tNL\tnotes.ada.localhost', 0.025), ('view', E'/notes/tides/\tmastodon.social\tGB\tnotes.ada.localhost', 0.03),
+    ('view', E'/notes/lighthouses/\tnews.ycombinator.com\tGB\tnotes.ada.localhost', 0.045),
+    ('view', E'/notes/lighthouses/\tduckduckgo.com\tUS\tnotes.ada.localhost', 0.025),
+    ('view', E'/about/\twww.google.com\tFR\tnotes.ada.localhost', 0.016), ('view', E'/archive/\tlobste.rs\tJP\tnotes.ada.localhost', 0.007);
 
 SELECT add_traffic_partition('traffic_days', (now() - n * interval '1 month')::date) FROM generate_series(1, 12) AS n;
 SELECT add_traffic_partition(whole, (now() - n * interval '1 day')::date)
