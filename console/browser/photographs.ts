@@ -60,7 +60,14 @@ for (const width of WIDTHS) {
         // As high as the page: what is drawn beyond the window is now and then drawn twice.
         const height = await page.evaluate(() => document.documentElement.scrollHeight);
         await page.setViewportSize({ width, height: Math.min(height, HIGHEST) });
-        // What comes into view may ask for more.
+        // What comes into view may ask for more; and all is drawn anew, without what was drawn for the smaller window.
+        await settled(page);
+        await page.evaluate(() => {
+          const { style } = document.documentElement;
+          style.display = 'none';
+          void document.documentElement.offsetHeight;
+          style.removeProperty('display');
+        });
         await settled(page);
         await page.screenshot({ path: join(here, `${name}.png`) });
         await page.close();
