@@ -129,7 +129,19 @@ async fn a_deploy_token_sees_its_orgs_projects_alone() {
         list["projects"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(robot.get("/projects").await.ok()), ["engine"]);
-    assert_eq!(names(robot.get("/projects?org=acme").await.ok()), ["engine"]);
+    for query in ["org=acme", "all=true"] {
+        assert_eq!(names(robot.get(&format!("/projects?{query}")).await.ok()), ["engine"]);
+    }
+    // A person's own, and those of all organizations of the person's.
+    let query = async |query: &str| names(member.get(&format!("/projects{query}")).await.ok());
+    assert_eq!(query("").await, ["members-own"]);
+    assert_eq!(query("?all=true").await, ["members-own", "engine"]);
+    assert_eq!(query("?all=false").await, ["members-own"]);
+    let first = member.get("/projects?all=true&limit=1").await.ok();
+    let next = format!("?all=true&cursor={}", first["next_cursor"].as_str().unwrap());
+    assert_eq!((names(first), query(&next).await), (vec!["members-own".into()], vec!["engine".to_owned()]));
+    member.get("/projects?all=true&org=acme").await.assert_error(400, "invalid_request");
+    member.get("/projects?all=perhaps").await.assert_error(400, "invalid_request");
     robot.get("/projects?org=evil").await.assert_error(404, "not_found");
     let first = robot.deploy("engine", &Site::page("one")).await;
     robot.activate("engine", &first.id).await.ok();

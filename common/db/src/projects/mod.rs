@@ -17,6 +17,6 @@ mod transfer;
 pub use self::{
     access::{NewAccess, SetAccessError, set_access},
     lifecycle::{CreateError, create, delete},
-    project::{Project, page, with_domain, with_push},
+    project::{Project, page, page_of_all, with_domain, with_push},
     transfer::{Destination, TransferError, transfer},
 };

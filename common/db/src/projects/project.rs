@@ -86,6 +86,25 @@ pub async fn page(
     .await
 }
 
+/// Returns a person's projects and those of all organizations that the person belongs to, as [`page`] does.
+pub async fn page_of_all(
+    db: impl PgExecutor<'_>,
+    person: &UserId,
+    before: Option<&ProjectId>,
+    rows: i64,
+) -> Result<Vec<Project>, sqlx::Error> {
+    select_projects!(
+        "WHERE (p.user_id = $1 OR p.org_id = ANY(ARRAY(SELECT org_id FROM org_members WHERE user_id = $1)))
+           AND p.share_name IS NULL AND ($2::text IS NULL OR p.id < $2)
+         ORDER BY p.id DESC LIMIT $3",
+        person.as_str(),
+        before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Returns the project that has a custom domain; `None` when none has.
 pub async fn with_domain(db: impl PgExecutor<'_>, domain: &Hostname) -> Result<Option<Project>, sqlx::Error> {
     select_projects!("JOIN custom_domains d ON d.project_id = p.id WHERE d.domain = $1", domain.as_str())
