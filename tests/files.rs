@@ -1,4 +1,4 @@
-//! What a deployment holds, its icon, and how it differs from another: `…/deployments/{id}/files`, `…/icon` and
+//! The files of a deployment, its icon, and its difference from another: `…/deployments/{id}/files`, `…/icon` and
 //! `…/changes`.
 
 use domain::role::Role;

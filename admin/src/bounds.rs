@@ -76,7 +76,7 @@ const SESSION_EVENT_STREAMS: usize = 8;
 /// Event streams that look at the same time whether their person still belongs where they belonged, and is signed in: fewer than
 /// there are connections to the database.
 const EVENT_LOOKS: usize = 4;
-/// When somebody is asked to come again who has as many event streams as may be.
+/// The `Retry-After` of an account with as many event streams as it may have.
 const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
 /// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
 const PUSHES: usize = 3;

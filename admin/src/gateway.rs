@@ -43,7 +43,7 @@ pub struct GatewayClient {
     completions: Url,
 }
 
-/// What the gateway answers to a completion.
+/// The gateway's answer to a completion.
 pub struct GatewayAnswer<S> {
     /// The status.
     pub status: StatusCode,
@@ -135,7 +135,7 @@ fn local_root(file: &Path) -> anyhow::Result<Vec<Certificate>> {
     Ok(Certificate::from_pem_bundle(&fs::read(file)?)?)
 }
 
-/// Where the gateway's name leads: to the host of `admin.gateway_url`, or to what it is in DNS.
+/// The resolution of the gateway's name: to the host of `admin.gateway_url`, or by DNS.
 struct Way(Option<Host>);
 
 impl Resolve for Way {

@@ -1,4 +1,4 @@
-//! What counting costs an edge: the requests per CPU second of one that counts, and of one that does not.
+//! The cost of counting to an edge: the requests per CPU second of one that counts, and of one that does not.
 
 use std::{fmt::Write as _, fs};
 

@@ -1,4 +1,4 @@
-//! What event streams cost an admin, and how soon an event is at all of them: the figures that `tests/events/figures.rs` prints.
+//! The cost of event streams to an admin, and the delay of an event until it is at all of them: the figures that `tests/events/figures.rs` prints.
 
 use crate::{
     Effort,
@@ -13,5 +13,5 @@ const HEAD: &str = "Streams of 63 people, 16 each, straight at one admin; each e
 
 pub(crate) fn measure(world: &World, _: Effort) -> anyhow::Result<String> {
     let rows = printed::rows(world, Suite::BlackBox, "events::figures::")?;
-    Ok(format!("Whoever follows is on the same two cores, and built for debugging.\n\n{HEAD}\n{}\n", rows.join("\n")))
+    Ok(format!("The clients are on the same two cores, and built for debugging.\n\n{HEAD}\n{}\n", rows.join("\n")))
 }

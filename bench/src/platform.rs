@@ -14,7 +14,7 @@ use crate::{
 /// A file of the console, and its bytes.
 const FILE: &str = "/_app/immutable/measured.0a1b2c3d.js";
 const BYTES: usize = 40_000;
-/// What makes its address one that is not kept: admin ignores it.
+/// A query that makes an address one that the edge does not keep; admin ignores it.
 const NOT_KEPT: &str = "?";
 /// Longest wait until the admin of this part answers.
 const START: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::world::World;
 
-/// Where the tests are.
+/// A place of tests in the workspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Suite {
     /// In the folder `tests`: worlds of the programs built here.
@@ -16,7 +16,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// What Cargo is to build of the workspace.
+    /// Cargo's options that choose its targets.
     fn target(self) -> &'static [&'static str] {
         match self {
             Self::BlackBox => &["--test", "blackbox"],

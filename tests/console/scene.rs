@@ -1,4 +1,4 @@
-//! What the console shows when photographs are taken and findings looked for: people, organizations, sites in every state, a
+//! A world for photographs of the console and for the search for its findings: people, organizations, sites in every state, a
 //! year of visitors, and bills.
 
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// What the scripts in the browser have to know of it.
+    /// Addresses and names of the scene, as the scripts in the browser read them.
     pub(super) async fn description(&self) -> Value {
         let device = self.world.nobody().post("/auth/device").await.ok();
         json!({

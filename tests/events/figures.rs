@@ -1,7 +1,7 @@
 //! The figures of event streams in bench/README.md. Nothing is asserted: `bench/run --only events` runs this against optimised
 //! programs and puts the rows that it prints into the table.
 //!
-//! Whoever follows is on the same machine.
+//! The clients share the machine with the admin that is measured.
 
 use std::time::{Duration, Instant};
 

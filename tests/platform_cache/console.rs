@@ -1,4 +1,4 @@
-//! What admin answers at the console's host: its page, its files, and nothing in the place of a file that is not there.
+//! Admin's answers at the console's host: its page, its files, and nothing in the place of a file that is not there.
 
 use reqwest::Method;
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! What edges keep of admin's answers: files of the console with a hash in their name, and icons of organizations.
+//! The edges' cache of admin's answers: files of the console with a hash in their name, and icons of organizations.
 
 mod console;
 mod poisoning;

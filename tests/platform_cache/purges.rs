@@ -11,7 +11,7 @@ use crate::{
 
 const SHOWN: [&str; 2] = ["https://api.svc.localhost/orgs/acme/icon", "https://app.svc.localhost/api/orgs/acme/icon"];
 
-/// What every edge answers at every address of the icon.
+/// The answers of every edge at every address of the icon.
 async fn shown(world: &World) -> Vec<(u16, Vec<u8>)> {
     let asked = world.edges.iter().flat_map(|edge| {
         SHOWN.map(|url| async move {
@@ -24,7 +24,7 @@ async fn shown(world: &World) -> Vec<(u16, Vec<u8>)> {
     join_all(asked).await
 }
 
-/// How often admin was asked for an icon.
+/// The number of times that admin was asked for an icon.
 fn asked(world: &World) -> usize {
     let log = world.admin.log();
     log.lines().filter(|line| line.contains("GET") && line.contains("/orgs/{name}/icon")).count()

@@ -11,7 +11,7 @@ use axum::{
 use http::{HeaderMap, StatusCode};
 use tokio::{net::TcpListener, sync::Semaphore};
 
-/// What may be kept for ever.
+/// The `Cache-Control` of an answer that may be kept for ever.
 pub const FOREVER: &str = "public, max-age=31536000, immutable";
 
 /// A request that the server was asked.
@@ -21,7 +21,7 @@ pub struct Asked {
     pub headers: HeaderMap,
 }
 
-/// What it answers to everything but health.
+/// The answer to every request but that for health.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub status: u16,
@@ -91,12 +91,12 @@ impl Upstream {
         *self.shared.said.lock().unwrap() = said;
     }
 
-    /// What was asked, but for health.
+    /// Returns the requests so far, without those for health.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// How often `target` was asked for.
+    /// Returns the number of requests for `target`.
     pub fn count(&self, target: &str) -> usize {
         self.asked().iter().filter(|asked| asked.target == target).count()
     }

@@ -53,7 +53,7 @@ impl Accounts {
         assert!(traffic::record(&self.db, "test", batch, &[part]).await.unwrap());
     }
 
-    /// What the person and the organization have used, in this month and, should it have just begun, the one before.
+    /// Returns the bytes that the person and the organization have used, in this month and, should it have just begun, the one before.
     async fn used(&self) -> [u64; 2] {
         let now = Clock::system().now();
         let months = [Month::of(now), Month::containing(Month::of(now).first_day().previous_day().unwrap())];

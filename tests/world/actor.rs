@@ -37,7 +37,7 @@ impl Actor {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The same caller, who asks the admin at this port.
+    /// Returns the same caller with requests that go to the admin at `port`, past the edges.
     pub fn at_admin(&self, port: u16) -> Self {
         Self { base: format!("http://api.svc.localhost:{port}"), ..self.clone() }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Actor, answer::Answer, request::Request};
 
-/// How long something that was done may take to be told. Bounds a hang; asserts no speed.
+/// The longest time until an event of something done arrives. Bounds a hang; asserts no speed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A stream that is open.

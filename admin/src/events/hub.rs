@@ -37,11 +37,11 @@ struct State {
 pub struct Told {
     /// Its id.
     pub id: EventId,
-    /// What it says.
+    /// The content of the entry.
     pub news: News,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Debug)]
 pub enum News {
     /// Something happened. The frames are what streams send of it, made by the first that does: for every member of an org, and
@@ -49,7 +49,7 @@ pub enum News {
     Event(Box<Event>, [std::sync::OnceLock<Bytes>; 2]),
     /// A session or token of the person may have ended.
     Credentials(UserId),
-    /// What came between is not known.
+    /// Entries may be missing before the next one.
     Reset,
     /// Nothing that concerns anybody.
     Nothing,

@@ -1,4 +1,4 @@
-//! What the routes and their description promise of each other.
+//! The routes and their description name the same operations.
 
 use std::{collections::HashSet, fs, path::Path};
 

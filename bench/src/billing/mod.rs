@@ -1,4 +1,4 @@
-//! What billing promises: a night of renewals, limits that are refused everywhere, years of faults without a cent lost, and the
+//! The figures of billing: a night of renewals, limits that are refused everywhere, years of faults without a cent lost, and the
 //! cost of an invoice's documents. But for the documents these are the figures that `tests/billing/figures` and
 //! `admin/src/billing/tests/years.rs` print.
 

@@ -30,7 +30,7 @@ pub(crate) struct Events {
 pub(crate) enum News {
     /// Something happened.
     Change(Box<ChangeEvent>),
-    /// What came between is not known.
+    /// Events may be missing before the next one.
     Reset,
 }
 

@@ -142,7 +142,7 @@ pub struct RemovedFile {
     pub size_before: u64,
 }
 
-/// How the files of a deployment differ from those of another. Each list is sorted by path, and names 1,000 files at most.
+/// The difference between the files of a deployment and those of another. Each list is sorted by path, and names 1,000 files at most.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeploymentChanges {

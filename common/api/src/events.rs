@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangeEvent {
-    /// What happened: the `action` of an audit log's entry, or `receipt`, `domain.state`, `push`, `billing`. More may come.
+    /// The kind of event: the `action` of an audit log's entry, or `receipt`, `domain.state`, `push`, `billing`. More may come.
     #[serde(rename = "type")]
     #[cfg_attr(feature = "openapi", schema(example = "deployment.activate"))]
     pub kind: String,

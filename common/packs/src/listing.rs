@@ -1,4 +1,4 @@
-//! What a pack holds, for people: its files a page at a time, and how two packs differ.
+//! The contents of a pack, for people: its files a page at a time, and the difference between two packs.
 //!
 //! A manifest is read entry by entry, and only what is asked for is kept of it. Entries come sorted by their paths' bytes,
 //! which is how they are written; a manifest that is not sorted is damaged.
@@ -42,7 +42,7 @@ pub struct ChangedFiles {
     pub count: u32,
 }
 
-/// How a pack differs from the one before it.
+/// The difference between a pack and the one before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackChanges {
     /// Files that were not there before.
@@ -76,7 +76,7 @@ pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// What of a pack is compared: paths, sizes and hashes.
+/// The compared part of a pack: paths, sizes and hashes.
 pub(super) struct Outline(Vec<OutlinedFile>);
 
 struct OutlinedFile {

@@ -61,7 +61,7 @@ const NOT_HANDED_ON: [HeaderName; 9] = [
     CACHE_NAME,
 ];
 
-/// Where the stream of events is: at the API's host, and below `/api` at the console's.
+/// The paths of the event stream: at the API's host, and below `/api` at the console's.
 const EVENT_PATHS: [&str; 2] = ["/events", "/api/events"];
 
 /// Shows admin that the request comes from an edge.

@@ -1,4 +1,4 @@
-//! What pingora-proxy asks of us: which admin is next, with which limits, what of its answers is kept, and what to answer when
+//! The callbacks of pingora-proxy: which admin is next, with which limits, what of its answers is kept, and what to answer when
 //! none did.
 
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl ProxyHttp for Admins {
         Ok(cache::key(name))
     }
 
-    /// What memory returns is current: nothing in it ages.
+    /// Calls every hit fresh: nothing in memory ages.
     async fn cache_hit_filter(
         &self,
         _: &mut Session,

@@ -1,7 +1,7 @@
 //! The figures of billing in bench/README.md that need the real programs. No time is asserted: `bench/run --only billing` runs
 //! these against optimised programs and puts the rows that they print into the tables.
 //!
-//! Whoever asks and the provider are on the same machine as what is measured.
+//! Clients and provider share the machine with the programs that are measured.
 
 mod limits;
 mod provider;

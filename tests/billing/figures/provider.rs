@@ -37,7 +37,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Ledger {
-    /// What is said of each payment, the oldest first.
+    /// The JSON of each payment, the oldest first.
     payments: Vec<Value>,
     /// The places of payments by the `metadata` of their orders, which hold our ids.
     by_order: HashMap<String, usize>,

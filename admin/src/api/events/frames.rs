@@ -4,7 +4,7 @@ use api::events::ChangeEvent;
 use bytes::Bytes;
 use live::events::{Event, EventId};
 
-/// How soon a client connects again, in milliseconds.
+/// The wait before a client connects again, in milliseconds.
 const RETRY: u32 = 1_000;
 
 /// Opens the stream behind the entry `id`: a client that connects again before anything has happened resumes from there.

@@ -207,7 +207,7 @@ async fn deployments(app: &App, project: &Readable, from: Timestamp) -> Result<V
 struct Asked {
     readable: Readable,
     range: DayRange,
-    /// How many days they are.
+    /// The number of days asked for.
     days: Days,
     /// The end of the report, in the last of the days.
     to: Timestamp,

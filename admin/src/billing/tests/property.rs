@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What people, banks and the provider do; time and the jobs stand still.
+/// The acts of people, banks and the provider; time and the jobs stand still meanwhile.
 pub(super) fn happening() -> impl Strategy<Value = Step> {
     let plan = || prop::sample::select(vec!["pro", "business"]);
     let end = || {

@@ -59,7 +59,7 @@ const ROUNDS: usize = 6;
 /// Rows that a job takes at a time.
 const BATCH: i64 = 10;
 
-/// What goes wrong while a month is charged.
+/// A fault while a month is charged.
 #[derive(Debug, Clone)]
 enum Trouble {
     /// The program is killed after so many of its steps, at each of these in turn.
@@ -77,7 +77,7 @@ struct Month {
     trouble: Trouble,
     /// Whether banks and the provider have become well again.
     is_well: bool,
-    /// What happens in it, each some days after the last.
+    /// The events of the history, each some days after the last.
     steps: Vec<(u32, Step)>,
 }
 
@@ -158,7 +158,7 @@ async fn ten_thousand_periods() {
     println!("| {seed} | {histories} | {periods} | {kills} | {charges} | {documents} | 0 | 0 | {minutes:.0} |");
 }
 
-/// What was lived through, and found right.
+/// Sums of the histories whose ledgers were found right.
 #[derive(Debug, Default)]
 struct Lived {
     histories: usize,
@@ -290,7 +290,7 @@ async fn renew(bench: &Bench, account: &Account, plan: &'static str, trouble: &T
     }
 }
 
-/// What admin does for a renewal, or what a person and admin do who begin anew: any part of it may be cut off.
+/// Does admin's work of a renewal, or subscribes anew as a person does. It may be cut off anywhere.
 async fn work(bench: &Bench, account: &Account, plan: &'static str) {
     if bench.current(account).await.is_none_or(|current| !current.status.is_entitled()) {
         take(bench, account, &Step::Checkout(plan)).await;

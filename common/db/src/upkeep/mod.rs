@@ -1,4 +1,4 @@
-//! What keeps the service in order: leases of jobs, answers that are kept for repetition, deployments that expire,
+//! Upkeep of the service: leases of jobs, answers that are kept for repetition, deployments that expire,
 //! packs to remove, sealed columns, the database's identity.
 //!
 //! The jobs themselves are in admin. Start with [`job_leases`].

@@ -72,7 +72,7 @@ impl InvoiceSeries {
         matches!(self, Self::PlayInvoice | Self::PlayCreditNote)
     }
 
-    /// What its numbers begin with.
+    /// The beginning of its numbers.
     fn prefix(self) -> &'static str {
         match self {
             Self::Invoice => "",

@@ -1,4 +1,4 @@
-//! Where kept answers are: a map in memory that pingora-cache fills, reads and evicts from.
+//! The storage of the cache: a map in memory that pingora-cache fills, reads and evicts from.
 //!
 //! The storage that pingora-cache brings along is for tests only. This one counts real bytes: what is being read, what is kept,
 //! and what was evicted but is still being sent. Only what fits into all of that is taken.
@@ -52,7 +52,7 @@ pub(super) struct Kept {
     key: CacheEntryKey,
     headers: HeaderMap,
     body: Bytes,
-    /// What overtakes it; none when nothing can.
+    /// The state at its start, by which a purge that overtook it is noticed; none when nothing can overtake it.
     reading: Option<Reading>,
     /// Bytes that are taken while it is kept.
     bytes: u64,
@@ -110,7 +110,7 @@ impl Memory {
         &self.evictions
     }
 
-    /// What may be believed of memory now.
+    /// The marks that say which entries are still valid.
     pub(super) fn marks(&self) -> &Marks {
         &self.marks
     }
@@ -250,7 +250,7 @@ impl Storage for Memory {
 /// A kept answer that is being read.
 struct Hit {
     kept: Arc<Kept>,
-    /// What is still to be read.
+    /// The bytes of the body that were not handed over yet.
     rest: Range<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What is kept of admin's answers: files of the console that have a hash in their name, and icons of organizations.
+//! The cache of admin's answers: files of the console that have a hash in their name, and icons of organizations.
 //!
 //! [`name`] decides what may be kept, and under which name, by the form of the address alone; [`memory`] keeps it within its share of
 //! `edge.memory`. A miss goes through pingora-cache in [`super::proxy`], under its lock: whoever asks for the same name

@@ -27,7 +27,7 @@ pub(crate) struct PublicName {
     takes_brotli: bool,
 }
 
-/// What a name stands for.
+/// The kind of answer that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A file of the console with a hash of its content in its name.

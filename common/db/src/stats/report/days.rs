@@ -76,7 +76,7 @@ pub struct DayTraffic {
     pub sums: Sums,
     /// The estimated number of visitors; 0 unless they were wanted.
     pub visitors: u64,
-    /// Where the day is read.
+    /// The table that the day is read from.
     pub(super) source: Source,
 }
 
