@@ -124,7 +124,7 @@ export function resource<T>(key: string, fetch: () => Promise<T>, isFixed = fals
   for (const [oldest, entry] of kept) {
     if (kept.size <= CAPACITY) break;
     // What is shown has to hear of events.
-    if (!entry.isShown) kept.delete(oldest);
+    if (entry !== found && !entry.isShown) kept.delete(oldest);
   }
   // Asked for while a page derives what it shows: what changes by it is none of the page's own doing.
   untrack(() => {

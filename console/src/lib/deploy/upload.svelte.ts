@@ -1,5 +1,6 @@
 // A deployment on its way: packed, sent, live.
 
+import { propagation } from '#lib/api/client.ts';
 import { Problem } from '#lib/api/problem.ts';
 import type { Uploaded } from '#lib/api/schema.d.ts';
 import { session } from '#lib/session/ended.svelte.ts';
@@ -103,7 +104,7 @@ export class Upload {
           body = undefined;
         }
         if (!response.ok || body === undefined) reject(Problem.of(response, body));
-        else resolve({ ...(body as Uploaded), receipt: receiptOf(headers) });
+        else resolve({ ...(body as Uploaded), receipt: propagation(response) });
       };
       request.send(blob);
     });
@@ -118,13 +119,6 @@ function asHeader(text: string): string {
 function address(target: Target): string {
   if (target.kind === 'site') return `/api/projects/${encodeURIComponent(target.name)}/deployments`;
   return `/api/shares?ttl=${target.days}`;
-}
-
-function receiptOf(headers: Headers): string | undefined {
-  const found = /^(\d+)\/(\d+); (\d+)ms$/.exec(headers.get('X-Svc-Propagation') ?? '');
-  return found
-    ? `live on ${found[1]} of ${found[2]} ${found[2] === '1' ? 'edge' : 'edges'}, ${found[3]} ms`
-    : undefined;
 }
 
 function stopped(): Problem {

@@ -26,5 +26,6 @@ test('a member is not led to pages of managers', () => {
 test('without a word there are pages, actions and the things themselves', () => {
   expect(labels('')).toContain('New site');
   expect(labels('')).toContain('shop');
+  expect(labels('')).toContain('Account: tokens, sessions, installations');
   expect(labels('')).not.toContain('shop domains');
 });

@@ -13,6 +13,8 @@ export interface Entry {
   kind: 'Page' | 'Site' | 'Organization' | 'Action';
   /** Where it leads; an address of another host is opened in a tab of its own. */
   href: string;
+  /** Whether it is a page below a site's or an organization's own. */
+  isBelow: boolean;
 }
 
 const PAGES: [label: string, href: string][] = [
@@ -39,13 +41,13 @@ const MANAGED = new Set(['invites', 'tokens', 'billing', 'audit']);
 /** Everything there is. */
 export function entries(sites: Project[], orgs: Org[]): Entry[] {
   const found: Entry[] = [];
-  const add = (kind: Entry['kind'], label: string, href: string) =>
-    found.push({ id: `${kind} ${href}`, label, kind, href });
+  const add = (kind: Entry['kind'], label: string, href: string, isBelow = false) =>
+    found.push({ id: `${kind} ${href}`, label, kind, href, isBelow });
   for (const [label, href] of PAGES) add('Page', label, href);
   for (const [label, href] of ACTIONS) add('Action', label, href);
   for (const site of sites) {
     add('Site', site.name, `/sites/${site.name}`);
-    for (const page of SITE_PAGES) add('Site', `${site.name} ${page}`, `/sites/${site.name}/${page}`);
+    for (const page of SITE_PAGES) add('Site', `${site.name} ${page}`, `/sites/${site.name}/${page}`, true);
     add('Action', `Deploy ${site.name}`, `/new?site=${site.name}`);
     add('Action', `Open ${site.name}`, site.url);
   }
@@ -54,7 +56,7 @@ export function entries(sites: Project[], orgs: Org[]): Entry[] {
     add('Organization', name === org.name ? name : `${name} (${org.name})`, `/orgs/${org.name}`);
     for (const page of ORG_PAGES) {
       if (org.role === 'member' && MANAGED.has(page)) continue;
-      add('Organization', `${name} ${page}`, `/orgs/${org.name}/${page}`);
+      add('Organization', `${name} ${page}`, `/orgs/${org.name}/${page}`, true);
     }
   }
   return found;
@@ -63,7 +65,7 @@ export function entries(sites: Project[], orgs: Org[]): Entry[] {
 /** The entries that have every word, those first that begin with them; without a word, pages, actions and what is short. */
 export function matching(all: Entry[], typed: string): Entry[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return all.filter(({ label }) => isTop(label)).slice(0, SHOWN);
+  if (words.length === 0) return all.filter(({ isBelow }) => !isBelow).slice(0, SHOWN);
   const ranked: { entry: Entry; rank: number }[] = [];
   for (const entry of all) {
     const rank = rankOf(entry.label.toLowerCase(), words);
@@ -72,9 +74,6 @@ export function matching(all: Entry[], typed: string): Entry[] {
   ranked.sort((a, b) => a.rank - b.rank || a.entry.label.length - b.entry.label.length);
   return ranked.slice(0, SHOWN).map(({ entry }) => entry);
 }
-
-const isTop = (label: string): boolean =>
-  !SITE_PAGES.concat(ORG_PAGES).some((page) => label.endsWith(` ${page}`));
 
 /** Lower is better: 0 for each word that begins the label, 1 that begins a word of it, 2 that stands within one. */
 function rankOf(label: string, words: string[]): number | undefined {

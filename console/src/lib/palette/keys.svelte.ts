@@ -37,14 +37,14 @@ class Keys {
 
   take(event: KeyboardEvent, deeds: Deeds): void {
     if (event.defaultPrevented || event.isComposing || isTyping(event.target)) return;
+    // A dialog has keys of its own, and lies above everything else.
+    if (document.querySelector('dialog[open]')) return;
     if ((event.metaKey || event.ctrlKey) && !event.altKey && event.key.toLowerCase() === 'k') {
       event.preventDefault();
       deeds.palette();
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || !this.single) return;
-    // A dialog has keys of its own.
-    if (document.querySelector('dialog[open]')) return;
     const isPair = event.timeStamp - this.#ledAt < PAIR_MS;
     this.#ledAt = event.key === LEADER && !isPair ? event.timeStamp : -Infinity;
     const place = isPair ? PLACES[event.key] : undefined;

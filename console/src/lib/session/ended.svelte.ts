@@ -27,12 +27,15 @@ class Session {
     };
   }
 
-  /** Whose page it is. Another person's sign-in in the same browser begins it anew. */
-  isOf(account: string): void {
-    const before = this.#account;
+  /** Whose page it is. Another person's sign-in in the same browser begins it anew. Returns whether it is the same person's. */
+  isOf(account: string): boolean {
+    if (this.#account !== undefined && this.#account !== account) {
+      location.assign('/');
+      return false;
+    }
+    if (this.#account === undefined) this.#channel?.postMessage(null);
     this.#account = account;
-    if (before === undefined) this.#channel?.postMessage(null);
-    else if (before !== account) location.assign('/');
+    return true;
   }
 
   /**
@@ -57,8 +60,9 @@ class Session {
     const answer = await fetch('/api/me').catch(() => undefined);
     if (!this.isEnded || !answer?.ok) return;
     const { id } = (await answer.json()) as { id: string };
-    this.isOf(id);
     clearInterval(this.#timer);
+    // Another person's page comes: what is hidden stays so, and no call is made in that person's name.
+    if (!this.isOf(id)) return;
     this.isEnded = false;
     for (const resume of this.#waiting.splice(0)) resume();
   }
