@@ -55,7 +55,7 @@ pub struct GatewayAnswer<S> {
     pub body: S,
 }
 
-/// Why there is no answer of the gateway, or no end of one.
+/// The reason for which there is no answer of the gateway, or no end of one.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The gateway could not be asked, did not answer in time, or broke off.

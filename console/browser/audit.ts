@@ -12,7 +12,7 @@ import { consolePages, serverPages } from './routes.ts';
 /** Two pages at a time: while one loads, the other is looked at. */
 const TABS = 2;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-/** What depends on colours or on the width; all the rest is asked once. */
+/** The rules that depend on colours or on the width; all the rest is asked once. */
 const OF_LOOK = ['color-contrast', 'link-in-text-block', 'target-size', 'scrollable-region-focusable'];
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 

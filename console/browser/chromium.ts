@@ -91,7 +91,7 @@ export async function open(page: Page, url: string): Promise<void> {
   });
 }
 
-/** What the page says could not be loaded; the page of the parts says so of nothing. */
+/** The parts that the page says could not be loaded; the page of the parts says so of nothing. */
 export function failures(page: Page): Promise<string[]> {
   if (page.url().endsWith('/dev/ui')) return Promise.resolve([]);
   return page.locator('main .failure[role="alert"]').allInnerTexts();

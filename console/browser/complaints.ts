@@ -49,7 +49,7 @@ export function shift(page: Page): Promise<number> {
   return page.evaluate(() => (window as unknown as { watched: Watched }).watched.shift);
 }
 
-/** What the page complained of so far, and what its loading moved. */
+/** The page's complaints so far, and the parts that its loading moved. */
 export async function complaints(page: Page): Promise<string[]> {
   const { violations } = await page.evaluate(() => (window as unknown as { watched: Watched }).watched);
   return [...(errors.get(page) ?? []), ...violations];

@@ -10,7 +10,7 @@ import { scene } from './scene.ts';
 
 /** Nothing on a page is further away than that. */
 const MOST_TABS = 120;
-/** Who walks: an account that sees the console for the first time, and who is invited. */
+/** The person who walks: an account that sees the console for the first time, and who is invited. */
 const [WALKER, GUEST] = ['katherine', 'margaret'];
 const SITE = 'moon-shot';
 const DOMAIN = 'www.moon-shot.localhost';
@@ -53,7 +53,7 @@ export class Walk {
     await settled(this.page);
   }
 
-  /** What a site serves, as its visitors see it. */
+  /** The body that a site serves, as its visitors see it. */
   async visits(url: string, text: string): Promise<void> {
     const page = await this.page.context().newPage();
     await page.goto(url);

@@ -19,7 +19,7 @@ export interface Scene {
   invite: string;
   publicStats: string;
   device: string;
-  /** What stands for the parts of addresses that are in brackets, by the folder of routes. */
+  /** The words that stand for the parts of addresses that are in brackets, by the folder of routes. */
   parameters: Record<string, Record<string, string>>;
   /** The name that tries to become markup. */
   attack: string;

@@ -17,7 +17,7 @@ interface Chunk {
   imports?: string[];
   css?: string[];
 }
-/** What every page asks the API for, and the home page beside it, exactly as they do (`me`, `orgs`, `sites`). */
+/** The answers that every page asks the API for, and those of the home page beside them, exactly as they do (`me`, `orgs`, `sites`). */
 const CALLS = ['/api/me', '/api/orgs'];
 const HOME_CALL = '/api/projects?all=true';
 const HOME_SCRIPT = `if (location.pathname === '/') {
@@ -37,7 +37,7 @@ for (const path of files(DIST)) {
 checkBudgets();
 
 /**
- * What every page asks for is asked for before its scripts are here, and what the home page needs beside the first scripts with them:
+ * The answers that every page needs are asked for before its scripts are here, and those of the home page beside the first scripts:
  * each further step would cost a slow line its way there and back.
  */
 function preloadHome() {

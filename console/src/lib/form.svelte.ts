@@ -5,7 +5,7 @@ import { Problem } from '#lib/api/problem.ts';
 export class Form {
   /** Whether it was sent and has not been answered. */
   busy = $state(false);
-  /** Why it failed the last time. */
+  /** The reason for which it failed the last time. */
   problem = $state.raw<Problem | undefined>();
   #send: () => Promise<void>;
 

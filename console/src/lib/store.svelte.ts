@@ -10,7 +10,7 @@ const CAPACITY = 200;
 /** A thing of the API, as far as it is known. */
 export class Resource<T> {
   #data = $state.raw<T | undefined>();
-  /** Why the last call failed; the data before it stays. */
+  /** The reason for which the last call failed; the data before it stays. */
   problem = $state.raw<Problem | undefined>();
   /** Whether a call is on its way. */
   isLoading = $state(false);

@@ -4,7 +4,7 @@ import { call, client } from '#lib/api/client.ts';
 import type { AiLimit, AiModel, AiUsage, AiUsageDay } from '#lib/api/schema.d.ts';
 import { resource, type Resource } from '#lib/store.svelte.ts';
 
-/** What one's own keys, or those of an organization, were used for in a month (`2026-11`). */
+/** The use of one's own keys, or of an organization's, in a month (`2026-11`). */
 export const usage = (org: string | undefined, month: string): Resource<AiUsage> =>
   org
     ? resource(`/orgs/${org}/usage/ai?month=${month}`, () =>

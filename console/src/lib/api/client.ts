@@ -11,7 +11,7 @@ export const client = createClient<paths>({
   fetch: fetchSignedIn,
 });
 
-/** What `openapi-fetch` answers: data, or the error's envelope, with the answer it came in. */
+/** An answer of `openapi-fetch`: data, or the error's envelope, with the answer it came in. */
 interface Answer<T> {
   data?: T | undefined;
   error?: unknown;

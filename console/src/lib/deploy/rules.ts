@@ -41,7 +41,7 @@ export interface Selection {
   bytes: number;
   /** Paths that are left out on purpose. */
   leftOut: string[];
-  /** What has to be mended first, as sentences. */
+  /** The faults to be mended first, as sentences. */
   problems: string[];
 }
 

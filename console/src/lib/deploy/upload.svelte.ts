@@ -9,10 +9,10 @@ import { inWorker } from './work.ts';
 
 export type Step = 'idle' | 'packing' | 'sending' | 'publishing' | 'live' | 'failed';
 
-/** Where it goes: a site, or a share that ends. */
+/** The target: a site, or a share that ends. */
 export type Target = { kind: 'site'; name: string } | { kind: 'share'; days: number; password: string };
 
-/** What the API answers, with the receipt of the edges. */
+/** The API's answer, with the receipt of the edges. */
 export interface Outcome extends Uploaded {
   receipt: string | undefined;
 }

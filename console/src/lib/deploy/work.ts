@@ -6,7 +6,7 @@ import { startPackWorker } from './worker.ts';
 
 type Result<Kind> = Extract<FromWorker, { kind: Kind }>;
 
-/** What the worker makes of `work`. `read` is told how many bytes were read. */
+/** The worker's result for `work`. `read` is told how many bytes were read. */
 export function inWorker<Kind extends 'hashed' | 'packed'>(
   work: ToWorker,
   kind: Kind,

@@ -14,7 +14,7 @@ const HIDDEN_MS = 5 * 60_000;
 /** Receipts that are remembered, the newest. */
 const RECEIPTS = 50;
 
-/** How far the newest deployment of a site has come. */
+/** The progress of the newest deployment of a site. */
 export interface Receipt {
   edges: number;
   of: number;

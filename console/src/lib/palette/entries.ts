@@ -9,9 +9,9 @@ export interface Entry {
   /** Unique among the entries. */
   id: string;
   label: string;
-  /** What kind of thing it is, shown behind the label. */
+  /** The kind of thing, shown behind the label. */
   kind: 'Page' | 'Site' | 'Organization' | 'Action';
-  /** Where it leads; an address of another host is opened in a tab of its own. */
+  /** The address that it leads to; one of another host is opened in a tab of its own. */
   href: string;
   /** Whether it is a page below a site's or an organization's own. */
   isBelow: boolean;

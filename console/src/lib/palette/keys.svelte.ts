@@ -5,7 +5,7 @@ const LEADER = 'g';
 const PAIR_MS = 1_000;
 const OFF = 'single-keys-off';
 
-/** Where the second key of a pair leads. */
+/** The addresses that the second keys of pairs lead to. */
 export const PLACES: Record<string, { href: string; label: string }> = {
   s: { href: '/', label: 'Sites' },
   a: { href: '/account', label: 'Account' },
@@ -16,7 +16,7 @@ export const PLACES: Record<string, { href: string; label: string }> = {
   n: { href: '/new', label: 'New site' },
 };
 
-/** What keys do on the page. */
+/** The actions of keys on the page. */
 export interface Deeds {
   palette: () => void;
   list: () => void;

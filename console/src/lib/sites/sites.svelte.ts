@@ -33,7 +33,7 @@ export const sites = (): Resource<Project[]> =>
     return all;
   });
 
-/** What one has oneself, and what each of one's organizations has. */
+/** One's own sites, and those of each of one's organizations. */
 async function ofEveryOwner<T>(ask: (org: string | undefined) => Promise<T[]>): Promise<T[]> {
   const mine = orgs();
   const ofOrgs = mine.refresh().then(() => {
@@ -99,7 +99,7 @@ export const suspensions = (): Resource<SuspendedSite[]> =>
     }),
   );
 
-/** What visitors of a domain are shown; a handshake is made for it, so it is looked at once. */
+/** The state in which visitors find a domain; a handshake is made for it, so it is looked at once. */
 export const certificate = (name: string, domain: string): Resource<CertificateStatus> =>
   resource(
     `/projects/${name}/domains/${domain}/certificate`,
