@@ -96,6 +96,7 @@ async fn signing_out_leaves_nothing_on_the_page() {
     let browser = start(&world, "ada", "/account").await;
     browser.sees("Sign out everywhere").await;
     browser.press("Sign out").await;
+    browser.sees("A folder becomes a site").await;
     browser.open(&world.console_url("/sites/engine")).await;
     browser.sees("Login name").await;
     browser.close().await;
