@@ -1,8 +1,13 @@
 //! Months: what days become when their month has been over for a while, and that no report tells the difference.
 
-use domain::traffic::{
-    OTHER,
-    visitors::{Evidence, VisitorClass},
+use db::stats::months;
+use domain::{
+    Clock,
+    month::Month,
+    traffic::{
+        OTHER,
+        visitors::{Evidence, VisitorClass},
+    },
 };
 use serde_json::{Value, json};
 
@@ -105,6 +110,34 @@ async fn no_report_tells_a_month_from_its_days() {
         condensed(&mut visited).await;
     }
     assert_eq!(rows(&visited, "traffic_months").await, months);
+}
+
+#[tokio::test]
+async fn two_that_make_the_same_month_lose_nothing() {
+    let visited = Visited::start(&Site::page("home")).await;
+    write_days(&visited).await;
+    let before = reports(&visited).await;
+    let settings = config::Postgres { max_connections: 4, ..config::Postgres::default() };
+    let pool = db::connect(&settings, visited.world.database.as_str()).unwrap();
+    let this_month = Month::containing(Clock::system().now().as_datetime().date()).first_day();
+    let found = months::condensable(&pool, this_month, 100).await.unwrap();
+    assert!(found.len() >= 4, "{found:?}");
+    for month in &found {
+        // Both have begun before either has the days.
+        let mut holder = pool.begin().await.unwrap();
+        sqlx::query("SELECT FROM traffic_days FOR UPDATE").execute(&mut *holder).await.unwrap();
+        let release = async {
+            let waiting = "SELECT count(*) FROM pg_stat_activity
+                           WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM traffic_days%'
+                           AND datname = current_database()";
+            eventually(BACKGROUND, "both wait", async || visited.world.sql_number(waiting).await == 2).await;
+            holder.rollback().await.unwrap();
+        };
+        let (one, other, ()) = tokio::join!(months::condense(&pool, month), months::condense(&pool, month), release);
+        one.unwrap();
+        other.unwrap();
+    }
+    assert_eq!(reports(&visited).await, before);
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use db::stats::{
-    months, salts,
+    months::{self, Condensable},
+    salts,
     upkeep::{self, Divided},
 };
 use domain::{
@@ -12,7 +13,7 @@ use domain::{
     month::{Month, midnight},
     traffic::{HOUR, HOURS_KEPT},
 };
-use futures_util::{TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use time::Date;
 
 use super::{Batch, Job};
@@ -82,12 +83,20 @@ impl Job for Condense {
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let until = first_day_in_rows(app.clock.now().as_datetime().date());
         let found = months::condensable(&app.db, until, MONTHS).await?;
-        let making = stream::iter(found.iter().map(Ok::<_, sqlx::Error>));
-        making.try_for_each_concurrent(MONTHS_AT_ONCE, |month| months::condense(&app.db, month)).await?;
         let dropped = found.is_empty() && months::drop_partition(&app.db, until).await?;
-        let done = found.len().try_into().unwrap_or(u64::MAX);
+        let making = stream::iter(found).map(|month| condense(app, month)).buffer_unordered(MONTHS_AT_ONCE);
+        let done = making.fold(0, async |done, is_made| done + u64::from(is_made)).await;
         Ok(Batch { done: done + u64::from(dropped), full: done > 0 || dropped })
     }
+}
+
+/// Makes one month, and returns whether it was made. What is wrong with one project's keeps no other's from it.
+async fn condense(app: &App, month: Condensable) -> bool {
+    let made = months::condense(&app.db, &month).await;
+    if let Err(error) = &made {
+        tracing::warn!(project = %month.project, month = %month.month, %error, "a month of traffic could not be made");
+    }
+    made.is_ok()
 }
 
 /// The first day that stays a row of its own.

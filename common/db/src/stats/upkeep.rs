@@ -229,6 +229,9 @@ pub async fn delete_removed(
                  AND NOT EXISTS (SELECT FROM traffic_recent WHERE project_id = chosen.project_id)
                  AND NOT EXISTS (SELECT FROM chosen_hours) AND NOT EXISTS (SELECT FROM gone_days)
                  AND NOT EXISTS (SELECT FROM gone_visitors) AND NOT EXISTS (SELECT FROM gone_months)
+                 -- Days that were moved into a month meanwhile: the month is seen, and goes, the next time.
+                 AND NOT EXISTS (
+                     SELECT FROM traffic_days WHERE day = ANY($2) AND project_id = chosen.project_id)
                RETURNING 1
            )
            SELECT (SELECT count(*) FROM gone_recent) + (SELECT count(*) FROM gone_hours)

@@ -171,6 +171,10 @@ pub(in crate::stats) fn each_of_group(
 
 fn pack(value: &impl Serialize) -> Result<Vec<u8>, sqlx::Error> {
     let packed = rmp_serde::to_vec(value).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    // What could not be read again is not written: its days stay as they are.
+    if packed.len() as u64 > MOST_BYTES {
+        return Err(sqlx::Error::Encode(format!("a month of {} bytes is too large", packed.len()).into()));
+    }
     zstd::encode_all(&*packed, LEVEL).map_err(sqlx::Error::Io)
 }
 

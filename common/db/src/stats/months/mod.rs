@@ -45,7 +45,6 @@ pub async fn condensable(pool: &PgPool, until: Date, limit: i64) -> Result<Vec<C
 pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::Error> {
     let Condensable { project, month } = wanted;
     let mut tx = pool.begin().await?;
-    let mut days = stored(&mut tx, project, *month).await?;
     let (first, end) = (month.first_day(), month.next().first_day());
     let rows = sqlx::query!(
         r#"DELETE FROM traffic_days WHERE day >= $2 AND day < $3 AND project_id = $1
@@ -58,6 +57,12 @@ pub async fn condense(pool: &PgPool, wanted: &Condensable) -> Result<(), sqlx::E
     )
     .fetch_all(&mut *tx)
     .await?;
+    // Another admin has moved them meanwhile.
+    if rows.is_empty() {
+        return Ok(());
+    }
+    // Read after the days are locked: of two that move the same days, the second finds what the first has made of them.
+    let mut days = stored(&mut tx, project, *month).await?;
     for row in rows {
         days.add(row.day.day(), Day::from_row(row.sums, row.visitors, &row.lists)?);
     }
