@@ -11,6 +11,7 @@ use axum::{
 };
 use db::sign_in::sessions;
 use domain::SessionId;
+use live::events::Message;
 
 use crate::{
     app::App,
@@ -56,6 +57,8 @@ pub async fn end(
     if !sessions::end(&app.db, &caller.user.id, &id).await? {
         return Err(ApiError::not_found("session"));
     }
+    // Its stream of events ends with it.
+    app.events.publish(Message::Credentials { user: caller.user.id.clone() });
     Ok((cleared(is_current(&caller, &id)), Json(Done::OK)))
 }
 
