@@ -84,12 +84,8 @@ impl Lost {
 impl EventsTasks {
     /// Sends and reads until `stop`, then sends what still waits. Stop it after the last request was answered.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { hub, mut inbox, lost, redis } = self;
+        let Self { hub, inbox, lost, redis } = self;
         let reading = stop.run_until_cancelled(reader::read(&hub, &redis));
-        let sending = async {
-            let _ = stop.run_until_cancelled(sender::send(&mut inbox, &lost, &redis)).await;
-            sender::send_rest(inbox, &redis).await;
-        };
-        tokio::join!(reading, sending);
+        tokio::join!(reading, sender::send(inbox, &lost, &redis, &stop));
     }
 }

@@ -1,9 +1,10 @@
 //! Appends this process's events to the Redis stream.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use live::{Redis, events::Message};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::Lost;
 
@@ -12,47 +13,39 @@ const BATCH: usize = 256;
 /// Interval at which it is looked whether a loss is to be told of, when nothing else is sent.
 const LOOK_FOR_LOSS: Duration = Duration::from_secs(1);
 
-/// Sends events in the order of the queue. After some were lost, the stream is told before anything else.
-pub(super) async fn send(inbox: &mut mpsc::Receiver<Message>, lost: &Lost, redis: &Redis) {
+/// Sends events in the order of the queue until `stop`, then those that still wait. After some were lost, the stream is told
+/// before anything else.
+pub(super) async fn send(mut inbox: mpsc::Receiver<Message>, lost: &Lost, redis: &Redis, stop: &CancellationToken) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut is_away = false;
     loop {
-        // When the time is over, a loss may be all that there is to tell.
-        if let Ok(0) = tokio::time::timeout(LOOK_FOR_LOSS, inbox.recv_many(&mut batch, BATCH)).await {
-            return;
+        // When the time is over, a loss may be all that there is to tell. It stops nowhere else: a batch is sent, or counted.
+        let receiving = tokio::time::timeout(LOOK_FOR_LOSS, inbox.recv_many(&mut batch, BATCH));
+        let is_last = matches!(stop.run_until_cancelled(receiving).await, None | Some(Ok(0)));
+        if is_last {
+            inbox.close();
+            batch.extend(iter::from_fn(|| inbox.try_recv().ok()));
         }
         let had_loss = lost.take();
         if had_loss {
             batch.insert(0, Message::Lost);
         }
-        if batch.is_empty() {
-            continue;
-        }
-        match redis.send_events(&batch).await {
-            Ok(()) => is_away = false,
-            Err(error) => {
-                // One line per outage.
-                if !is_away {
-                    tracing::warn!(%error, "events are not sent; those who follow them are told to look again later");
+        if !batch.is_empty() {
+            match redis.send_events(&batch).await {
+                Ok(()) => is_away = false,
+                Err(error) => {
+                    // One line per outage.
+                    if !is_away {
+                        tracing::warn!(%error, "events are not sent; those who follow them are told to look again later");
+                    }
+                    is_away = true;
+                    lost.record((batch.len() - usize::from(had_loss)) as u64);
                 }
-                is_away = true;
-                lost.record((batch.len() - usize::from(had_loss)) as u64);
             }
+            batch.clear();
         }
-        batch.clear();
-    }
-}
-
-/// Sends what waits when the program stops, once.
-pub(super) async fn send_rest(mut inbox: mpsc::Receiver<Message>, redis: &Redis) {
-    inbox.close();
-    let mut rest = Vec::new();
-    while let Ok(message) = inbox.try_recv() {
-        rest.push(message);
-    }
-    if !rest.is_empty()
-        && let Err(error) = redis.send_events(&rest).await
-    {
-        tracing::warn!(%error, events = rest.len(), "the last events were not sent");
+        if is_last {
+            return;
+        }
     }
 }

@@ -179,8 +179,8 @@ fn entries(answer: Value) -> Result<Vec<Sent>, RedisError> {
         .map(|(id, fields)| {
             let id = id.parse().map_err(|_| RedisError::from((ErrorKind::Client, "an entry's id cannot be read")))?;
             let text = fields.chunks_exact(2).find(|pair| pair[0] == FIELD).map(|pair| pair[1].as_str());
-            // One that cannot be read may be of a program that is newer.
-            let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Message::Unknown);
+            // What a newer program calls by a new name is unknown; what has a known name and cannot be read is lost.
+            let message = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Message::Lost);
             Ok(Sent { id, message })
         })
         .collect()
@@ -201,16 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_and_those_of_newer_programs_are_kept_as_unknown() {
+    fn what_a_newer_program_says_is_unknown_and_what_cannot_be_read_is_lost() {
         let text = |text: &str| Value::BulkString(text.into());
         let entry =
             |id: &str, message: &str| Value::Array(vec![text(id), Value::Array(vec![text(FIELD), text(message)])]);
         let answer = Value::Array(vec![
             entry("1-0", r#"{"is":"lost"}"#),
             entry("1-1", r#"{"is":"weather","rain":true}"#),
-            entry("2-0", "not JSON"),
+            entry("2-0", r#"{"is":"event","type":"push"}"#),
         ]);
         let messages: Vec<_> = entries(answer).unwrap().into_iter().map(|sent| sent.message).collect();
-        assert_eq!(messages, [Message::Lost, Message::Unknown, Message::Unknown]);
+        assert_eq!(messages, [Message::Lost, Message::Unknown, Message::Lost]);
     }
 }
