@@ -125,11 +125,7 @@ async fn a_large_file_is_read_in_few_requests_and_no_longer_than_anybody_takes_i
     }
 
     // One who takes the beginning of a film, and leaves. The bucket was asked for what the kernel holds and a little more.
-    let in_flight = async || {
-        let page = Page::of(metrics).await;
-        let line = page.text.lines().find(|line| line.starts_with(r#"svc_edge_memory_bytes{kind="in_flight"}"#));
-        line.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
-    };
+    let in_flight = async || Page::of(metrics).await.labelled("svc_edge_memory_bytes", r#"kind="in_flight""#);
     let mut visitor = TcpStream::connect(("127.0.0.1", edge.http_port)).await.unwrap();
     visitor.write_all(b"GET /film.bin HTTP/1.1\r\nhost: engine.svc.localhost\r\n\r\n").await.unwrap();
     visitor.read_exact(&mut [0; 1_000]).await.unwrap();

@@ -36,6 +36,13 @@ impl Page {
         self.sums.get(name).copied().unwrap_or(0.0)
     }
 
+    /// A metric of one label, such as `kind="platform"`; `None` as long as there is none.
+    pub fn labelled(&self, name: &str, label: &str) -> Option<f64> {
+        let start = format!("{name}{{{label}}} ");
+        let value = self.text.lines().find_map(|line| line.strip_prefix(&start))?;
+        Some(value.parse().unwrap_or_else(|e| panic!("{e}: {start}{value}")))
+    }
+
     /// Whether a line begins so, after any order of labels: all `parts` are in one line.
     #[track_caller]
     fn assert_line(&self, parts: &[&str], value: &str) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::world::{Edge, Site, World};
+use crate::world::{Site, World};
 
 /// Requests of an attack.
 const REQUESTS: usize = 4;
@@ -37,15 +37,6 @@ fn change_manifest(world: &World, change: impl FnOnce(&mut Value)) {
     std::fs::write(file, manifest.to_string()).unwrap();
 }
 
-/// Processor time that a process has taken.
-fn processor_time(edge: &Edge) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", edge.process.pid())).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    // utime and stime, in hundredths of a second.
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
-}
-
 /// Visits `path` of the site `engine` [`REQUESTS`] times concurrently, and asserts that nobody else notices. Returns an answer.
 async fn attack(world: &World, path: &str) -> crate::world::answer::Answer {
     let edge = world.edge();
@@ -53,7 +44,7 @@ async fn attack(world: &World, path: &str) -> crate::world::answer::Answer {
     // Whatever is made once is made now.
     edge.get(&world.site_url("engine")).await;
     edge.get(&other).await.assert_body(200, "other");
-    let (memory, processor) = (edge.process.memory("VmHWM"), processor_time(edge));
+    let (memory, processor) = (edge.process.memory("VmHWM"), edge.process.cpu());
     let target = format!("{}{path}", world.site_url("engine"));
     let attackers = async { join_all((0..REQUESTS).map(|_| async { edge.get(&target).await })).await };
     let visitor = async {
@@ -63,7 +54,7 @@ async fn attack(world: &World, path: &str) -> crate::world::answer::Answer {
     };
     let (mut answers, waited) = futures_util::future::join(attackers, visitor).await;
     let grown = edge.process.memory("VmHWM").saturating_sub(memory);
-    let taken = processor_time(edge).saturating_sub(processor);
+    let taken = edge.process.cpu().saturating_sub(processor);
     assert!(grown < GROWTH, "the edge grew by {} MB", grown / 1024 / 1024);
     assert!(taken < PROCESSOR, "the edge computed for {taken:?}");
     assert!(waited < PROCESSOR, "another visitor waited for {waited:?}");

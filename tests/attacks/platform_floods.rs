@@ -116,9 +116,8 @@ async fn a_client_with_too_many_requests_is_told_to_come_again() {
 
 /// Bytes in flight that the edge says it has.
 async fn bytes_in_flight(metrics_port: u16) -> f64 {
-    let page = Page::of(metrics_port).await.text;
-    let line = page.lines().find(|line| line.starts_with("svc_edge_memory_bytes") && line.contains("in_flight"));
-    line.and_then(|line| line.rsplit_once(' ')).map_or(0.0, |(_, bytes)| bytes.parse().unwrap())
+    let page = Page::of(metrics_port).await;
+    page.labelled("svc_edge_memory_bytes", r#"kind="in_flight""#).unwrap_or_default()
 }
 
 #[tokio::test]

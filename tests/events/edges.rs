@@ -8,11 +8,7 @@ use crate::world::{Actor, World, events::EventStream, request::Request};
 async fn follow(world: &World, client: &Client, ada: &Actor, last: Option<&str>) -> EventStream {
     let url = world.edge().address("https://api.svc.localhost/events");
     let request = Request::new(client, Method::GET, url.as_str()).bearer(ada.token.as_deref().unwrap());
-    EventStream::open(match last {
-        Some(last) => request.header("last-event-id", last),
-        None => request,
-    })
-    .await
+    EventStream::open_after(request, last).await
 }
 
 #[tokio::test]

@@ -97,3 +97,21 @@ async fn signing_out_ends_the_streams_of_the_session() {
     sign_out("/sign-out/everywhere").await;
     assert_eq!(second.next().await.unwrap().name, "signed_out");
 }
+
+#[tokio::test]
+async fn ending_a_session_ends_its_streams_only() {
+    let world = World::start().await;
+    let (here, there) = (world.person(), world.person());
+    here.sign_in("ada").await;
+    there.sign_in("ada").await;
+    let mut stays = EventStream::open(here.api(Method::GET, "/events")).await;
+    let mut ended = EventStream::open(there.api(Method::GET, "/events")).await;
+    let listed = here.api(Method::GET, "/sessions").await.ok();
+    let mut sessions = listed["sessions"].as_array().unwrap().iter();
+    let other = sessions.find(|session| session["current"] == false).unwrap()["id"].as_str().unwrap();
+    here.api(Method::DELETE, &format!("/sessions/{other}")).await.ok();
+    assert_eq!(ended.next().await.unwrap().name, "signed_out");
+    ended.assert_ends().await;
+    world.user("ada").await.create_project("engine").await;
+    assert_eq!(stays.next().await.unwrap().data["type"], "project.create");
+}

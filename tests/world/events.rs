@@ -31,12 +31,7 @@ pub struct Told {
 impl Actor {
     /// Follows events, behind that of the id `last` if there is one.
     pub async fn follow(&self, last: Option<&str>) -> EventStream {
-        let request = self.get("/events");
-        EventStream::open(match last {
-            Some(last) => request.header("last-event-id", last),
-            None => request,
-        })
-        .await
+        EventStream::open_after(self.get("/events"), last).await
     }
 }
 
@@ -48,6 +43,15 @@ impl EventStream {
         assert_eq!(head.header("content-type"), "text/event-stream");
         assert_eq!((head.header("cache-control"), head.header("x-accel-buffering")), ("no-store", "no"));
         Self { head, response: response.unwrap(), bytes: Vec::new(), last_id: None }
+    }
+
+    /// The same, behind the event of the id `last` if there is one.
+    pub async fn open_after(request: Request, last: Option<&str>) -> Self {
+        Self::open(match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        })
+        .await
     }
 
     /// The next event; none when the stream has ended or broken off.
