@@ -32,12 +32,12 @@ export class Resource<T> {
     return () => (this.#watchers -= 1);
   });
 
-  /** Whether the answer never changes: once known, it is not asked for again. */
-  #isFixed: boolean;
+  /** Whether an answer lasts: it is asked for again only by {@link refresh}. */
+  #lasts: (data: T) => boolean;
 
-  constructor(fetch: () => Promise<T>, isFixed = false) {
+  constructor(fetch: () => Promise<T>, lasts: (data: T) => boolean = () => false) {
     this.#fetch = fetch;
-    this.#isFixed = isFixed;
+    this.#lasts = lasts;
   }
 
   /** The last answer; `undefined` until the first one. */
@@ -49,6 +49,11 @@ export class Resource<T> {
   /** Whether the page shows it at the moment. */
   get isShown(): boolean {
     return this.#watchers > 0;
+  }
+
+  /** Whether the last answer still holds, whatever has happened. */
+  get isLasting(): boolean {
+    return this.#data !== undefined && this.#lasts(this.#data);
   }
 
   /** Asks again; a call on its way answers for all who ask meanwhile. */
@@ -65,7 +70,7 @@ export class Resource<T> {
 
   /** Says that the answer is old: what is shown is asked for again now, what is not when somebody looks. */
   expire(): void {
-    if (this.#isFixed && this.#data !== undefined) return;
+    if (this.isLasting) return;
     if (this.isShown) void this.renew();
     else this.#isStale = true;
   }
@@ -113,12 +118,12 @@ export class Resource<T> {
   }
 }
 
-const kept = new Map<string, Resource<unknown>>();
+const kept = new Map<string, Pick<Resource<unknown>, 'expire' | 'isShown'>>();
 
 /** The resource of this key, made by the first who asks, and refreshed now. The key is the API's path, so one key has one type. */
-export function resource<T>(key: string, fetch: () => Promise<T>, isFixed = false): Resource<T> {
+export function resource<T>(key: string, fetch: () => Promise<T>, lasts?: (data: T) => boolean): Resource<T> {
   const known = kept.get(key) as Resource<T> | undefined;
-  const found = known ?? new Resource(fetch, isFixed);
+  const found = known ?? new Resource(fetch, lasts);
   kept.delete(key);
   kept.set(key, found);
   for (const [oldest, entry] of kept) {
@@ -128,7 +133,7 @@ export function resource<T>(key: string, fetch: () => Promise<T>, isFixed = fals
   }
   // Asked for while a page derives what it shows: what changes by it is none of the page's own doing.
   untrack(() => {
-    if (!isFixed || found.data === undefined) void found.refresh();
+    if (!found.isLasting) void found.refresh();
   });
   return found;
 }

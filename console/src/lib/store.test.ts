@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Problem } from '#lib/api/problem.ts';
-import { covers, Resource } from './store.svelte.ts';
+import { covers, Resource, resource } from './store.svelte.ts';
 
 test('a change that fails is taken back before the truth has come', async () => {
   let calls = 0;
@@ -51,4 +51,19 @@ test('what is gone is not shown on', async () => {
   isGone = true;
   await site.refresh();
   expect([site.data, site.problem?.status]).toEqual([undefined, 404]);
+});
+
+test('an answer that lasts is asked for once, any other whenever it is needed', async () => {
+  const answers = ['not yet', 'not yet', 'good', 'not asked for'];
+  const seen: (string | undefined)[] = [];
+  for (let times = 0; times < 5; times++) {
+    const state = resource(
+      '/state',
+      () => Promise.resolve(answers.shift()),
+      (answer) => answer === 'good',
+    );
+    await new Promise((settled) => setTimeout(settled));
+    seen.push(state.data);
+  }
+  expect(seen).toEqual(['not yet', 'not yet', 'good', 'good', 'good']);
 });

@@ -82,7 +82,7 @@ export const files = (name: string, id: string): Resource<DeployedFile[]> =>
       } while (cursor);
       return all;
     },
-    true,
+    () => true,
   );
 
 export const changes = (name: string, id: string): Resource<DeploymentChanges> =>
@@ -99,7 +99,7 @@ export const suspensions = (): Resource<SuspendedSite[]> =>
     }),
   );
 
-/** The state in which visitors find a domain; a handshake is made for it, so it is looked at once. */
+/** The state in which visitors find a domain; a handshake is made for it, so a good one is looked at once. */
 export const certificate = (name: string, domain: string): Resource<CertificateStatus> =>
   resource(
     `/projects/${name}/domains/${domain}/certificate`,
@@ -107,7 +107,7 @@ export const certificate = (name: string, domain: string): Resource<CertificateS
       call(
         client.GET('/projects/{name}/domains/{domain}/certificate', { params: { path: { name, domain } } }),
       ),
-    true,
+    (seen) => seen.valid,
   );
 
 export const shares = (): Resource<Share[]> =>
