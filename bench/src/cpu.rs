@@ -11,6 +11,13 @@ pub(crate) fn spent(root: u32) -> Duration {
     TICK * ticks
 }
 
+/// The user and system time of those descendants of a process that run the program `name`.
+pub(crate) fn spent_by(root: u32, name: &str) -> Duration {
+    let runs_it = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+    let ticks: u32 = ticks_of_family(root).iter().filter(|(pid, _)| runs_it(*pid)).map(|(_, ticks)| ticks).sum();
+    TICK * ticks
+}
+
 /// The resident memory, in bytes, of a process and all its descendants.
 pub(crate) fn resident_all(root: u32) -> f64 {
     family(root).iter().map(|pid| resident(*pid)).sum()

@@ -127,6 +127,11 @@ impl World {
         cpu::spent(self.running.id())
     }
 
+    /// Processor time of one program among these, by its name.
+    pub(crate) fn spent_by(&self, program: &str) -> Duration {
+        cpu::spent_by(self.running.id(), program)
+    }
+
     /// The folder that holds the built programs.
     pub(crate) fn programs() -> anyhow::Result<PathBuf> {
         Ok(std::env::current_exe()?.parent().context("a program has a folder")?.to_path_buf())

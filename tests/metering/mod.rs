@@ -4,6 +4,7 @@ mod budgets;
 mod caps;
 mod exactly_once;
 mod failover;
+mod figures;
 mod journals;
 mod key_sums;
 mod keys;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use clap::Args;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -53,6 +53,9 @@ pub(crate) struct Asking {
     /// Milliseconds between the chunks of a stream.
     #[arg(long)]
     pub(crate) pace: Option<u32>,
+    /// Whether the account is at its limit: refusals (429) are answers, too.
+    #[arg(long)]
+    pub(crate) at_limit: bool,
     /// The number of clients, each with one connection.
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: usize,
@@ -66,6 +69,8 @@ pub(crate) struct Asking {
 pub(crate) struct Asked {
     /// The number of complete answers.
     pub(crate) answers: f64,
+    /// The number of these that were refusals.
+    pub(crate) refused: f64,
     /// Answers per second.
     pub(crate) per_second: f64,
     /// Median of the seconds until an answer was complete.
@@ -84,6 +89,7 @@ pub(crate) struct Asked {
 
 /// The times of one answer, in seconds.
 struct Times {
+    is_refused: bool,
     first: f64,
     whole: f64,
     longest_wait: f64,
@@ -107,11 +113,13 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     }
     let all = |of: fn(&Times) -> f64| times.iter().map(of).collect::<Vec<_>>();
     let (first, whole, waits) = (all(|it| it.first), all(|it| it.whole), all(|it| it.longest_wait));
+    let refused = times.iter().filter(|it| it.is_refused).count();
     let stalled = waits.iter().filter(|wait| **wait >= STALL.as_secs_f64()).count();
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-    let (answers, stalled) = (times.len() as f64, stalled as f64);
+    let (answers, refused, stalled) = (times.len() as f64, refused as f64, stalled as f64);
     Ok(Asked {
         answers,
+        refused,
         per_second: answers / began.elapsed().as_secs_f64(),
         whole_p50: quantile(&whole, 0.5),
         whole_p99: quantile(&whole, 0.99),
@@ -167,9 +175,11 @@ async fn client(asking: Asking, until: Instant) -> anyhow::Result<Vec<Times>> {
                 }
             }
             let end = String::from_utf8_lossy(&end);
-            ensure!(status.is_success(), "{status}: {end}");
-            ensure!(!asking.stream || end.contains("[DONE]"), "a stream without its end: {end}");
+            let is_refused = asking.at_limit && status == StatusCode::TOO_MANY_REQUESTS;
+            ensure!(is_refused || status.is_success(), "{status}: {end}");
+            ensure!(!asking.stream || is_refused || end.contains("[DONE]"), "a stream without its end: {end}");
             Ok(Times {
+                is_refused,
                 first: first.unwrap_or_default().as_secs_f64(),
                 whole: sent.elapsed().as_secs_f64(),
                 longest_wait: longest_wait.as_secs_f64(),

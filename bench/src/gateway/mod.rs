@@ -1,12 +1,12 @@
 //! The AI gateway and its peers before one provider: what they add, what they cost, what an open stream weighs.
 //!
-//! [`provider`] is the provider, [`ask`] the clients, both on the load core; [`peers`] the gateways, one at a time on
-//! the
-//! server core; [`round`] what is measured of each, [`report`] the tables.
+//! [`provider`] is the provider, [`ask`] the clients, both on the load core; [`peers`] the gateways, one at a time on the server
+//! core; [`round`] the measurements of each, [`refusals`] those of ours alone, [`report`] the tables.
 
 pub(crate) mod ask;
 mod peers;
 pub(crate) mod provider;
+mod refusals;
 mod report;
 mod round;
 
@@ -22,11 +22,13 @@ use anyhow::{Context as _, ensure};
 use self::{
     ask::Asking,
     peers::{Gateway, PEERS, Setting},
+    refusals::Refusals,
     round::{Alone, Figures},
 };
 use crate::{
     Effort,
     machine::Machine,
+    printed::{self, Suite},
     ranges::Ranges,
     world::{Program, World, free_port},
 };
@@ -47,6 +49,8 @@ const NO_LIMITS: [(&str, &str); 5] = [
     ("SVC__EDGE__CONNECTIONS_PER_CLIENT", "100000"),
     ("SVC__BILLING__PLANS", PLANS),
 ];
+/// A limit that every request after the first of a minute meets.
+const AT_LIMIT: (&str, &str) = ("SVC__LIMITS__GATEWAY_PER_MIN", "1");
 /// A plan whose credit no run uses up.
 const PLANS: &str = r#"{"free":{"name":"Free","price_cents":0,"limits":{"projects":1,"domains":1,"ready_apps":0,"bandwidth_bytes":1,"ai_credit_cents":4000000000}}}"#;
 
@@ -78,10 +82,12 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
     }
     let setting = Setting { folder: work.path(), provider: port, core: SERVER_CORE };
     let said: serde_json::Value = serde_json::from_str(&world.svc(&["tokens", "create", "--kind", "ai", "--json"])?)?;
-    let mut candidates = candidates(world, &setting, said["token"].as_str().context("a token")?);
+    let token = said["token"].as_str().context("a token")?;
+    let mut candidates = candidates(world, &setting, token);
 
     let direct = peers::provider(port);
     let mut alone = Alone::default();
+    let mut refusals = Refusals::default();
     let mut missing: Vec<String> = Vec::new();
     for number in 1..=effort.rounds {
         alone.measure(&direct, effort)?;
@@ -103,17 +109,19 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
                 Err(error) => missing.push(format!("{}, round {number}: {error:#}", candidate.name)),
             }
         }
+        refusals.measure(&svc(world, port, token, false, &[AT_LIMIT])?, world, effort)?;
     }
+    let vanished = printed::rows(world, Suite::BlackBox, "metering::figures::")?;
     let all: Vec<(&str, &Figures)> = candidates.iter().map(|it| (it.name, &it.figures)).collect();
     let ranges = Ranges::with("gateway", machine, report::ratios(&all), effort.is_kept)?;
-    Ok(report::text(&all, &alone, &ranges, &missing, effort))
+    Ok(report::text(&all, &alone, &refusals, &ranges, &missing, effort) + &report::vanished(&vanished))
 }
 
 /// Our gateway, over plain HTTP and over TLS, and its peers.
 fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Vec<Candidate<'c>> {
     let own = [("svc", false), ("svc over TLS", true)].map(|(name, over_tls)| {
         let token = token.to_owned();
-        let start = move || svc(world, setting.provider, &token, over_tls);
+        let start = move || svc(world, setting.provider, &token, over_tls, &[]);
         Candidate { name, own: true, streams: true, slow: false, start: Box::new(start), figures: Figures::default() }
     });
     let peers = PEERS.iter().map(|peer| Candidate {
@@ -127,9 +135,10 @@ fn candidates<'c>(world: &'c World, setting: &'c Setting<'c>, token: &str) -> Ve
     own.into_iter().chain(peers).collect()
 }
 
-fn svc(world: &World, provider: u16, token: &str, over_tls: bool) -> anyhow::Result<Gateway> {
+fn svc(world: &World, provider: u16, token: &str, over_tls: bool, limits: &[(&str, &str)]) -> anyhow::Result<Gateway> {
     let url = format!("http://127.0.0.1:{provider}");
     let mut environment = NO_LIMITS.to_vec();
+    environment.extend(limits);
     environment.extend([("SVC__GATEWAY__PROVIDER_URL", url.as_str()), ("SVC__EDGE__HTTP_MODE", "serve")]);
     let edge = world.edge_with(Some(SERVER_CORE), &environment)?;
     let asking = Asking {

@@ -69,6 +69,7 @@ pub(super) struct Setting<'s> {
 /// The clients' arguments for asking the provider directly.
 pub(super) fn provider(port: u16) -> Asking {
     Asking {
+        at_limit: false,
         port,
         host: "127.0.0.1".to_owned(),
         path: "/v1/chat/completions".to_owned(),

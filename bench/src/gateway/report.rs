@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::{
     peers,
     provider::{CHUNK, CHUNKS, JSON},
+    refusals::Refusals,
     round::{Alone, CLIENTS, Figures, OPEN},
 };
 use crate::{
@@ -19,6 +20,7 @@ const NOTHING: &str = "–";
 pub(super) fn text(
     all: &[(&str, &Figures)],
     alone: &Alone,
+    refusals: &Refusals,
     ranges: &Ranges,
     missing: &[String],
     effort: Effort,
@@ -36,7 +38,7 @@ pub(super) fn text(
     );
     // What has no figure at all stands among the missing.
     let all: Vec<_> = all.iter().filter(|(_, figures)| !figures.json_per_cpu.is_empty()).copied().collect();
-    aims(&mut text, &all, ranges);
+    aims(&mut text, &all, refusals, ranges);
     cost(&mut text, &all);
     latency(&mut text, &all, alone);
     open(&mut text, &all);
@@ -54,6 +56,9 @@ const AIMS: [(&str, &str, bool, f64, f64); 4] = [
     ("streams per CPU second, against TensorZero", "TensorZero", false, 2.0, 3.0),
 ];
 
+/// The aim for refusals per CPU second.
+const REFUSALS: f64 = 50_000.0;
+
 /// Returns the measured ratio of each of [`AIMS`], by its name; none of one whose peer was not measured.
 pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
     let per_cpu = |name: &str, is_json: bool| {
@@ -65,7 +70,7 @@ pub(super) fn ratios(all: &[(&str, &Figures)]) -> Ratios {
 }
 
 /// Formats each aim beside the measured figure.
-fn aims(text: &mut String, all: &[(&str, &Figures)], ranges: &Ranges) {
+fn aims(text: &mut String, all: &[(&str, &Figures)], refusals: &Refusals, ranges: &Ranges) {
     let Some((_, svc)) = all.iter().find(|(name, _)| *name == "svc") else { return };
     text.push_str("\n| svc, clear text | aim | stretch | measured | | on every machine |\n|---|--:|--:|--:|---|--:|\n");
     let measured = ratios(all);
@@ -86,6 +91,21 @@ fn aims(text: &mut String, all: &[(&str, &Figures)], ranges: &Ranges) {
     ] {
         let ms = median(seconds) * 1e3;
         let _ = writeln!(text, "| {what} | < {aim} ms | | {ms:.3} ms | {} | |", below(ms, aim));
+    }
+    if let (Some(per_cpu), Some(redis)) = (median_of(&refusals.per_cpu), median_of(&refusals.redis)) {
+        let verdict = if per_cpu >= REFUSALS { "reached" } else { "not reached" };
+        let _ = writeln!(
+            text,
+            "| refusals (429) of an account at its limit, per CPU second | {} | | {} | {verdict} | |",
+            shown(REFUSALS),
+            shown_rounds(&refusals.per_cpu)
+        );
+        let _ = writeln!(
+            text,
+            "| Redis meanwhile, of a core | < 5% | | {:.1}% | {} | |",
+            redis * 100.0,
+            below(redis, 0.05)
+        );
     }
     let share = svc.stalled.iter().copied().fold(0.0, f64::max) * 100.0;
     let verdict = if svc.stalls() { "not reached" } else { "reached" };
@@ -188,6 +208,15 @@ fn open(text: &mut String, all: &[(&str, &Figures)]) {
     }
 }
 
+/// Formats the rows about a Redis that vanishes.
+pub(super) fn vanished(rows: &[String]) -> String {
+    format!(
+        "\nRedis's host vanishes without a word and another one has its address at once, a client asks on and on: seconds until \
+         it is served again, 503 meanwhile (5 wanted):\n\n| times | median | slowest |\n|--:|--:|--:|\n{}\n",
+        rows.join("\n")
+    )
+}
+
 fn median_of(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| median(values))
 }
@@ -214,7 +243,8 @@ mod tests {
         let all = [("svc", &svc), ("nginx", &nginx), ("TensorZero", &tensorzero), ("Portkey", &portkey)];
         let effort = Effort { rounds: 1, seconds: 1, activations: 0, sites: &[], is_kept: false };
         let ranges = Ranges::of_one(ratios(&all));
-        let text = text(&all, &Alone::default(), &ranges, &["Portkey: it is not there".to_owned()], effort);
+        let refusals = Refusals { per_cpu: vec![60_000.0], redis: vec![0.06] };
+        let text = text(&all, &Alone::default(), &refusals, &ranges, &["Portkey: it is not there".to_owned()], effort);
         for line in [
             "| JSON per CPU second, against nginx | 0.22× | 0.35× | 0.30× | reached | 0.30 (1) |",
             "| JSON per CPU second, against TensorZero | 2× | 3× | 1.88× | not reached | 1.88 (1) |",
@@ -223,6 +253,8 @@ mod tests {
             "| added to JSON, median | < 0.15 ms | | 0.100 ms | reached | |",
             "| added to JSON, 99th percentile | < 1 ms | | 2.000 ms | not reached | |",
             "| memory of an open stream, of 1,000 | < 64 KB | | 70.0 KB | not reached | |",
+            "| refusals (429) of an account at its limit, per CPU second | 50,000 | | 60,000 (0%) | reached | |",
+            "| Redis meanwhile, of a core | < 5% | | 6.0% | not reached | |",
             "| nginx | 100 (0%) | 0.30 | 20.0 (0%) | 1.00 |",
             "| svc | – | – | – | 70.0 (10%) |",
             "Not measured, or not to the end: Portkey: it is not there",

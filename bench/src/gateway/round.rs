@@ -169,6 +169,9 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
     if asking.stream {
         command.arg("--stream");
     }
+    if asking.at_limit {
+        command.arg("--at-limit");
+    }
     if let Some(pace) = asking.pace {
         command.args(["--pace", &pace.to_string()]);
     }
@@ -176,7 +179,8 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn ask(asking: &Asking) -> anyhow::Result<Asked> {
+/// Runs the clients to their end.
+pub(super) fn ask(asking: &Asking) -> anyhow::Result<Asked> {
     let output = command(asking)?.output()?;
     ensure!(output.status.success(), "{}", on_one_line(&output.stderr));
     serde_json::from_slice(&output.stdout).context("what the clients said")

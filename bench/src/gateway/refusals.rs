@@ -1,0 +1,38 @@
+//! What an account costs that is at its limit and goes on asking.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+
+use super::{ask::Asking, peers::Gateway, round};
+use crate::{Effort, cpu, world::World};
+
+/// Seconds until the edge has learned that the account is at its limit.
+const WARM: u32 = 1;
+/// The least share of the answers that are refusals: a minute admits one completion.
+const REFUSED: f64 = 0.99;
+
+/// The figures of refusals; every list has a value per round.
+#[derive(Default)]
+pub(super) struct Refusals {
+    /// Refusals per second of the gateway's processor time.
+    pub(super) per_cpu: Vec<f64>,
+    /// The share of a core that Redis took meanwhile.
+    pub(super) redis: Vec<f64>,
+}
+
+impl Refusals {
+    /// Measures one round at `gateway`, whose account may complete one request a minute.
+    pub(super) fn measure(&mut self, gateway: &Gateway, world: &World, effort: Effort) -> anyhow::Result<()> {
+        let asking = Asking { at_limit: true, clients: round::CLIENTS, ..gateway.asking.clone() };
+        round::ask(&Asking { seconds: WARM, ..asking.clone() }).context("the first refusals")?;
+        let spent = || (cpu::spent(gateway.program.id()), world.spent_by("redis-server"));
+        let (began, (own, redis)) = (Instant::now(), spent());
+        let asked = round::ask(&Asking { seconds: effort.seconds, ..asking }).context("refusals")?;
+        let (own_after, redis_after) = spent();
+        ensure!(asked.refused >= REFUSED * asked.answers, "{} of {} were refused", asked.refused, asked.answers);
+        self.per_cpu.push(asked.refused / own_after.saturating_sub(own).as_secs_f64().max(0.01));
+        self.redis.push(redis_after.saturating_sub(redis).as_secs_f64() / began.elapsed().as_secs_f64());
+        Ok(())
+    }
+}
