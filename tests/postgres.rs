@@ -40,3 +40,16 @@ async fn a_session_that_sits_in_a_transaction_is_ended_and_its_locks_with_it() {
     eventually(BACKGROUND, "the lock is free", lock).await;
     assert!(sqlx::query("SELECT 1").execute(&mut *transaction).await.is_err());
 }
+
+#[tokio::test]
+async fn an_index_that_an_interrupted_start_left_unfinished_is_named() {
+    let world = World::start().await;
+    let before = "DELETE FROM _sqlx_migrations WHERE version = 51;
+                  UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'invoices_in_series'::regclass";
+    world.sql(before).await;
+    let refused = world.operate(&["migrate"]).await;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("unfinished: invoices_in_series; run REINDEX"), "{said}");
+    world.sql("REINDEX INDEX CONCURRENTLY invoices_in_series").await;
+    world.admin_prints(&["migrate"]).await;
+}
