@@ -4,13 +4,15 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Effort, counting,
     printed::{self, Suite},
     world::World,
 };
 
 /// A table: the test that prints its rows, and its head.
-const TABLES: [(Suite, &str, &str); 5] = [
+type Table = (Suite, &'static str, &'static str);
+
+/// What counting takes of an edge's memory and of PostgreSQL.
+pub(crate) const LOAD: &[Table] = &[
     (
         Suite::Units,
         "traffic::tests::memory_of_busy_projects",
@@ -26,36 +28,42 @@ const TABLES: [(Suite, &str, &str); 5] = [
          | rows of the hour | waiting at the end |\n\
          |--:|--:|--:|--:|--:|--:|--:|--:|",
     ),
-    (
-        Suite::BlackBox,
-        "stats::figures::year::year_of_many_sites",
-        "A year of history, of which the last week by hour; the site of rank n has 500,000/n^1.4 requests a day, the \
+];
+
+/// A year of history: its room, and its answers.
+pub(crate) const HISTORY: &[Table] = &[(
+    Suite::BlackBox,
+    "stats::figures::year::year_of_many_sites",
+    "A year of history, of which the last week by hour; the site of rank n has 500,000/n^1.4 requests a day, the \
          median site three. Its days are written at once, and admin makes months of those that are old. Then the 50 \
          most visited sites and 350 others are asked about, twice, one answer after the other:\n\n\
          | sites | days of sites | of them rows | rows of months | minutes until months are made | days GB | months GB \
          | hours GB | database GB | answer | median ms | p99 ms | slowest ms |\n\
          |--:|--:|--:|--:|--:|--:|--:|--:|--:|--|--:|--:|--:|",
-    ),
-    (
-        Suite::BlackBox,
-        "stats::figures::visitors::visitors_of_a_day",
-        "Visitors of a day, counted by three edges that share half of them; 20 days each:\n\n\
+)];
+
+/// Visitors, against the truth.
+pub(crate) const VISITORS: &[Table] = &[(
+    Suite::BlackBox,
+    "stats::figures::visitors::visitors_of_a_day",
+    "Visitors of a day, counted by three edges that share half of them; 20 days each:\n\n\
          | visitors | median error % | largest % | within 2% |\n|--:|--:|--:|--:|",
-    ),
-    (
-        Suite::BlackBox,
-        "stats::outage::ten_minutes_without_postgres",
-        "PostgreSQL is away while three edges are visited, and one of them is killed after half of the time:\n\n\
+)];
+
+/// Ten minutes without PostgreSQL.
+pub(crate) const OUTAGE: &[Table] = &[(
+    Suite::BlackBox,
+    "stats::outage::ten_minutes_without_postgres",
+    "PostgreSQL is away while three edges are visited, and one of them is killed after half of the time:\n\n\
          | s without PostgreSQL | requests | MB in the edges' journals | edge MB at most | s until all is written | lost |\n\
          |--:|--:|--:|--:|--:|--:|",
-    ),
-];
+)];
 
-pub(crate) fn measure(world: &World, effort: Effort) -> anyhow::Result<String> {
+/// Runs the tests of `tables`, and returns their section.
+pub(crate) fn measure(world: &World, tables: &[Table]) -> anyhow::Result<String> {
     let mut text = "Whoever sends and asks is on the same two cores, and built for debugging.\n".to_owned();
-    let _ = write!(text, "\n{}", counting::measure(world, effort)?);
-    for (suite, module, head) in TABLES {
-        let rows = printed::rows(world, suite, module)?;
+    for (suite, module, head) in tables {
+        let rows = printed::rows(world, *suite, module)?;
         write!(text, "\n{head}\n{}\n", rows.join("\n"))?;
     }
     Ok(text)

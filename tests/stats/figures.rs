@@ -1,5 +1,5 @@
-//! The figures of statistics in bench/README.md. Nothing is asserted: `bench/run --only statistics` runs these against
-//! optimised programs and puts the rows that they print into the tables.
+//! The figures of statistics in bench/README.md. Nothing is asserted: `bench/run` runs these against optimised
+//! programs, as its parts `statistics`, `history` and `visitors`, and puts the rows that they print into the tables.
 //!
 //! What is measured of PostgreSQL is all of its server, which nothing else uses meanwhile; whoever asks is on the same
 //! machine.

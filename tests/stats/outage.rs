@@ -22,7 +22,7 @@ const PATHS: usize = 20_000;
 const WRITTEN_WITHIN: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes eleven minutes; a measurement, made by `bench/run --only statistics`"]
+#[ignore = "takes eleven minutes; a measurement, made by `bench/run --only outage`"]
 async fn ten_minutes_without_postgres() {
     let site = Site::page("home").file("_redirects", "/old/* /new 301\n");
     let mut visited = Visited::start_with(&site, |builder| builder.edges(3)).await;

@@ -41,7 +41,7 @@ async fn counted(db: &PgPool, project: &ProjectId, truth: u64, number: i64) -> i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement, made by `bench/run --only statistics`"]
+#[ignore = "a measurement, made by `bench/run --only visitors`"]
 async fn visitors_of_a_day() {
     let mut world = World::start().await;
     // What jobs do is done here.

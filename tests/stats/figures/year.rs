@@ -100,7 +100,7 @@ async fn condense(world: &mut World) -> f64 {
     world.restart_admin_later().await;
     // Which costs nothing while there are some.
     let old = "SELECT count(*) FROM (SELECT FROM traffic_days
-               WHERE day < date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month' LIMIT 1) AS some";
+               WHERE day < date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month' LIMIT 1) AS remaining";
     eventually(CONDENSED_WITHIN, "old days are in months", async || world.sql_number(old).await == 0).await;
     let minutes = start.elapsed().as_secs_f64() / 60.0;
     world.sql("VACUUM ANALYZE").await;
@@ -115,7 +115,7 @@ async fn asked(actor: &Actor, path: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement, made by `bench/run --only statistics`"]
+#[ignore = "a measurement, made by `bench/run --only history`"]
 async fn year_of_many_sites() {
     let mut world = World::builder().set("LIMITS__API_PER_MIN", 1_000_000).start().await;
     let ada = world.user("ada").await;
