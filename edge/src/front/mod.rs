@@ -289,7 +289,7 @@ impl Front {
             let (method, uri, headers) = (request.method(), request.uri(), request.headers());
             let (address, tls) = (visitor.address, visitor.tls);
             let claim = Claim { method, uri, host: &host, headers, address, tls };
-            (traffic, uri.path_and_query().cloned(), traffic.client(&claim, connection.agent(), &site.project))
+            (traffic, uri.path_and_query().cloned(), traffic.client(&claim, &site.project))
         });
         let agent = counted.as_ref().and_then(|(_, _, client)| client.agent());
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port, agent };
@@ -308,7 +308,11 @@ impl Front {
                 || host == &*place.counted_host
                 || matches!(self.routes.remembered(host), Recollection::Present(other) if other.project == site.project)
         };
-        traffic.follow(requested, response, is_own).map(|body| body.map_or_else(Body::Site, Body::Counted))
+        // Built in one step: the way of an answer is one of moves.
+        match traffic.follow(requested, &response, is_own) {
+            Some(receipt) => response.map(|body| Body::Counted(receipt.with(body))),
+            None => response.map(Body::Site),
+        }
     }
 
     async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<SiteBody>

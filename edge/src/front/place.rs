@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::{
     gateway::ConnectionCompletions,
     platform::Platform,
-    traffic::{Country, Memo, Traffic},
+    traffic::{Country, Traffic},
 };
 
 /// A host, and what it leads to.
@@ -49,15 +49,13 @@ pub struct Connection {
     platform_places: OnceLock<Arc<Semaphore>>,
     /// The country of the other end, looked up with the first request that counts.
     country: OnceLock<Country>,
-    /// What the last `User-Agent` said.
-    agent: Memo,
 }
 
 impl Connection {
     /// A connection from `peer`, over TLS or not, that is for no place yet, and charged to `account`.
     pub fn new(peer: IpAddr, tls: bool, account: Account, completions: ConnectionCompletions) -> Self {
-        let (platform_places, country, agent) = (OnceLock::new(), OnceLock::new(), Memo::default());
-        Self { peer, tls, place: None, account, completions, platform_places, country, agent }
+        let (platform_places, country) = (OnceLock::new(), OnceLock::new());
+        Self { peer, tls, place: None, account, completions, platform_places, country }
     }
 
     /// Whether the visitor named a host under the platform's own domains, over TLS.
@@ -71,11 +69,6 @@ impl Connection {
             return *self.country.get_or_init(|| traffic.country(address));
         }
         traffic.country(address)
-    }
-
-    /// The memory of what the last `User-Agent` said.
-    pub(super) fn agent(&self) -> &Memo {
-        &self.agent
     }
 
     /// Places for the connection's requests for the platform.

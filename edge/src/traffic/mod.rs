@@ -23,7 +23,6 @@ mod tests;
 use std::{
     borrow::Cow,
     cell::Cell,
-    collections::HashMap,
     path::Path,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -31,13 +30,14 @@ use std::{
     },
 };
 
+use ahash::HashMap;
 use domain::{Clock, ProjectId, traffic::Count};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{agents::Agents, collector::Collector, country::CountriesError};
 pub(crate) use self::{
-    agents::{Claim, Memo},
+    agents::Claim,
     country::Country,
     receipt::{Answer, Counted, Requested},
 };
@@ -72,7 +72,9 @@ struct Shard(Mutex<Counts>);
 
 /// Tallies by project.
 struct Counts {
-    projects: HashMap<ProjectId, Tally>,
+    projects: Vec<(ProjectId, Tally)>,
+    /// The place of each project among them.
+    places: HashMap<ProjectId, usize>,
     room: Room,
     /// Answers of projects for which there was no room.
     dropped: u64,
@@ -80,7 +82,8 @@ struct Counts {
 
 impl Counts {
     fn new(shards: usize) -> Self {
-        Self { projects: HashMap::new(), room: Room::of(limits::COUNTED_BYTES / shards), dropped: 0 }
+        let room = Room::of(limits::COUNTED_BYTES / shards);
+        Self { projects: Vec::new(), places: HashMap::default(), room, dropped: 0 }
     }
 
     fn add(&mut self, answer: &Answer, count: Count, asked: Option<&Asked<'_>>, outcome: &Outcome) {
@@ -109,13 +112,16 @@ impl Counts {
 
     /// The tally of a project, and the room that is left; none when there is no room for one more.
     fn tally(&mut self, project: &ProjectId) -> Option<(&mut Tally, &mut Room)> {
-        if !self.projects.contains_key(project) {
-            if !self.room.take_for_project() {
-                return None;
+        let place = match self.places.get(project) {
+            Some(place) => *place,
+            None if !self.room.take_for_project() => return None,
+            None => {
+                self.places.insert(project.clone(), self.projects.len());
+                self.projects.push((project.clone(), Tally::default()));
+                self.projects.len() - 1
             }
-            self.projects.insert(project.clone(), Tally::default());
-        }
-        Some((self.projects.get_mut(project)?, &mut self.room))
+        };
+        Some((&mut self.projects[place].1, &mut self.room))
     }
 }
 

@@ -75,7 +75,8 @@ pub struct Counted {
     receipt: Receipt,
 }
 
-struct Receipt {
+/// An answer that is counted together with its body, at the latest when it is dropped.
+pub(crate) struct Receipt {
     traffic: &'static Traffic,
     answer: Answer,
     /// Bytes that were handed over and are not counted yet.
@@ -168,6 +169,11 @@ fn is_error(status: StatusCode) -> bool {
 }
 
 impl Receipt {
+    /// The body of the answer, counted while it is handed over.
+    pub(crate) fn with(self, body: SiteBody) -> Counted {
+        Counted { body, receipt: self }
+    }
+
     fn handed_over(&mut self, bytes: usize, is_end: bool) {
         self.bytes += bytes as u64;
         if is_end || !self.is_counted || self.bytes >= limits::COUNTED_PART_BYTES {
@@ -231,20 +237,19 @@ impl Traffic {
         self.countries.of(address)
     }
 
-    /// Counts the answer to a request: now when it has no body, else together with its body. `is_own` says of a host whether it
-    /// is one of the same site.
+    /// Counts the answer to a request: now when it has no body, else by the receipt, together with its body. `is_own` says of a
+    /// host whether it is one of the same site.
     pub(crate) fn follow(
         &'static self,
         requested: Requested,
-        response: Response<SiteBody>,
+        response: &Response<SiteBody>,
         is_own: impl Fn(&Site, &str) -> bool,
-    ) -> Response<Result<Counted, SiteBody>> {
-        let mut answer = Answer::of(requested, &response, is_own);
+    ) -> Option<Receipt> {
+        let mut answer = Answer::of(requested, response, is_own);
         if response.body().left() == 0 {
             self.add(&mut answer, Count { requests: 1, bytes: 0 });
-            return response.map(Err);
+            return None;
         }
-        let receipt = Receipt { traffic: self, answer, bytes: 0, is_counted: false };
-        response.map(|body| Ok(Counted { body, receipt }))
+        Some(Receipt { traffic: self, answer, bytes: 0, is_counted: false })
     }
 }

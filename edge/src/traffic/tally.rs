@@ -1,7 +1,6 @@
 //! The sums of one project, and what they are made of: bounded, with the rest in one place.
 
-use std::collections::HashMap;
-
+use ahash::HashMap;
 use domain::traffic::{AgentKey, Count, Entry, EntryKind, HourTraffic, OTHER, Sums, sketch::Register};
 
 use super::{

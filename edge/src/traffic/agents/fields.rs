@@ -11,8 +11,11 @@ use super::text::Browser;
 
 /// The fields of a request that are looked at, found in one pass.
 #[derive(Default)]
-pub(super) struct Fields<'r> {
-    pub(super) user_agent: Option<&'r HeaderValue>,
+pub(crate) struct Fields<'r> {
+    /// The name that the client gives itself.
+    pub(in super::super) user_agent: Option<&'r HeaderValue>,
+    /// The page that led here.
+    pub(in super::super) referer: Option<&'r HeaderValue>,
     pub(super) is_signed: bool,
     accept: Option<&'r HeaderValue>,
     accept_language: Option<&'r HeaderValue>,
@@ -26,11 +29,12 @@ pub(super) struct Fields<'r> {
 
 impl<'r> Fields<'r> {
     /// Finds the fields in `headers`.
-    pub(super) fn of(headers: &'r HeaderMap) -> Self {
+    pub(in super::super) fn of(headers: &'r HeaderMap) -> Self {
         let mut fields = Self::default();
         for (name, value) in headers {
             let place = match name.as_str() {
                 "user-agent" => &mut fields.user_agent,
+                "referer" => &mut fields.referer,
                 "accept" => &mut fields.accept,
                 "accept-language" => &mut fields.accept_language,
                 "sec-ch-ua" => &mut fields.brands,

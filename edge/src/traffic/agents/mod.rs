@@ -26,9 +26,8 @@ use telemetry::metrics::postgres_failed;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::memo::Memo;
+pub(super) use self::fields::Fields;
 use self::{
-    fields::Fields,
     memo::Said,
     networks::Networks,
     signatures::{Keys, Verifications},
@@ -106,10 +105,9 @@ impl Agents {
         Ok(())
     }
 
-    /// Judges who sent `request` over the connection of `memo`.
-    pub(crate) fn judge(&self, request: &Claim<'_>, memo: &Memo) -> Judgement {
-        let fields = Fields::of(request.headers);
-        let said = fields.user_agent.map(|text| memo.read(text.as_bytes()));
+    /// Judges who sent `request`, with these of its fields.
+    pub(crate) fn judge(&self, request: &Claim<'_>, fields: &Fields<'_>) -> Judgement {
+        let said = fields.user_agent.map(|text| memo::read(text.as_bytes()));
         if fields.is_signed
             && let Some(signer) = self.keys.load().signer(request, self.clock.now(), &self.verifications)
         {

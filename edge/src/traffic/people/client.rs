@@ -14,7 +14,7 @@ use crate::{
     http::accepts_html,
     traffic::{
         Traffic,
-        agents::{Claim, Judgement, Memo},
+        agents::{Claim, Fields, Judgement},
     },
 };
 
@@ -95,24 +95,24 @@ impl Client {
 }
 
 impl Traffic {
-    /// Judges who sent a request to a site of `project`, over the connection of `memo`.
-    pub(crate) fn client(&self, request: &Claim<'_>, memo: &Memo, project: &ProjectId) -> Client {
-        let referer = request.headers.get(header::REFERER).cloned();
+    /// Judges who sent a request to a site of `project`.
+    pub(crate) fn client(&self, request: &Claim<'_>, project: &ProjectId) -> Client {
+        let fields = Fields::of(request.headers);
         let known = |class, agent, evidence| {
             let has_copy = false;
             let purpose = if request.method == Method::GET { Purpose::Page { has_copy } } else { Purpose::Other };
             (Who::Known(ClientKind { class, agent, evidence }), purpose)
         };
-        let (who, purpose) = match self.agents.judge(request, memo) {
+        let (who, purpose) = match self.agents.judge(request, &fields) {
             Judgement::Agent { agent, evidence } => known(agent.class, Some(agent), evidence),
             Judgement::Automation => known(VisitorClass::Automation, None, Evidence::Fields),
             Judgement::Browser => {
-                let user_agent = request.headers.get(header::USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
+                let user_agent = fields.user_agent.map_or(&b""[..], HeaderValue::as_bytes);
                 let visitor = self.salts.visitor(project, request.address, user_agent);
                 (Who::Browser(visitor), Purpose::of(request.method, request.headers))
             }
         };
-        Client { who, purpose, referer }
+        Client { who, purpose, referer: fields.referer.cloned() }
     }
 }
 

@@ -15,6 +15,7 @@ mod tests;
 use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
+    ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -163,9 +164,13 @@ impl ClientKind {
 
     /// Whether both are of the same agent and class, for the same reason.
     pub(super) fn is_same(self, other: Self) -> bool {
-        // Several rows of the table may be one agent.
-        let name = |kind: Self| kind.agent.map(|agent| agent.name);
-        self.class == other.class && self.evidence == other.evidence && name(self) == name(other)
+        let is_same_agent = match (self.agent, other.agent) {
+            // Several rows of the table may be one agent.
+            (Some(agent), Some(other)) => ptr::eq(agent, other) || agent.name == other.name,
+            (None, None) => true,
+            _ => false,
+        };
+        self.class == other.class && self.evidence == other.evidence && is_same_agent
     }
 }
 

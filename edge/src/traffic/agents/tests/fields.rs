@@ -137,12 +137,12 @@ fn a_name_counts_whatever_the_fields_are() {
 }
 
 #[test]
-fn a_connection_forgets_the_last_name_for_another() {
-    let (agents, memo) = (Agents::new(Clock::system()), Memo::default());
+fn what_is_remembered_of_a_name_is_not_said_of_another() {
+    let agents = Agents::new(Clock::system());
     for _ in 0..2 {
         for (user_agent, is_browser) in [(FIREFOX, true), ("curl/8.10.1", false), (SAFARI, true)] {
             let headers = headers(&navigation(user_agent));
-            let judgement = agents.judge(&claim(&headers), &memo);
+            let judgement = agents.judge(&claim(&headers), &Fields::of(&headers));
             assert_eq!(judgement == Judgement::Browser, is_browser, "{user_agent}");
         }
     }

@@ -18,17 +18,10 @@ fn judged(fields: &[(&str, &str)]) -> Judgement {
 }
 
 fn judged_of(method: &Method, tls: bool, fields: &[(&str, &str)]) -> Judgement {
-    Agents::new(Clock::system()).judge(
-        &Claim {
-            method,
-            uri: &Uri::from_static("/"),
-            host: "engine.example",
-            headers: &headers(fields),
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            tls,
-        },
-        &Memo::default(),
-    )
+    let (uri, headers) = (Uri::from_static("/"), headers(fields));
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let claim = Claim { method, uri: &uri, host: "engine.example", headers: &headers, address, tls };
+    Agents::new(Clock::system()).judge(&claim, &Fields::of(&headers))
 }
 
 fn headers(fields: &[(&str, &str)]) -> HeaderMap {

@@ -9,7 +9,7 @@ fn evidence(agents: &Agents, user_agent: &str, address: &str) -> Evidence {
     let (uri, address) = (Uri::from_static("/"), address.parse().unwrap());
     let claim =
         Claim { method: &Method::GET, uri: &uri, host: "engine.example", headers: &headers, address, tls: true };
-    match agents.judge(&claim, &Memo::default()) {
+    match agents.judge(&claim, &Fields::of(&headers)) {
         Judgement::Agent { evidence, .. } => evidence,
         judgement => panic!("{judgement:?}"),
     }

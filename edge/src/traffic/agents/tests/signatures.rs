@@ -46,7 +46,7 @@ impl Signer {
         let uri = Uri::from_static("/page?a=b");
         let claim =
             Claim { method: &Method::GET, uri: &uri, host: "engine.example", headers: &fields, address, tls: true };
-        self.agents.judge(&claim, &Memo::default())
+        self.agents.judge(&claim, &Fields::of(&fields))
     }
 }
 

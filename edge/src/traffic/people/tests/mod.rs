@@ -100,7 +100,8 @@ impl Scene {
         let (site, path) = (self.site.clone(), Some(uri.parse().unwrap()));
         let requested = Requested { site, host: OWN.into(), country, path, client };
         let answer = Response::builder().status(status).body(body).unwrap();
-        if let Ok(mut body) = self.traffic.follow(requested, answer, |_, host| host == OWN).into_body() {
+        if let Some(receipt) = self.traffic.follow(requested, &answer, |_, host| host == OWN) {
+            let mut body = receipt.with(answer.into_body());
             let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
             while body.left() > 0 {
                 assert!(body.poll_next(&mut cx, 1_000).is_ready());
