@@ -302,7 +302,9 @@ impl Front {
         }
         let Some((traffic, path, client)) = counted else { return response.map(Body::Site) };
         let country = connection.country(traffic, visitor.address);
-        let requested = Requested { site, host: place.counted_host.clone(), country, path, client };
+        // Nearly always the same, and every count of who holds it costs.
+        let counted_host = if visit.host == place.counted_host { visit.host } else { place.counted_host.clone() };
+        let requested = Requested { site, host: counted_host, country, path, client };
         let is_own = |site: &Site, host: &str| {
             host == &*place.host
                 || host == &*place.counted_host

@@ -75,6 +75,8 @@ struct Counts {
     projects: Vec<(ProjectId, Tally)>,
     /// The place of each project among them.
     places: HashMap<ProjectId, usize>,
+    /// The place of the last one: a page is asked for with its parts.
+    last: usize,
     room: Room,
     /// Answers of projects for which there was no room.
     dropped: u64,
@@ -83,7 +85,7 @@ struct Counts {
 impl Counts {
     fn new(shards: usize) -> Self {
         let room = Room::of(limits::COUNTED_BYTES / shards);
-        Self { projects: Vec::new(), places: HashMap::default(), room, dropped: 0 }
+        Self { projects: Vec::new(), places: HashMap::default(), last: 0, room, dropped: 0 }
     }
 
     fn add(&mut self, answer: &Answer, count: Count, asked: Option<&Asked<'_>>, outcome: &Outcome) {
@@ -112,16 +114,18 @@ impl Counts {
 
     /// The tally of a project, and the room that is left; none when there is no room for one more.
     fn tally(&mut self, project: &ProjectId) -> Option<(&mut Tally, &mut Room)> {
-        let place = match self.places.get(project) {
-            Some(place) => *place,
-            None if !self.room.take_for_project() => return None,
-            None => {
-                self.places.insert(project.clone(), self.projects.len());
-                self.projects.push((project.clone(), Tally::default()));
-                self.projects.len() - 1
-            }
-        };
-        Some((&mut self.projects[place].1, &mut self.room))
+        if self.projects.get(self.last).is_none_or(|(last, _)| last != project) {
+            self.last = match self.places.get(project) {
+                Some(place) => *place,
+                None if !self.room.take_for_project() => return None,
+                None => {
+                    self.places.insert(project.clone(), self.projects.len());
+                    self.projects.push((project.clone(), Tally::default()));
+                    self.projects.len() - 1
+                }
+            };
+        }
+        Some((&mut self.projects[self.last].1, &mut self.room))
     }
 }
 
