@@ -23,7 +23,7 @@ use fairness::{
     Client,
     budget::{Account, Budget},
 };
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
 pub use self::{
     body::Body,
@@ -284,26 +284,28 @@ impl Front {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
+        let (head, body) = request.into_parts();
         let host = place.host.clone();
         let counted = self.traffic.map(|traffic| {
-            let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+            let Parts { method, uri, headers, .. } = &head;
             let (address, tls) = (visitor.address, visitor.tls);
             let claim = Claim { method, uri, host: &host, headers, address, tls };
-            (traffic, uri.path_and_query().cloned(), traffic.client(&claim, &site.project))
+            (traffic, traffic.client(&claim, &site.project))
         });
-        let agent = counted.as_ref().and_then(|(_, _, client)| client.agent());
+        let agent = counted.as_ref().and_then(|(_, client)| client.agent());
         let visit = Visit { client: visitor.address, tls: visitor.tls, host, public_port: self.public_port, agent };
-        let mut response = match *request.method() {
-            Method::GET | Method::HEAD => self.sites.respond(request, &visit, &site).await,
-            _ => Box::pin(self.visit_with_body(&site, &visit, request)).await,
+        let mut response = match head.method {
+            Method::GET | Method::HEAD => self.sites.respond(&head, body, &visit, &site).await,
+            _ => Box::pin(self.visit_with_body(&site, &visit, &head, body)).await,
         };
         if site.is_over_bandwidth(|| self.now()) {
             response = self.paces.slow(response, &site, visitor.address.into());
         }
-        let Some((traffic, path, client)) = counted else { return response.map(Body::Site) };
+        let Some((traffic, client)) = counted else { return response.map(Body::Site) };
         let country = connection.country(traffic, visitor.address);
-        // Nearly always the same, and every count of who holds it costs.
+        // What is done with is handed on: each new reference costs at both of its ends.
         let counted_host = if visit.host == place.counted_host { visit.host } else { place.counted_host.clone() };
+        let path = head.uri.into_parts().path_and_query;
         let requested = Requested { site, host: counted_host, country, path, client };
         let is_own = |site: &Site, host: &str| {
             host == &*place.host
@@ -317,15 +319,13 @@ impl Front {
         }
     }
 
-    async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, request: Request<B>) -> Response<SiteBody>
+    async fn visit_with_body<B>(&self, site: &Site, visit: &Visit, head: &Parts, mut body: B) -> Response<SiteBody>
     where
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin,
     {
-        let (head, mut body) = request.into_parts();
         let answer = async {
-            let awaits_answer = head.headers.contains_key(header::EXPECT);
-            let response = self.sites.respond(Request::from_parts(head, &mut body), visit, site).await;
-            if !awaits_answer {
+            let response = self.sites.respond(head, &mut body, visit, site).await;
+            if !head.headers.contains_key(header::EXPECT) {
                 drain(&mut body).await;
             }
             response

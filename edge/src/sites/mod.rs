@@ -26,7 +26,7 @@ use domain::{
     site::{Gate, Site, SiteKind},
 };
 use fairness::budget::Budget;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header::CACHE_CONTROL, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header::CACHE_CONTROL, request::Parts};
 use http_body::Body;
 
 pub use packs::{PackError, Packs};
@@ -73,13 +73,12 @@ impl Sites {
     }
 
     /// Answers a request to `site`. The body is read only when it is the password form's.
-    pub async fn respond<B>(&self, request: Request<B>, visit: &Visit, site: &Site) -> Response<SiteBody>
+    pub async fn respond<B>(&self, head: &Parts, body: B, visit: &Visit, site: &Site) -> Response<SiteBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (head, body) = request.into_parts();
-        let mut response = self.answer(&head, body, visit, site).await;
+        let mut response = self.answer(head, body, visit, site).await;
         let headers = response.headers_mut();
         if site.gate != Gate::Public {
             forget_caching(headers);

@@ -78,7 +78,8 @@ pub struct Counted {
 /// An answer that is counted together with its body, at the latest when it is dropped.
 pub(crate) struct Receipt {
     traffic: &'static Traffic,
-    answer: Answer,
+    /// In a box, which costs less than moving it with every move of the body.
+    answer: Box<Answer>,
     /// Bytes that were handed over and are not counted yet.
     bytes: u64,
     is_counted: bool,
@@ -245,7 +246,7 @@ impl Traffic {
         response: &Response<SiteBody>,
         is_own: impl Fn(&Site, &str) -> bool,
     ) -> Option<Receipt> {
-        let mut answer = Answer::of(requested, response, is_own);
+        let mut answer = Box::new(Answer::of(requested, response, is_own));
         if response.body().left() == 0 {
             self.add(&mut answer, Count { requests: 1, bytes: 0 });
             return None;

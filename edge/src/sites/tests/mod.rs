@@ -272,7 +272,8 @@ impl World {
 
     async fn send_with(&self, request: Builder, body: &str) -> Answer {
         let request = request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap();
-        let (parts, body) = self.sites.respond(request, &self.visit, &self.site).await.into_parts();
+        let (head, sent) = request.into_parts();
+        let (parts, body) = self.sites.respond(&head, sent, &self.visit, &self.site).await.into_parts();
         Answer { status: parts.status, headers: parts.headers, body: read(body).await.unwrap() }
     }
 }

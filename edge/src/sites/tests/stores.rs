@@ -46,7 +46,8 @@ async fn large_files_are_read_in_steps_while_they_are_sent() {
     assert!(part.body.contains("\r\n\r\n0123456789abcdef\r\n--") && part.body.contains("\r\n\r\nef\r\n--"));
 
     let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
-    let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+    let (head, sent) = request.into_parts();
+    let mut body = world.sites.respond(&head, sent, &world.visit, &world.site).await.into_body();
     assert!(body.frame().await.unwrap().is_ok());
     let reads = world.shelf.reads.load(SeqCst);
     tokio::task::yield_now().await;
@@ -62,7 +63,8 @@ async fn who_takes_a_large_file_without_delay_has_more_of_it_read_at_a_time_with
     let world = World::new(Folder::default().with("x", &content));
     let begin = async |account: &Account| {
         let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
-        let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+        let (head, sent) = request.into_parts();
+        let mut body = world.sites.respond(&head, sent, &world.visit, &world.site).await.into_body();
         body.read_ahead(account);
         body
     };
@@ -149,7 +151,8 @@ async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_ta
         assert!(part.status == 206 && part.body == content[from..], "{len} bytes from {from} on");
 
         let request = Request::get("/x").body(Full::new(Bytes::new())).unwrap();
-        let mut body = world.sites.respond(request, &world.visit, &world.site).await.into_body();
+        let (head, sent) = request.into_parts();
+        let mut body = world.sites.respond(&head, sent, &world.visit, &world.site).await.into_body();
         let mut taken = Vec::new();
         for most in (1..).map(|step| step * 5_000) {
             body.park();
