@@ -14,7 +14,7 @@ const LOAD_CORE: u32 = 1;
 const PROJECT: &str = "counted";
 const FILE: &str = "1k.bin";
 /// A difference of a few hundredths takes more rounds to see than one of halves.
-const PAIRS_A_ROUND: usize = 3;
+const PAIRS_A_ROUND: usize = 6;
 const HEAD: &str = "A file of 1 KB over TLS, by an edge with `stats.source = \"edge\"` and by one with `\"none\"`, in turn, each on one core; \
     requests per CPU second, and in brackets how far the rounds are apart. The ratio is the median of those of the pairs:\n\n\
     | | counting | not counting | ratio |\n|---|--:|--:|--:|\n";
