@@ -77,6 +77,9 @@ async fn invoices_and_the_ledger_are_listed_and_saved() {
     let saved = |name: &str| std::fs::read_to_string(shell.folder().join(name)).unwrap();
     assert_eq!(saved("a.pdf"), format!("%PDF-1.7 {}", paid.invoice));
     assert_eq!((&*saved("a.xml"), &*saved("ubl.xml")), ("<cii>é</cii>", "<ubl/>"));
+    shell.text(&["billing", "invoice", "2026-000001", "--pdf", "--xml", "--ubl"]).await;
+    assert_eq!(saved("2026-000001.pdf"), saved("a.pdf"));
+    assert_eq!((&*saved("2026-000001.xml"), &*saved("2026-000001-ubl.xml")), ("<cii>é</cii>", "<ubl/>"));
     let unknown = shell.run(&["billing", "invoice", "2026-000009"]).await;
     assert_eq!((unknown.code, unknown.err.contains("svc billing invoices")), (4, true), "{}", unknown.err);
 

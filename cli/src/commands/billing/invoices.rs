@@ -1,6 +1,9 @@
 //! `svc billing invoices` and `svc billing invoice`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use api::billing::{DocumentLink, Invoice, InvoiceList};
 use domain::{
@@ -17,11 +20,26 @@ use crate::{
 /// Most bytes of a document that is saved.
 const DOCUMENT_BYTES: u64 = 20 * limits::MB;
 
-/// The files in which an invoice's documents are saved.
+/// The documents that are saved.
 pub(super) struct Files {
-    pub(super) pdf: Option<PathBuf>,
-    pub(super) xml: Option<PathBuf>,
-    pub(super) ubl: Option<PathBuf>,
+    pub(super) pdf: Option<SaveAs>,
+    pub(super) xml: Option<SaveAs>,
+    pub(super) ubl: Option<SaveAs>,
+}
+
+/// The file in which a document is saved.
+#[derive(Debug, Clone)]
+pub(super) enum SaveAs {
+    /// One that is called by the invoice's number, in the present folder.
+    Number,
+    /// This one.
+    File(PathBuf),
+}
+
+impl From<OsString> for SaveAs {
+    fn from(name: OsString) -> Self {
+        if name.is_empty() { Self::Number } else { Self::File(name.into()) }
+    }
 }
 
 pub(super) async fn list(scope: &Scope<'_>, output: Output) -> anyhow::Result<()> {
@@ -65,9 +83,14 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
         Failure::new(Kind::NotFound, "not_found", format!("There is no invoice {wanted}."))
             .with_hint(format!("`svc billing invoices{}` lists them.", scope.option()))
     })?;
-    for (file, form) in [(&files.pdf, "pdf"), (&files.xml, "xml"), (&files.ubl, "xml?format=ubl")] {
+    let documents = [(files.pdf, "pdf", ".pdf"), (files.xml, "xml", ".xml"), (files.ubl, "xml?format=ubl", "-ubl.xml")];
+    for (file, form, ending) in documents {
         if let Some(file) = file {
-            save(scope, &invoice, form, file).await?;
+            let file = match file {
+                SaveAs::Number => called_by_number(&invoice, ending)?,
+                SaveAs::File(file) => file,
+            };
+            save(scope, &invoice, form, &file).await?;
             output.success(&format!("Saved {}.", file.display()));
         }
     }
@@ -78,6 +101,18 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
         let state = if invoice.kind == InvoiceKind::CreditNote { "given back" } else { state(&invoice) };
         format!("{head}: {total} ({net} and {vat} VAT), {}, {state}.", day(invoice.issued_at))
     })
+}
+
+/// The file of a document that was given no name.
+fn called_by_number(invoice: &Invoice, ending: &str) -> Result<PathBuf, Failure> {
+    let number = &invoice.number;
+    // The server says it, and shall not choose another folder by it.
+    if number.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && number.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+    {
+        return Ok(format!("{number}{ending}").into());
+    }
+    Err(Failure::usage(format!("No file can be called {number}.")).with_hint("Say which file to save it in."))
 }
 
 async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> Result<(), Failure> {

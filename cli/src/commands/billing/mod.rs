@@ -12,6 +12,7 @@ use api::billing::BillingOverview;
 use clap::Subcommand;
 use domain::{OrgName, billing::Cents};
 
+use self::invoices::SaveAs;
 use super::orgs;
 use crate::{
     client::Client,
@@ -56,15 +57,15 @@ enum Action {
     Invoice {
         /// The invoice's number or id
         invoice: String,
-        /// Save the PDF in this file
-        #[arg(long, value_name = "FILE")]
-        pdf: Option<PathBuf>,
-        /// Save the XML (EN 16931, Cross Industry Invoice) in this file
-        #[arg(long, value_name = "FILE")]
-        xml: Option<PathBuf>,
-        /// Save the XML (EN 16931, UBL 2.1) in this file
-        #[arg(long, value_name = "FILE")]
-        ubl: Option<PathBuf>,
+        /// Save the PDF, in this file or in one that is called by the invoice's number
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
+        pdf: Option<SaveAs>,
+        /// Save the XML (EN 16931, Cross Industry Invoice), in this file or in one that is called by the invoice's number
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
+        xml: Option<SaveAs>,
+        /// Save the XML (EN 16931, UBL 2.1), in this file or in one that is called by the invoice's number
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
+        ubl: Option<SaveAs>,
     },
     /// Show or set the details that invoices carry
     Details(details::Details),
