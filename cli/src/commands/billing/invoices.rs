@@ -87,7 +87,7 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
     for (file, form, ending) in documents {
         if let Some(file) = file {
             let file = match file {
-                SaveAs::Number => called_by_number(&invoice, ending)?,
+                SaveAs::Number => named_by(&invoice.number, ending)?,
                 SaveAs::File(file) => file,
             };
             save(scope, &invoice, form, &file).await?;
@@ -103,16 +103,16 @@ pub(super) async fn show(scope: &Scope<'_>, wanted: &str, files: Files, output: 
     })
 }
 
-/// The file of a document that was given no name.
-fn called_by_number(invoice: &Invoice, ending: &str) -> Result<PathBuf, Failure> {
-    let number = &invoice.number;
+/// The file for a document of the invoice with this number, in the present folder.
+fn named_by(number: &str, ending: &str) -> Result<PathBuf, Failure> {
     // The server says it, and shall not choose another folder by it.
     if number.starts_with(|first: char| first.is_ascii_alphanumeric())
         && number.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
     {
         return Ok(format!("{number}{ending}").into());
     }
-    Err(Failure::usage(format!("No file can be called {number}.")).with_hint("Say which file to save it in."))
+    Err(Failure::usage(format!("The invoice's number, {number}, is no name for a file."))
+        .with_hint("Name the file, as in `--pdf invoice.pdf`."))
 }
 
 async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> Result<(), Failure> {
@@ -129,4 +129,19 @@ async fn save(scope: &Scope<'_>, invoice: &Invoice, form: &str, file: &Path) -> 
 /// Writes a file, or says why not.
 pub(super) fn write(file: &Path, content: &[u8]) -> Result<(), Failure> {
     std::fs::write(file, content).map_err(|error| Failure::usage(format!("Cannot write {}: {error}.", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_a_file_of_the_present_folder_or_none() {
+        for number in ["2026-000001", "PLAY-2026-000001", "CN_7.1"] {
+            assert_eq!(named_by(number, ".pdf").unwrap(), PathBuf::from(format!("{number}.pdf")));
+        }
+        for number in ["", ".bashrc", "../2026", "a/b", "/etc/x", "-rf", "a\\b", "a\nb", "..", "é"] {
+            assert!(named_by(number, ".pdf").is_err(), "{number}");
+        }
+    }
 }
