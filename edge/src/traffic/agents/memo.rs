@@ -1,4 +1,4 @@
-//! What was read of a `User-Agent` is remembered, by each thread and under a keyed hash: the texts are not kept.
+//! A thread remembers what the last `User-Agent`s said, under keyed hashes of them and without their texts.
 
 use std::cell::RefCell;
 
