@@ -63,7 +63,6 @@ fn the_table_of_plans_is_what_is_shipped() {
         format!("| {what} | {} |\n", cells.join(" | "))
     };
     let euros = |cents: u32| format!("€{}", cents / 100);
-    let gigabytes = |bytes: u64| format!("{} GB", bytes / 1_000_000_000);
     let table = [
         row("", &|plan| plan.name.clone()).replace("|  |", "| |"),
         row("---", &|_| "---".to_owned()).replace(' ', ""),
@@ -71,11 +70,11 @@ fn the_table_of_plans_is_what_is_shipped() {
         row("`projects`", &|plan| plan.limits.projects.to_string()),
         row("`domains`", &|plan| plan.limits.domains.to_string()),
         row("`ready_apps` (limits nothing yet)", &|plan| plan.limits.ready_apps.to_string()),
-        row("`bandwidth_bytes` a month", &|plan| gigabytes(plan.limits.bandwidth_bytes)),
+        row("`bandwidth_bytes` a month", &|plan| domain::size(plan.limits.bandwidth_bytes)),
         row("`ai_credit_cents` a month", &|plan| euros(plan.limits.ai_credit_cents)),
         row("`members`, with pending invites", &|plan| plan.limits.members.to_string()),
         row("`orgs` that a person creates", &|plan| plan.limits.orgs.to_string()),
-        row("`storage_bytes`", &|plan| gigabytes(plan.limits.storage_bytes)),
+        row("`storage_bytes`", &|plan| domain::size(plan.limits.storage_bytes)),
         row("`deployments` of a project that are kept", &|plan| plan.limits.deployments.to_string()),
         row("`shares` that have not expired", &|plan| plan.limits.shares.to_string()),
     ]

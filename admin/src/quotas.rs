@@ -1,12 +1,12 @@
 //! What people are told when a plan leaves no room.
 
 use db::quotas::QuotaError;
-use domain::plans::{Limit, LimitReached};
+use domain::{
+    plans::{Limit, LimitReached},
+    size,
+};
 
 use crate::error::{ApiError, Code};
-
-/// Units of sizes, the largest first: as plans are written, in powers of ten.
-const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
 
 /// Writes the sentence that names the limit, what it allows, what makes room, and which plan has more.
 pub fn sentence(reached: &LimitReached) -> String {
@@ -33,11 +33,6 @@ fn counted(most: u64, noun: &str) -> String {
     format!("{most} {noun}{}", if most == 1 { "" } else { "s" })
 }
 
-fn size(bytes: u64) -> String {
-    let unit = UNITS.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
-}
-
 impl From<LimitReached> for ApiError {
     fn from(reached: LimitReached) -> Self {
         Self::new(Code::PlanLimitReached, sentence(&reached))
@@ -55,6 +50,8 @@ impl From<QuotaError> for ApiError {
 
 #[cfg(test)]
 mod tests {
+    use domain::limits::GB;
+
     use super::*;
 
     #[test]
@@ -65,9 +62,7 @@ mod tests {
             (Limit::Projects, 100, "The plan allows 100 projects, and"),
             (Limit::Domains, 50, "The plan allows 50 custom domains, and"),
             (Limit::Shares, 1, "The plan allows 1 live share, and"),
-            (Limit::StoredBytes, 5_000_000_000, "The plan allows 5 GB of stored files, and"),
-            (Limit::StoredBytes, 1_500_000_000, "The plan allows 1500 MB of stored files, and"),
-            (Limit::StoredBytes, 12_345, "The plan allows 12345 bytes of stored files, and"),
+            (Limit::StoredBytes, 5 * GB, "The plan allows 5 GB of stored files, and"),
         ] {
             let larger = sentence(&LimitReached { limit, allowed, larger: Some("Pro".to_owned()) });
             assert!(larger.starts_with(wanted) && larger.ends_with(", or choose the Pro plan."), "{larger}");

@@ -7,14 +7,15 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
+    fmt::{self, Write as _},
     io::{self, IsTerminal as _, Write as _},
     time::Duration,
 };
 
 use console::{Style, Term, measure_text_width, user_attended_stderr};
 use domain::Timestamp;
-use indicatif::{ProgressBar, ProgressStyle};
+pub(crate) use domain::size;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle, style::ProgressTracker};
 use serde::Serialize;
 
 use crate::failure::{Failure, Report};
@@ -131,7 +132,7 @@ impl Output {
     /// A progress bar over `total` bytes; hidden when stderr is no terminal.
     pub(crate) fn byte_bar(self, text: impl Into<String>, bytes: u64) -> ProgressBar {
         const TEMPLATE: &str = "{spinner:.cyan} {msg} [{bar:28.cyan/dim}] \
-                                {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}";
+                                {done} of {all}, {pace} a second";
         let bar = self.bar(Some(bytes), TEMPLATE);
         bar.set_message(text.into());
         bar.enable_steady_tick(TICK);
@@ -143,6 +144,15 @@ impl Output {
             return ProgressBar::hidden();
         }
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style
+            .with_key("done", sized(|state| state.pos()))
+            .with_key("all", sized(|state| state.len().unwrap_or_default()));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a pace that is shown, and is never below 0"
+        )]
+        let style = style.with_key("pace", sized(|state| state.per_sec() as u64));
         let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
         bar.set_style(style.progress_chars("━━╌"));
         bar
@@ -309,15 +319,12 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], nothing: &str) -> S
     std::iter::once(heading).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a number of bytes, in powers of 1,000: `67.20 MB`. The one unit of sizes in this program.
-pub(crate) fn size(bytes: u64) -> String {
-    indicatif::DecimalBytes(bytes).to_string()
-}
-
-/// Formats a limit as the service states it: `25 MB`. It counts a little more than 1,000,000 bytes to each, so a file
-/// that is refused is larger in the unit of [`size`] too.
-pub(crate) fn limit(bytes: u64) -> String {
-    format!("{} MB", bytes / domain::limits::MB)
+/// A part of a progress bar: a number of bytes of its state.
+fn sized(of: impl Fn(&ProgressState) -> u64 + Clone + Send + Sync + 'static) -> impl ProgressTracker {
+    move |state: &ProgressState, writer: &mut dyn fmt::Write| {
+        // What cannot be written is not shown.
+        let _ = writer.write_str(&size(of(state)));
+    }
 }
 
 /// Formats a count with its noun: `1 file`, `1,097 files`.
@@ -367,11 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_counts_read_well() {
-        assert_eq!(size(999), "999 B");
-        assert_eq!(size(1_536), "1.54 kB");
-        assert_eq!(size(67_200_000), "67.20 MB");
-        assert_eq!(limit(domain::limits::FILE_BYTES), "25 MB");
+    fn counts_read_well() {
         assert_eq!(count(1, "file"), "1 file");
         assert_eq!(count(1_097, "file"), "1,097 files");
     }

@@ -87,7 +87,7 @@ async fn shares_end_with_the_plan_of_their_person() {
 
 #[tokio::test]
 async fn stored_bytes_end_with_the_plan_of_their_owner() {
-    let world = World::builder().plan(&json!({ "storage_bytes": 2_000_000 })).start().await;
+    let world = World::builder().plan(&json!({ "storage_bytes": 2 * domain::limits::MB })).start().await;
     let ada = world.user("ada").await;
     let names = ["one", "two", "three", "four"];
     for name in names {
@@ -115,7 +115,7 @@ async fn stored_bytes_end_with_the_plan_of_their_owner() {
 
 #[tokio::test]
 async fn files_cannot_be_moved_where_there_is_no_room() {
-    let world = World::builder().plan(&json!({ "storage_bytes": 2_000_000 })).start().await;
+    let world = World::builder().plan(&json!({ "storage_bytes": 2 * domain::limits::MB })).start().await;
     let ada = world.user("ada").await;
     ada.create_org("acme").await;
     for name in ["one", "two"] {

@@ -41,7 +41,7 @@ async fn a_link_shows_statistics_to_everybody_until_it_is_turned_off() {
     for part in [
         "<h1>engine</h1>",
         "<strong>9</strong> page views",
-        "<strong>2.0 kB</strong> sent",
+        "<strong>2 KB</strong> sent",
         "<svg",
         "9 page views, 3 visitors",
         "/&#60;b&#62;x",

@@ -14,6 +14,7 @@ use domain::{
     audit::Action,
     env::EnvKey,
     limits::{ENV_TOTAL_BYTES, ENV_VARS},
+    size,
 };
 use serde::Deserialize;
 
@@ -121,8 +122,8 @@ impl From<SetError> for ApiError {
                 Self::invalid(format!("This project has {ENV_VARS} variables, as many as it may; remove one first."))
             }
             SetError::TooLarge => {
-                let kb = ENV_TOTAL_BYTES / 1024;
-                Self::invalid(format!("`value` is too large: a project's values together may take {kb} KB."))
+                let most = size(ENV_TOTAL_BYTES.unsigned_abs());
+                Self::invalid(format!("`value` is too large: a project's values together may take {most}."))
             }
             SetError::Db(error) => error.into(),
         }

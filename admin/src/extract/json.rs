@@ -61,8 +61,7 @@ pub async fn read_body_up_to(body: Body, most: usize) -> Result<Bytes, ApiError>
     let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await.map_err(|_| late_body())?;
     collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
         if error.downcast_ref::<LengthLimitError>().is_some() {
-            let kib = most / 1024;
-            ApiError::new(Code::PayloadTooLarge, format!("The body is larger than {kib} KB."))
+            ApiError::new(Code::PayloadTooLarge, format!("The body is larger than {}.", domain::size(most as u64)))
         } else {
             ApiError::invalid("The body ended before it was complete.")
         }

@@ -5,6 +5,7 @@ use domain::{
     Account, BRAND, Hostname, OrgName, ProjectName, Timestamp,
     billing::{Cents, vat::VatNumber},
     month::Month,
+    size,
     token::TokenKind,
 };
 
@@ -357,12 +358,6 @@ fn moment(at: Timestamp) -> String {
 fn named(month: Month) -> String {
     let first = month.first_day();
     format!("{} {}", first.month(), first.year())
-}
-
-/// What a plan has, which is written in whole units.
-fn size(bytes: u64) -> String {
-    let unit = [(1_000_000_000, "GB"), (1_000_000, "MB")].into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
 #[cfg(test)]

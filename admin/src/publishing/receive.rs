@@ -5,10 +5,7 @@ use std::{fs::File, path::Path, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
 use db::projects::deployments::Origin;
-use domain::{
-    Account,
-    limits::{MB, UPLOAD_BYTES},
-};
+use domain::{Account, limits::UPLOAD_BYTES, size};
 use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
@@ -174,7 +171,7 @@ pub fn origin(headers: &HeaderMap, created_by: String) -> Origin {
 }
 
 fn too_large() -> ApiError {
-    ApiError::new(Code::PayloadTooLarge, format!("The tarball is larger than {} MB.", UPLOAD_BYTES / MB))
+    ApiError::new(Code::PayloadTooLarge, format!("The tarball is larger than {}.", size(UPLOAD_BYTES)))
 }
 
 fn too_slow() -> ApiError {

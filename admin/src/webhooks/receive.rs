@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use axum::{body::Body, http::HeaderMap};
-use domain::limits::{MB, WEBHOOK_BYTES};
+use domain::{limits::WEBHOOK_BYTES, size};
 use futures_util::StreamExt as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderName;
@@ -67,7 +67,7 @@ async fn read(turn: &mut WebhookTurn, body: Body) -> Result<Vec<u8>, ApiError> {
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| ApiError::invalid("The body ended before it was complete."))?;
         if (read.len() + chunk.len()) as u64 > WEBHOOK_BYTES {
-            let message = format!("The body is larger than {} MB.", WEBHOOK_BYTES / MB);
+            let message = format!("The body is larger than {}.", size(WEBHOOK_BYTES));
             return Err(ApiError::new(Code::PayloadTooLarge, message));
         }
         turn.grow(read.len(), chunk.len()).await?;

@@ -20,7 +20,6 @@ pub(crate) use upload::Upload;
 use crate::{
     credentials::Connection,
     failure::{Failure, Kind},
-    output,
 };
 
 /// Longest duration of a call without a large body.
@@ -147,7 +146,7 @@ impl Client {
         let mut body = Vec::new();
         while let Some(part) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             if (body.len() + part.len()) as u64 > most {
-                return Err(Failure::limit(format!("The answer is longer than {}.", output::limit(most))));
+                return Err(Failure::limit(format!("The answer is longer than {}.", domain::size(most))));
             }
             body.extend_from_slice(&part);
         }

@@ -13,7 +13,7 @@ use domain::{OrgName, limits::ICON_BYTES, orgs::DisplayName};
 use crate::{
     client::Client,
     failure::{Failure, Kind},
-    output::{Output, count},
+    output::{Output, count, size},
 };
 
 /// List your organizations, or change one.
@@ -173,8 +173,8 @@ async fn icon(name: &OrgName, file: Option<PathBuf>, client: &Client, output: Ou
     };
     let unreadable = |error: std::io::Error| Failure::usage(format!("Cannot read {}: {error}.", file.display()));
     if std::fs::metadata(&file).map_err(unreadable)?.len() > ICON_BYTES as u64 {
-        let most = ICON_BYTES / 1024;
-        return Err(Failure::limit(format!("{} is larger than {most} KB.", file.display()))
+        let most = size(ICON_BYTES as u64);
+        return Err(Failure::limit(format!("{} is larger than {most}.", file.display()))
             .with_hint("Make the image smaller: 256 by 256 pixels are plenty.")
             .into());
     }

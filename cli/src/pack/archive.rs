@@ -17,10 +17,7 @@ use flate2::{Compression, write::GzEncoder};
 use tar::{EntryType, Header};
 
 use super::walk::{Entry, Selection};
-use crate::{
-    failure::Failure,
-    output::{limit, size},
-};
+use crate::{failure::Failure, output::size};
 
 /// The Python documentation (63 MB) takes 0.14 s and 17.6 MB at level 1, 0.28 s and 14.0 MB at 2, 0.84 s and 11.8 MB
 /// at 6, on one thread. 2 is the soonest live on lines between 100 and 400 Mbit/s, and close to it on the others. The
@@ -78,7 +75,7 @@ fn write_with(selection: &Selection, threads: usize) -> anyhow::Result<Archive> 
 
     let bytes = file.stream_position()?;
     if bytes > limits::UPLOAD_BYTES {
-        let message = format!("The site is {} compressed; at most {}.", size(bytes), limit(limits::UPLOAD_BYTES));
+        let message = format!("The site is larger than {} compressed.", size(limits::UPLOAD_BYTES));
         return Err(Failure::limit(message).with_hint("Leave large files out with .svcignore.").into());
     }
     file.rewind()?;

@@ -17,7 +17,7 @@ use ignore::WalkBuilder;
 
 use crate::{
     failure::{Failure, Kind},
-    output::{count, limit, size},
+    output::{count, size},
 };
 
 /// The name of the files that hold patterns of what is not published, in gitignore's syntax. Honoured in every folder.
@@ -244,20 +244,13 @@ fn judge(path: &Path, selection: &Selection) -> Result<(), Failure> {
         return Err(advise(Failure::limit(format!("{found} are too many: at most {allowed}.")), leave_out()));
     }
     if let Some(large) = selection.entries.iter().find(|entry| entry.bytes > limits::FILE_BYTES) {
-        let message = format!(
-            "{} is {}; a single file may be at most {}.",
-            large.source.display(),
-            size(large.bytes),
-            limit(limits::FILE_BYTES)
-        );
+        let most = size(limits::FILE_BYTES);
+        let message = format!("{} is larger than {most}, which a single file may be at most.", large.source.display());
         return Err(advise(Failure::limit(message), leave_out()));
     }
     if selection.bytes > limits::DEPLOYMENT_BYTES {
-        let message = format!(
-            "The files are {} together; a site may be at most {}.",
-            size(selection.bytes),
-            limit(limits::DEPLOYMENT_BYTES)
-        );
+        let most = size(limits::DEPLOYMENT_BYTES);
+        let message = format!("The files are larger than {most} together, which a site may be at most.");
         return Err(advise(Failure::limit(message), leave_out()));
     }
     Ok(())

@@ -4,26 +4,26 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The units of a size, and their bytes.
+/// The units of a size, and their bytes: those in which all sizes are shown, and their other names.
 const UNITS: [(&str, u64); 8] = [
     ("", 1),
     ("b", 1),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
+    ("kb", 1 << 10),
+    ("mb", 1 << 20),
+    ("gb", 1 << 30),
     ("kib", 1 << 10),
     ("mib", 1 << 20),
     ("gib", 1 << 30),
 ];
 
-/// A number of bytes: `536870912`, or `"512 MiB"`, with `B`, `KB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB` or `GiB`
-/// (powers of 1024).
+/// A number of bytes: `536870912`, or `"512 MB"`, with `B`, `KB`, `MB` or `GB`, which are powers of 1,024. They may be written
+/// `KiB`, `MiB` and `GiB` too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
 /// The text is not a size.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a size: write a number of bytes, or `512 MiB`")]
+#[error("`{0}` is not a size: write a number of bytes, or `512 MB`")]
 pub struct SizeError(String);
 
 impl FromStr for Size {
@@ -75,9 +75,10 @@ mod tests {
         for (text, bytes) in [
             ("0", 0),
             ("536870912", 536_870_912),
+            ("512 MB", 512 << 20),
             ("512 MiB", 512 << 20),
             ("512mib", 512 << 20),
-            (" 2 GB ", 2_000_000_000),
+            (" 2 GB ", 2 << 30),
             ("7 B", 7),
         ] {
             assert_eq!(text.parse::<Size>().unwrap(), Size(bytes), "{text:?}");

@@ -28,6 +28,7 @@ pub mod repo;
 pub mod role;
 mod share_words;
 pub mod site;
+mod size;
 pub mod stats;
 pub mod token;
 pub mod traffic;
@@ -46,6 +47,7 @@ pub use ids::{
 pub use names::{OrgName, ProjectName, ShareName};
 pub use opaque::OpaqueSecret;
 pub use site::{Gate, Site, SiteKind};
+pub use size::size;
 
 /// The brand, wherever an identifier carries it: token prefix, `X-Svc-*` headers, model namespace, client name.
 pub const BRAND: &str = "svc";

@@ -2,8 +2,12 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+/// A kilobyte as the contract counts it.
+pub const KB: u64 = 1024;
 /// A megabyte as the contract counts it.
-pub const MB: u64 = 1024 * 1024;
+pub const MB: u64 = 1024 * KB;
+/// A gigabyte as the contract counts it, and as plans are written.
+pub const GB: u64 = 1024 * MB;
 
 /// Largest upload, compressed.
 pub const UPLOAD_BYTES: u64 = 100 * MB;

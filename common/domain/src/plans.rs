@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::usage::Microcents;
+use super::{limits::GB, usage::Microcents};
 
 pub use self::allowance::{Allowance, Limit, LimitReached};
 
@@ -83,9 +83,6 @@ mod free {
         50
     }
 }
-
-/// The gigabyte in which plans are written: 10^9 bytes.
-const GB: u64 = 1_000_000_000;
 
 impl Plans {
     /// Returns the plan with this id.

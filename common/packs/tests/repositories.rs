@@ -85,7 +85,7 @@ async fn what_is_passed_over_is_bounded_too() {
     let large = usize::try_from(24 * MB).expect("small");
     let bomb = (0..90).fold(repository(), |archive, n| archive.zero_file(format!("{TOP}zeros/{n}"), large)).end();
     assert!((bomb.len() as u64) < 100 * MB, "{} bytes", bomb.len());
-    assert!(refusal(&bomb, "dist").await.contains("the repository is larger than 2048 MB"));
+    assert!(refusal(&bomb, "dist").await.contains("the repository is larger than 2 GB"));
 }
 
 #[tokio::test]

@@ -1,17 +1,24 @@
 import { expect, test } from 'vitest';
-import { bytes, counted, relative } from './format.ts';
+import { bytes, counted, GB, KB, MB, relative } from './format.ts';
 
 test('bytes are written with the unit that keeps them short', () => {
-  expect([0, 999, 1_000, 1_234, 99_400, 999_400, 999_500, 1.5e9].map(bytes)).toEqual([
+  const sizes = [0, 1023, KB, 1.5 * KB, 99.9 * KB, 100.9 * KB, 1023 * KB, MB - 1, 67_200_000, 1.5 * GB];
+  expect(sizes.map(bytes)).toEqual([
     '0 B',
-    '999 B',
-    '1 kB',
-    '1.2 kB',
-    '99.4 kB',
-    '999 kB',
+    '1,023 B',
+    '1 KB',
+    '1.5 KB',
+    '99.9 KB',
+    '101 KB',
+    '1,023 KB',
     '1 MB',
+    '64.1 MB',
     '1.5 GB',
   ]);
+});
+
+test('limits are written as the API writes them', () => {
+  expect([25 * MB, 250 * MB, 512 * KB, 100 * GB].map(bytes)).toEqual(['25 MB', '250 MB', '512 KB', '100 GB']);
 });
 
 test('nouns follow their numbers', () => {

@@ -1,16 +1,20 @@
 // Numbers and times as people read them, in the browser's language.
 
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
+export const KB = 1024;
+export const MB = 1024 * KB;
+export const GB = 1024 * MB;
 
-/** Bytes in powers of ten, as plans are written: `1.2 MB`. */
+const UNITS = ['B', 'KB', 'MB', 'GB'] as const;
+
+/** Bytes in the unit of the limits, in which a KB has 1,024 of them: `1.2 MB`. Nothing is larger than a GB. */
 export function bytes(count: number): string {
   let value = count;
   let unit = 0;
-  while (value >= 999.5 && unit < UNITS.length - 1) {
-    value /= 1000;
+  while (value >= (unit === 0 ? 1024 : 1023.5) && unit < UNITS.length - 1) {
+    value /= 1024;
     unit += 1;
   }
-  const digits = unit === 0 || value >= 99.5 ? 0 : 1;
+  const digits = unit === 0 || value >= 99.95 ? 0 : 1;
   return `${value.toLocaleString(undefined, { maximumFractionDigits: digits })} ${UNITS[unit]}`;
 }
 

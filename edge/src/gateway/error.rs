@@ -168,7 +168,7 @@ impl ApiError {
     }
 
     pub(super) fn body_too_large() -> Self {
-        let message = format!("The body is larger than {} KB. Send less.", limits::COMPLETION_BYTES / 1024);
+        let message = format!("The body is larger than {}. Send less.", domain::size(limits::COMPLETION_BYTES as u64));
         Self::new(ErrorCode::RequestTooLarge, message)
     }
 

@@ -122,6 +122,7 @@ fn announce(next: &NextInvoice, overview: &BillingOverview, output: Output) -> S
 
 #[cfg(test)]
 mod tests {
+    use domain::limits::GB;
     use serde_json::json;
 
     use super::*;
@@ -129,13 +130,13 @@ mod tests {
     fn overview() -> serde_json::Value {
         let limits = |projects: u32, credit: u32| {
             json!({
-                "orgs": 3, "projects": projects, "domains": 50, "ready_apps": 0, "bandwidth_bytes": 100_000_000_000_u64,
-                "ai_credit_cents": credit, "storage_bytes": 5_000_000_000_u64, "deployments": 20, "shares": 50,
+                "orgs": 3, "projects": projects, "domains": 50, "ready_apps": 0, "bandwidth_bytes": 100 * GB,
+                "ai_credit_cents": credit, "storage_bytes": 5 * GB, "deployments": 20, "shares": 50,
             })
         };
         json!({
             "plan": "pro", "limits": limits(500, 3_000),
-            "usage": {"projects": 125, "domains": 1, "ready_apps": 0, "bandwidth_bytes": 150_000_000_000_u64,
+            "usage": {"projects": 125, "domains": 1, "ready_apps": 0, "bandwidth_bytes": 150 * GB,
                       "ai_credit_cents": 0},
             "catalog": [{"id": "free", "name": "Free", "price_cents": 0, "limits": limits(100, 100)},
                         {"id": "pro", "name": "Pro", "price_cents": 2_000, "limits": limits(500, 3_000)}],
@@ -161,9 +162,9 @@ mod tests {
         let text = drawn(&overview(), Some("acme"));
         for part in [
             "Pro of acme: €20.00 a month, renews in 12 days (2026-12-05).",
-            "projects              125        500        25%   █████···············",
-            "bandwidth this month  150.00 GB  100.00 GB  150%  ████████████████████",
-            "AI credit this month  €0.00      €30.00     0%    ····················",
+            "projects              125     500       25%   █████···············",
+            "bandwidth this month  150 GB  100 GB    150%  ████████████████████",
+            "AI credit this month  €0.00   €30.00    0%    ····················",
             "Next invoice: €24.20 for Pro in 12 days (2026-12-05), €20.00 and €4.20 VAT.",
             "2026-000001",
         ] {

@@ -95,11 +95,11 @@ mod tests {
     fn live_statistics_are_tables() {
         let mut live = json!({
             "project": "docs", "from": "2026-11-22T21:00:00Z", "to": "2026-11-22T22:10:00Z",
-            "totals": {"requests": 4, "bytes": 2_000, "cache_hits": 1},
+            "totals": {"requests": 4, "bytes": 2_048, "cache_hits": 1},
             "status": {"2xx": 3, "3xx": 0, "4xx": 1, "5xx": 0, "other": 0}, "cache": {"HIT": 1, "MISS": 2},
-            "hostnames": [{"hostname": "docs.svc.localhost", "requests": 4, "bytes": 2_000}],
+            "hostnames": [{"hostname": "docs.svc.localhost", "requests": 4, "bytes": 2_048}],
             "timeline": [{"hour": "2026-11-22T21:00:00Z", "requests": 0, "bytes": 0, "cache_hits": 0},
-                         {"hour": "2026-11-22T22:00:00Z", "requests": 4, "bytes": 2_000, "cache_hits": 1}],
+                         {"hour": "2026-11-22T22:00:00Z", "requests": 4, "bytes": 2_048, "cache_hits": 1}],
             "top_paths": [{"path": "/a", "requests": 3, "bytes": 1_900}],
             "top_countries": [{"country": "XX", "requests": 4}], "truncated": false,
             "bots": {
@@ -113,7 +113,7 @@ mod tests {
         let text = draw(&live);
         for part in [
             "docs, last 2 hours",
-            "4 requests, 2.00 kB sent, 25% from memory.",
+            "4 requests, 2 KB sent, 25% from memory.",
             " █  requests by hour\n ▲  deployments",
             "/a",
             "AI training",
@@ -128,7 +128,7 @@ mod tests {
         }
         live["totals"]["cache_hits"] = json!(null);
         let text = draw(&live);
-        assert!(text.contains("4 requests, 2.00 kB sent.") && !text.contains("STATUS"), "{text}");
+        assert!(text.contains("4 requests, 2 KB sent.") && !text.contains("STATUS"), "{text}");
         live["totals"]["requests"] = 0.into();
         assert!(draw(&live).ends_with(": no requests."));
     }

@@ -24,8 +24,8 @@ pub struct Edge {
     /// Worker threads; one a core when 0.
     pub threads: usize,
     /// Memory for what an edge remembers and what it is sending: bodies and manifests of sites, routes, certificates, keys, members,
-    /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MiB`. When absent: 40% of the
-    /// machine's memory, or of what the control group of the process may have if that is less. At least 128 MiB, whatever is said
+    /// and bytes that visitors have not taken yet, each a fixed share of it. A number of bytes, or `512 MB`. When absent: 40% of the
+    /// machine's memory, or of what the control group of the process may have if that is less. At least 128 MB, whatever is said
     /// here. What a process needs beside it (its code, connections, requests) is some 50 MB, and about 20 KB a connection that
     /// idles, 40 KB one at work.
     pub memory: Option<Size>,
@@ -36,8 +36,8 @@ pub struct Edge {
     /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
     /// proxies have no such bound.
     pub connections_per_client: usize,
-    /// Bytes a second at which this edge serves all sites of an account together that has used up its plan's bandwidth of the month; 256 KiB
-    /// when absent, 16 KiB at least. Its visitors take turns. There is no overage, and nothing is switched off.
+    /// Bytes a second at which this edge serves all sites of an account together that has used up its plan's bandwidth of the month; 256 KB
+    /// when absent, 16 KB at least. Its visitors take turns. There is no overage, and nothing is switched off.
     pub over_plan_bytes_per_second: u64,
     /// Where the gateway's usage and the traffic of sites are kept until Postgres has them. It must outlive the process, so that they
     /// do too. When absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which

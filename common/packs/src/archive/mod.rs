@@ -18,7 +18,10 @@ use std::{
 };
 
 pub use self::root::Root;
-use domain::limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES, MB};
+use domain::{
+    limits::{ARCHIVE_FILES, DEPLOYMENT_BYTES, FILE_BYTES, MB},
+    size,
+};
 
 use self::{
     gzip::Gunzip,
@@ -125,7 +128,7 @@ impl Archive<File> {
         let limit = root.tarball_bytes();
         let rewound = upload.rewind().and_then(|()| upload.metadata());
         if rewound.map_err(StoreError::Io)?.len() > limit {
-            return Err(ArchiveError::TooLarge(format!("the upload is larger than {} MB", limit / MB)).into());
+            return Err(ArchiveError::TooLarge(format!("the upload is larger than {}", size(limit))).into());
         }
         Ok(Self::rooted(upload, root))
     }
@@ -195,15 +198,15 @@ impl<R: Read> Archive<R> {
         if !self.wanted {
             self.rest += read as u64;
             if self.rest > REPO_REST_BYTES {
-                let limit = REPO_REST_BYTES / MB;
-                return Err(ArchiveError::TooLarge(format!("the repository is larger than {limit} MB")).into());
+                let limit = size(REPO_REST_BYTES);
+                return Err(ArchiveError::TooLarge(format!("the repository is larger than {limit}")).into());
             }
             return Ok(read);
         }
         self.came += read as u64;
         if self.came > FILE_BYTES {
-            let (path, limit) = (shown(self.current.as_bytes()), FILE_BYTES / MB);
-            return Err(ArchiveError::TooLarge(format!("{path} is larger than {limit} MB")).into());
+            let (path, limit) = (shown(self.current.as_bytes()), size(FILE_BYTES));
+            return Err(ArchiveError::TooLarge(format!("{path} is larger than {limit}")).into());
         }
         self.count_bytes(read as u64)?;
         Ok(read)
@@ -212,8 +215,8 @@ impl<R: Read> Archive<R> {
     fn count_bytes(&mut self, bytes: u64) -> Result<(), ArchiveError> {
         self.bytes += bytes;
         if self.bytes > DEPLOYMENT_BYTES {
-            let limit = DEPLOYMENT_BYTES / MB;
-            return Err(ArchiveError::TooLarge(format!("the files are larger than {limit} MB together")));
+            let limit = size(DEPLOYMENT_BYTES);
+            return Err(ArchiveError::TooLarge(format!("the files are larger than {limit} together")));
         }
         Ok(())
     }
@@ -402,8 +405,8 @@ impl<R: Read> Archive<R> {
         self.overhead += bytes as u64;
         let limit = self.root.overhead_bytes();
         if self.overhead > limit {
-            let limit = limit / MB;
-            let why = format!("the archive has more than {limit} MB of headers, folders and padding");
+            let limit = size(limit);
+            let why = format!("the archive has more than {limit} of headers, folders and padding");
             return Err(ArchiveError::TooLarge(why).into());
         }
         Ok(())

@@ -137,8 +137,8 @@ fn add_header(rule: &mut HeaderRule, line: &str) -> Result<(), String> {
     }
     match rule.set.iter_mut().find(|(known, _)| *known == name) {
         Some((_, known)) if known.len() + ", ".len() + value.len() > VALUE_BYTES => {
-            let most = VALUE_BYTES / 1024;
-            return Err(format!("the values of `{name}` have more than {most} KB together"));
+            let most = domain::size(VALUE_BYTES as u64);
+            return Err(format!("the values of `{name}` have more than {most} together"));
         }
         Some((_, known)) => *known = format!("{known}, {value}"),
         None if is_full => return too_many(),

@@ -53,8 +53,8 @@ fn text_of<'b>(bytes: &'b [u8], warnings: &mut Warnings) -> Cow<'b, str> {
     };
     let whole_lines = counted.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     warnings.add_of_file(format_args!(
-        "only the first {} KB count; the lines after them were left out",
-        RULES_BYTES / 1024
+        "only the first {} count; the lines after them were left out",
+        domain::size(RULES_BYTES as u64)
     ));
     String::from_utf8_lossy(&counted[..whole_lines])
 }

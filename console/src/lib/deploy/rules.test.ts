@@ -29,5 +29,5 @@ test('what the API would refuse is said before anything is sent', () => {
     path: 's/film.mp4',
     file: Object.defineProperty(new File([], 'film.mp4'), 'size', { value: 30e6 }),
   };
-  expect(select([large]).problems[0]).toBe('film.mp4 has 30 MB; a file may have 26.2 MB.');
+  expect(select([large]).problems[0]).toBe('film.mp4 is larger than the 25 MB a file may have.');
 });

@@ -1,8 +1,7 @@
 // What may be in a site, judged before anything is sent; the API judges again.
 
-import { bytes, counted } from '#lib/format.ts';
+import { bytes, counted, MB } from '#lib/format.ts';
 
-const MB = 1024 * 1024;
 export const FILE_BYTES = 25 * MB;
 export const SITE_BYTES = 250 * MB;
 export const MOST_FILES = 10_000;
@@ -74,7 +73,7 @@ export function select(chosen: Chosen[]): Selection {
       `${counted(files.length, 'file')} are more than the ${MOST_FILES.toLocaleString()} a site may have.`,
     );
   if (total > SITE_BYTES)
-    problems.push(`${bytes(total)} in all are more than the ${bytes(SITE_BYTES)} a site may have.`);
+    problems.push(`The files are larger than the ${bytes(SITE_BYTES)} a site may have.`);
   return { files, bytes: total, leftOut: [...leftOut].sort(), problems: problems.slice(0, 20) };
 }
 
@@ -90,6 +89,6 @@ function wrongWith(path: string, file: File): string | undefined {
     return `The name of ${JSON.stringify(path)} has a control character in it.`;
   if (new TextEncoder().encode(path).length > NAME_BYTES)
     return `The path of ${path.slice(0, 60)}… is longer than ${NAME_BYTES} bytes.`;
-  if (file.size > FILE_BYTES) return `${path} has ${bytes(file.size)}; a file may have ${bytes(FILE_BYTES)}.`;
+  if (file.size > FILE_BYTES) return `${path} is larger than the ${bytes(FILE_BYTES)} a file may have.`;
   return undefined;
 }

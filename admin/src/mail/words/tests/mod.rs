@@ -1,4 +1,4 @@
-use domain::{EmailAddress, LetterId, OrgId, UserId};
+use domain::{EmailAddress, LetterId, OrgId, UserId, limits::GB};
 
 use super::*;
 use crate::mail::letter::{Footer, Rendered};
@@ -50,8 +50,8 @@ fn all() -> Vec<Notice> {
         Notice::SubscriptionEnded { plan: plan.clone(), is_unpaid: true },
         Notice::SubscriptionEnded { plan: plan.clone(), is_unpaid: false },
         Notice::VatNumberInvalid { number: "NL123456789B01".parse().unwrap() },
-        Notice::BandwidthReached { percent: 80, plan: plan.clone(), month, limit_bytes: 100_000_000_000 },
-        Notice::BandwidthReached { percent: 100, plan: plan.clone(), month, limit_bytes: 100_000_000_000 },
+        Notice::BandwidthReached { percent: 80, plan: plan.clone(), month, limit_bytes: 100 * GB },
+        Notice::BandwidthReached { percent: 100, plan: plan.clone(), month, limit_bytes: 100 * GB },
         Notice::CreditReached { percent: 80, plan: plan.clone(), month, limit: Cents(100) },
         Notice::CreditReached { percent: 100, plan, month, limit: Cents(100) },
         Notice::DomainTrouble { domain: domain.clone(), message: "CAA forbids it.".to_owned() },
