@@ -93,6 +93,77 @@ async fn a_name_is_taken_once() {
 }
 
 #[tokio::test]
+async fn a_name_that_was_given_up_is_its_former_owners_for_30_days() {
+    let world = World::start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    let org = eve.create_org("umbrella").await;
+    ada.create_project("engine").await;
+    ada.delete("/projects/engine").await.ok();
+    let body = json!({ "name": "engine" });
+    let message = eve.post("/projects").json(&body).await.assert_error(409, "name_taken");
+    assert!(message.contains("30 days"), "{message}");
+    eve.post("/projects").json(&json!({ "name": "engine", "org": org.name })).await.assert_error(409, "name_taken");
+    eve.get("/projects/engine").await.assert_error(404, "not_found");
+    // An organization's name is another thing.
+    eve.create_org("engine").await;
+    // Ada has it back at once, in an organization of hers as well.
+    ada.create_project("engine").await;
+    ada.delete("/projects/engine").await.ok();
+    let acme = ada.create_org("acme").await;
+    ada.create_project_in(&acme, "engine").await;
+    ada.delete("/projects/engine").await.ok();
+    // The last owner was the organization.
+    ada.post("/projects").json(&body).await.assert_error(409, "name_taken");
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '29 days 23 hours'").await;
+    eve.post("/projects").json(&body).await.assert_error(409, "name_taken");
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '1 hour'").await;
+    eve.create_project("engine").await;
+    assert_eq!(world.sql_number("SELECT count(*) FROM retired_names").await, 0);
+    // It is eve's now, and hers alone when she gives it up.
+    eve.delete("/projects/engine").await.ok();
+    ada.post("/projects").json(&json!({ "name": "engine", "org": "acme" })).await.assert_error(409, "name_taken");
+    eve.create_project("engine").await;
+}
+
+#[tokio::test]
+async fn nobody_slips_in_while_a_name_is_given_up() {
+    let world = World::builder().plan(&json!({})).start().await;
+    let (ada, eve) = (world.user("ada").await, world.user("eve").await);
+    for round in 0..10 {
+        let name = format!("engine-{round}");
+        ada.create_project(&name).await;
+        let body = json!({ "name": name });
+        let tries = join_all((0..8).map(|_| async { eve.post("/projects").json(&body).await }));
+        let (deleted, tries) = tokio::join!(async { ada.delete(&format!("/projects/{name}")).await }, tries);
+        deleted.ok();
+        for answer in tries {
+            answer.assert_error(409, "name_taken");
+        }
+    }
+    assert_eq!(world.sql_number("SELECT count(*) FROM retired_names").await, 10);
+}
+
+#[tokio::test]
+async fn names_of_shares_are_nobodys_and_old_names_are_forgotten() {
+    let mut world = World::start().await;
+    let ada = world.user("ada").await;
+    ada.share(&Site::page("x"), 1).await;
+    let share = ada.get("/shares").await.ok()["shares"][0]["name"].as_str().unwrap().to_owned();
+    ada.delete(&format!("/shares/{share}")).await.ok();
+    assert_eq!(world.sql_number("SELECT count(*) FROM retired_names").await, 0);
+    for name in ["old", "new"] {
+        ada.create_project(name).await;
+        ada.delete(&format!("/projects/{name}")).await.ok();
+    }
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '31 days' WHERE name = 'old'").await;
+    world.restart_admin_later().await;
+    crate::world::eventually(crate::BACKGROUND, "the old name is forgotten", async || {
+        world.sql_text("SELECT string_agg(name, ' ') FROM retired_names").await == "new"
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn fifty_racing_creations_of_a_name_make_one_project() {
     let world = World::start().await;
     let people = [world.user("ada").await, world.user("eve").await];

@@ -43,8 +43,11 @@ const CLIENT_WEBHOOKS: usize = 32;
 /// Bodies of webhooks that are received at a time. Many, because a slow one costs little: what it has sent is counted in
 /// bytes, and it has some seconds.
 const WEBHOOKS: usize = 8_192;
-/// Bytes of webhooks in memory, without the large ones.
-const WEBHOOK_BYTES: u64 = 128 * MB;
+/// The part of the memory that bytes of webhooks take, without the large ones, when the configuration names no number: one in so
+/// many.
+const WEBHOOK_MEMORY_SHARE: u64 = 32;
+/// Fewest bytes of webhooks, when the configuration names no number: one client never has all of them.
+const LEAST_WEBHOOK_BYTES: u64 = 2 * CLIENT_WEBHOOK_BYTES;
 /// Bytes of webhooks that one client has in memory, without the large ones. A delivery of the code host has some 20 KB.
 const CLIENT_WEBHOOK_BYTES: u64 = 4 * MB;
 /// Webhooks received at a time that are larger than [`WEBHOOK_SMALL_BYTES`].
@@ -59,9 +62,15 @@ const DOMAIN_LOOKS: usize = 64;
 const PAYMENT_LOOKS: usize = 32;
 /// Looks at custom domains at a time for one account.
 const ACCOUNT_DOMAIN_LOOKS: usize = 8;
-/// Deployments whose files are listed or compared at a time. Each takes the memory of a manifest: some megabytes, 64 MiB at
-/// most.
-const LISTINGS: usize = 4;
+/// Most memory that is taken by a deployment whose files are listed or compared: that of a manifest, which is some megabytes as
+/// a rule.
+const LISTING_BYTES: u64 = 64 * MB;
+/// The part of the memory that listings take, when the configuration names no number: one in so many.
+const LISTING_MEMORY_SHARE: u64 = 16;
+/// Fewest listings at a time, when the configuration names no number: one account never has all of them.
+const LEAST_LISTINGS: u64 = 2;
+/// The memory that is reckoned with where the system does not say it.
+const USUAL_MEMORY: u64 = 4_096 * MB;
 /// Completions tried out in the console at a time. Each has a connection to an edge, to which all of them are one client's.
 const TRIES: usize = 32;
 /// Completions tried out at a time by one person.
@@ -78,7 +87,7 @@ const SESSION_EVENT_STREAMS: usize = 8;
 const EVENT_LOOKS: usize = 4;
 /// The `Retry-After` of an account with as many event streams as it may have.
 const EVENT_STREAMS_RETRY: Duration = Duration::from_secs(30);
-/// Most pushes being fetched and published. Each may hold 250 MB of the spool folder.
+/// Most pushes being fetched and published. Each may hold 250 MB of the spool, within what its account may hold of it.
 const PUSHES: usize = 3;
 /// Most certificates that are ordered at a time. Each waits for the authority most of the time.
 const ORDERS: usize = 32;
@@ -104,7 +113,7 @@ pub struct Bounds {
     event_streams: Turns<Account>,
     session_event_streams: Turns<SessionId>,
     event_looks: Arc<Semaphore>,
-    pushes: Arc<Semaphore>,
+    pushes: Turns<Account>,
     orders: Arc<Semaphore>,
     payment_looks: Arc<Semaphore>,
 }
@@ -149,25 +158,27 @@ impl Bounds {
             0 => Space::of(spool).map_or(SPOOL_BYTES, |space| (space.free / 2).min(SPOOL_BYTES)),
             given => given,
         };
+        let memory = config::machine::memory().unwrap_or(USUAL_MEMORY);
+        let webhook_bytes = match config.webhook_bytes {
+            0 => webhook_bytes(memory),
+            given => given,
+        };
         let of_clients =
             |total, share| Turns::new(fairness::Bounds { total, share, waiting: total, waiting_share: share });
+        // Nobody waits for these.
+        let of_accounts = |total, share| Turns::new(fairness::Bounds { total, share, waiting: 0, waiting_share: 0 });
         Self {
             uploads: turns(uploads, ACCOUNT_UPLOADS),
             spool: Amounts::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
             publishes: halved(or(config.publishes, cores * PUBLISHES_PER_CORE)),
             hashes: halved(or(config.password_hashes, cores.max(LEAST_HASHES))),
             webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
-            webhook_bytes: Amounts::new(WEBHOOK_BYTES, CLIENT_WEBHOOK_BYTES),
+            webhook_bytes: Amounts::new(webhook_bytes, CLIENT_WEBHOOK_BYTES),
             large_webhooks: of_clients(LARGE_WEBHOOKS, CLIENT_LARGE_WEBHOOKS),
             domain_looks: turns(DOMAIN_LOOKS, ACCOUNT_DOMAIN_LOOKS),
-            listings: halved(LISTINGS),
+            listings: halved(or(config.listings, listings(memory))),
             tries: turns(TRIES, PERSON_TRIES),
-            event_streams: Turns::new(fairness::Bounds {
-                total: EVENT_STREAMS,
-                share: ACCOUNT_EVENT_STREAMS,
-                waiting: 0,
-                waiting_share: 0,
-            }),
+            event_streams: of_accounts(EVENT_STREAMS, ACCOUNT_EVENT_STREAMS),
             session_event_streams: Turns::new(fairness::Bounds {
                 total: EVENT_STREAMS,
                 share: SESSION_EVENT_STREAMS,
@@ -175,7 +186,7 @@ impl Bounds {
                 waiting_share: 0,
             }),
             event_looks: Arc::new(Semaphore::new(EVENT_LOOKS)),
-            pushes: Arc::new(Semaphore::new(PUSHES)),
+            pushes: of_accounts(PUSHES, PUSHES.div_ceil(2)),
             orders: Arc::new(Semaphore::new(ORDERS)),
             payment_looks: Arc::new(Semaphore::new(PAYMENT_LOOKS)),
         }
@@ -253,9 +264,14 @@ impl Bounds {
         self.event_looks.clone().acquire_owned().await.ok()
     }
 
-    /// Takes a permit to deploy a push, if one is free.
-    pub fn push(&self) -> Option<OwnedSemaphorePermit> {
-        self.pushes.clone().try_acquire_owned().ok()
+    /// Whether nobody may deploy another push now.
+    pub fn is_full_of_pushes(&self) -> bool {
+        self.pushes.taken() >= self.pushes.bounds().total
+    }
+
+    /// Takes a turn of `account` to deploy a push, if it has one left: one account never has all of them.
+    pub fn push(&self, account: &Account) -> Option<AccountTurn> {
+        self.pushes.try_take(account).ok()
     }
 
     /// Waits until somebody may look at a payment that a webhook names.
@@ -303,6 +319,17 @@ impl WebhookTurn {
     }
 }
 
+/// Bytes of webhooks where the process may have so much memory.
+fn webhook_bytes(memory: u64) -> u64 {
+    (memory / WEBHOOK_MEMORY_SHARE).max(LEAST_WEBHOOK_BYTES)
+}
+
+/// Listings at a time where the process may have so much memory.
+fn listings(memory: u64) -> usize {
+    let fitting = (memory / LISTING_MEMORY_SHARE / LISTING_BYTES).max(LEAST_LISTINGS);
+    usize::try_from(fitting).unwrap_or(usize::MAX)
+}
+
 /// The answer to a request for which there is no turn.
 pub fn too_much() -> ApiError {
     busy("Too much is going on at once; please try again in a moment.")
@@ -310,4 +337,31 @@ pub fn too_much() -> ApiError {
 
 fn busy(message: &'static str) -> ApiError {
     ApiError::new(Code::Busy, message).retry_after(TURN_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_configuration_leaves_open_follows_from_the_memory() {
+        let of = |memory: u64| (webhook_bytes(memory * MB), listings(memory * MB));
+        assert_eq!(of(64), (8 * MB, 2));
+        assert_eq!(of(4_096), (128 * MB, 4));
+        assert_eq!(of(65_536), (2_048 * MB, 64));
+    }
+
+    #[tokio::test]
+    async fn the_configuration_has_the_last_word() {
+        let bounds = |listings, webhook_bytes| {
+            let config = config::Admin { listings, webhook_bytes, ..config::Admin::default() };
+            Bounds::new(&config, Path::new("/"))
+        };
+        let given = bounds(7, 16);
+        assert_eq!((given.listings.bounds().total, given.listings.bounds().share), (7, 4));
+        let mut webhook = given.webhook("192.0.2.1".parse::<std::net::IpAddr>().unwrap().into()).unwrap();
+        webhook.grow(0, 16).await.unwrap();
+        assert_eq!(webhook.grow(16, 1).await.unwrap_err().code(), Code::Busy);
+        assert!(bounds(0, 0).listings.bounds().total >= 2);
+    }
 }

@@ -15,9 +15,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-/// Most concurrent connections, if the process may open as many files: several edges with 1,024 requests in flight each.
-/// Beyond it new ones wait in the kernel's queue.
-const CONNECTIONS: usize = 8_192;
+/// Memory that a connection takes, with what its request holds, and the part of the process's memory that all of them take: one in
+/// so many. The 8,192 of a machine with 4 GB are several edges with 1,024 requests in flight each.
+const CONNECTION_BYTES: u64 = 64 * 1024;
+const MEMORY_SHARE: u64 = 8;
 /// The part of the files that the process may open which connections leave to the database, the spool and the store: one in
 /// so many.
 const SPARE_FILES_SHARE: usize = 4;
@@ -39,14 +40,20 @@ pub(crate) struct BoundedStream {
 }
 
 impl BoundedListener {
-    /// Bounds the connections of `listener` by what the process may open.
-    pub(crate) fn new(listener: TcpListener) -> Self {
+    /// Bounds the connections of `listener` by the configured number, or by the memory when that is 0; and by what the process may
+    /// open. New ones wait in the kernel's queue beyond it.
+    pub(crate) fn new(listener: TcpListener, configured: usize) -> Self {
         let limits_file = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
         let files = limits_file
             .lines()
             .find_map(|line| line.strip_prefix("Max open files"))
             .and_then(|values| values.split_whitespace().next()?.parse::<usize>().ok());
-        Self::with_places(listener, places(files.unwrap_or(USUAL_OPEN_FILES)))
+        let files = files.unwrap_or(USUAL_OPEN_FILES);
+        let places = places(files, config::machine::memory(), configured);
+        if configured > places {
+            tracing::warn!(configured, places, files, "admin.connections is more than the open files allow");
+        }
+        Self::with_places(listener, places)
     }
 
     fn with_places(listener: TcpListener, places: usize) -> Self {
@@ -54,8 +61,14 @@ impl BoundedListener {
     }
 }
 
-fn places(files: usize) -> usize {
-    (files - files / SPARE_FILES_SHARE).clamp(1, CONNECTIONS)
+fn places(files: usize, memory: Option<u64>, configured: usize) -> usize {
+    let of_files = (files - files / SPARE_FILES_SHARE).max(1);
+    let wanted = match (configured, memory) {
+        (0, Some(memory)) => usize::try_from(memory / MEMORY_SHARE / CONNECTION_BYTES).unwrap_or(usize::MAX).max(1),
+        (0, None) => of_files,
+        (configured, _) => configured,
+    };
+    of_files.min(wanted)
 }
 
 impl BoundedStream {
@@ -121,7 +134,11 @@ mod tests {
 
     #[test]
     fn connections_leave_files() {
-        assert_eq!([4, 1_024, 20_000].map(places), [3, 768, CONNECTIONS]);
+        let memory = Some(4 << 30);
+        assert_eq!([4, 1_024, 20_000].map(|files| places(files, memory, 0)), [3, 768, 8_192]);
+        assert_eq!(places(1_000_000, Some(64 << 30), 0), 131_072);
+        assert_eq!((places(20_000, Some(1), 0), places(20_000, None, 0)), (1, 15_000));
+        assert_eq!((places(20_000, memory, 12_000), places(1_024, memory, 12_000)), (12_000, 768));
     }
 
     #[tokio::test]

@@ -36,7 +36,8 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
     jobs::start(&app);
     let stopping = app.stopping.clone();
     // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
-    let listener = BoundedListener::new(listener).tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
+    let listener = BoundedListener::new(listener, app.config.admin.connections)
+        .tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
     let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
     let mut server = tokio::spawn(server.into_future());
     tokio::select! {

@@ -10,4 +10,5 @@ mod pushes;
 mod repo;
 mod scene;
 mod tokens;
+mod turns;
 mod webhooks;

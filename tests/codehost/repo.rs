@@ -20,7 +20,7 @@ async fn a_project_is_linked_shown_and_unlinked() {
     let body =
         json!({ "installation_id": 7, "repo": "acme/site", "branch": "gh/pages", "directory": "/site//public/" });
     let linked = mona.post("/projects/site/repo").json(&body).await.ok();
-    let shown = json!({ "repo": "acme/site", "branch": "gh/pages", "directory": "site/public" });
+    let shown = json!({ "repo": "acme/site", "branch": "gh/pages", "directory": "site/public", "waits_for": null });
     assert_eq!((&linked["branch"], &linked["directory"]), (&shown["branch"], &shown["directory"]));
     assert_eq!(mona.project("site").await["repo"], shown);
 

@@ -43,7 +43,7 @@ impl Scene {
         .await
     }
 
-    async fn with(set: impl FnOnce(Builder, &Path) -> Builder) -> Self {
+    pub(super) async fn with(set: impl FnOnce(Builder, &Path) -> Builder) -> Self {
         let host = CodeHost::start().await;
         let keys = tempfile::tempdir().unwrap();
         let world = World::builder()

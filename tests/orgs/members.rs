@@ -39,6 +39,21 @@ async fn owners_change_roles() {
 }
 
 #[tokio::test]
+async fn members_are_listed_in_the_order_of_joining() {
+    let world = World::start().await;
+    let org = world.acme().await;
+    for (login, role) in [("zoe", Role::Member), ("yves", Role::Admin), ("xia", Role::Member), ("wim", Role::Owner)] {
+        org.admit(&world.user(login).await, role).await;
+    }
+    let logins = async || org.roles().await.into_iter().map(|(login, _)| login).collect::<Vec<_>>();
+    assert_eq!(logins().await, ["owner", "zoe", "yves", "xia", "wim"]);
+    // A role that changes moves nobody.
+    set_role(&org.owner, &org, "xia", "owner").await.ok();
+    set_role(&org.owner, &org, "wim", "member").await.ok();
+    assert_eq!(logins().await, ["owner", "zoe", "yves", "xia", "wim"]);
+}
+
+#[tokio::test]
 async fn members_leave_and_are_removed() {
     let world = World::start().await;
     let (org, admin) = world.org_with(Role::Admin).await;

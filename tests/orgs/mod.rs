@@ -198,8 +198,37 @@ async fn an_org_is_deleted_when_it_is_empty() {
     robot.get("/me").await.assert_error(401, "unauthorized");
     let path = format!("/invites/{}", crate::world::org::token_of(&invite));
     world.nobody().get(&path).await.assert_error(404, "not_found");
-    // Its name is free again.
-    member.create_org("acme").await;
+    // Its name is its owner's for 30 days, and so are those of its projects.
+    for (path, name) in [("/orgs", "acme"), ("/projects", "engine")] {
+        let body = json!({ "name": name });
+        let message = member.post(path).json(&body).await.assert_error(409, "name_taken");
+        assert!(message.contains("30 days"), "{message}");
+        org.owner.post(path).json(&body).await.created();
+        org.owner.delete(&format!("{path}/{name}")).await.ok();
+        member.post(path).json(&body).await.assert_error(409, "name_taken");
+        let later = "UPDATE retired_names SET retired_at = retired_at - interval '30 days'";
+        world.sql(&format!("{later} WHERE name = '{name}'")).await;
+        member.post(path).json(&body).await.created();
+        org.owner.post(path).json(&body).await.assert_error(409, "name_taken");
+    }
+}
+
+#[tokio::test]
+async fn each_owner_of_a_deleted_org_may_take_its_name_again() {
+    let world = World::start().await;
+    let (org, other) = world.org_with(Role::Owner).await;
+    let admin = world.user("admin").await;
+    org.admit(&admin, Role::Admin).await;
+    let tries = join_all((0..8).map(|_| async { admin.post("/orgs").json(&json!({ "name": "acme" })).await }));
+    let (deleted, tries) = tokio::join!(async { org.owner.delete("/orgs/acme").await }, tries);
+    deleted.ok();
+    for answer in tries {
+        answer.assert_error(409, "name_taken");
+    }
+    other.create_org("acme").await;
+    // It is the other's alone now.
+    other.delete("/orgs/acme").await.ok();
+    org.owner.post("/orgs").json(&json!({ "name": "acme" })).await.assert_error(409, "name_taken");
 }
 
 #[tokio::test]

@@ -47,6 +47,20 @@ async fn github_signs_a_person_in() {
 }
 
 #[tokio::test]
+async fn without_an_application_everything_but_signing_in_works() {
+    let world = World::builder().set("CODE_HOST__KIND", "github").set("CODE_HOST__CLIENT_SECRET", "").start().await;
+    world.nobody().get("/health").await.assert_status(200);
+    let page = world.person().visit(&world.console_url("/sign-in")).await;
+    assert_eq!(page.answer.status, 503);
+    page.assert_says("Not set up yet").assert_says("code_host.client_id");
+    let begun = world.person().visit(&world.console_url("/sign-in/code-host")).await;
+    assert_eq!(begun.answer.status, 404);
+    let message = world.nobody().post("/auth/device").await.assert_error(502, "code_host_error");
+    assert!(message.contains("not set up") && message.contains("code_host.client_id"), "{message}");
+    assert!(world.admin.log().contains("nobody can sign in"));
+}
+
+#[tokio::test]
 async fn without_the_applications_secret_the_page_says_so() {
     let world = World::builder().set("CODE_HOST__KIND", "github").set("CODE_HOST__CLIENT_ID", CLIENT_ID);
     let world = world.set("CODE_HOST__CLIENT_SECRET", "").start().await;

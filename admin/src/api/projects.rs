@@ -112,7 +112,7 @@ pub async fn create(
     };
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
-    let project = projects::create(&mut change, &owner, body.name, app.plans(), now).await?;
+    let project = projects::create(&mut change, &owner, &caller.user.id, body.name, app.plans(), now).await?;
     change.audit(Entry::of_project(Action::ProjectCreate, &project));
     change.touch(Touched::new(&project.id).with_hosts([project.host()]));
     // Until the first deployment there is nothing to see.
@@ -144,12 +144,17 @@ pub async fn show(
 }
 
 fn view_repo(link: &RepoLink) -> Repo {
-    Repo { repo: link.repo.to_string(), branch: link.branch.to_string(), directory: link.directory.to_string() }
+    Repo {
+        repo: link.repo.to_string(),
+        branch: link.branch.to_string(),
+        directory: link.directory.to_string(),
+        waits_for: link.waits_for.clone(),
+    }
 }
 
 /// Deletes a project with everything that it owns, deployments and their files included.
 ///
-/// When this answers, no edge that is up serves it any more.
+/// When this answers, no edge that is up serves it any more. For 30 days nobody but its owner may take its name again.
 #[utoipa::path(
     delete, path = "/projects/{name}", tag = "Projects",
     params(("name" = String, Path, description = "The project's name")),
@@ -196,6 +201,10 @@ impl From<CreateError> for ApiError {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateError::NameKept => Self::new(
+                Code::NameTaken,
+                "Somebody else gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
+            ),
             CreateError::OwnerGone => Self::not_found("organization"),
             CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),

@@ -187,6 +187,10 @@ impl From<CodeHostError> for ApiError {
                                both at the code host.";
                 Self::new(Code::NotFound, message).caused_by(error)
             }
+            CodeHostError::NotSetUp => {
+                let message = "Signing in is not set up here yet: the operator has to set `code_host.client_id`.";
+                Self::new(Code::CodeHostError, message).caused_by(error)
+            }
             CodeHostError::Suspended => {
                 let message = "The installation is suspended; lift the suspension at the code host.";
                 Self::new(Code::CodeHostError, message).caused_by(error)

@@ -1,7 +1,8 @@
 //! The code host, where people sign in and keep their repositories. [`CodeHost`] is the port for signing in,
 //! [`Repositories`] the one for repositories; each kind of code host implements them.
 //!
-//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours. [`admit()`] is
+//! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours; [`unset`] stands for one
+//! that does not know us yet. [`admit()`] is
 //! the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
 
 mod admit;
@@ -9,6 +10,7 @@ pub mod github;
 pub mod grants;
 pub mod local;
 mod repositories;
+pub mod unset;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +21,7 @@ use domain::Clock;
 use secrecy::SecretString;
 
 pub use admit::admit;
-pub use repositories::{Account, AppToken, Repositories, Repository};
+pub use repositories::{Account, AppToken, Repositories, Repository, Spool, Spooled};
 
 /// Signing in at a code host: on a device by RFC 8628, in a browser by its web flow.
 #[async_trait]
@@ -123,6 +125,9 @@ pub enum CodeHostError {
     /// There was no connection, no answer in time, or an answer that could not be read.
     #[error("the code host does not answer: {0}")]
     Unreachable(#[from] reqwest::Error),
+    /// The configuration does not name our application at the code host.
+    #[error("code_host.client_id is not set")]
+    NotSetUp,
     /// The token does not work.
     #[error("the code host refused the token for {call}")]
     Unauthorized {
@@ -156,6 +161,9 @@ pub enum CodeHostError {
         /// The call.
         call: &'static str,
     },
+    /// The account has no more room for what is received, or there is none at all.
+    #[error("there is no room in the spool")]
+    NoRoom,
     /// The answer could not be written to the spool folder.
     #[error("the spool folder: {0}")]
     Spool(#[from] std::io::Error),
@@ -183,12 +191,14 @@ impl CodeHostError {
         match self {
             Self::Unreachable(_)
             | Self::RateLimited { .. }
+            | Self::NoRoom
             | Self::Spool(_)
             | Self::Answer { .. }
             | Self::AppRefused => true,
             Self::Status { status, .. } => *status >= 500 || *status == 408,
             Self::Unauthorized { .. }
             | Self::NotFound { .. }
+            | Self::NotSetUp
             | Self::Suspended
             | Self::Unreached
             | Self::TooLarge { .. } => false,
@@ -206,8 +216,10 @@ impl CodeHostError {
             Self::Unauthorized { call } => Self::Unauthorized { call },
             Self::NotFound { call } => Self::NotFound { call },
             Self::AppRefused => Self::AppRefused,
+            Self::NotSetUp => Self::NotSetUp,
             Self::Suspended => Self::Suspended,
             Self::Unreached => Self::Unreached,
+            Self::NoRoom => Self::NoRoom,
             Self::RateLimited { after } => Self::RateLimited { after: *after },
             Self::TooLarge { call } => Self::TooLarge { call },
             Self::Status { call, status } => Self::Status { call, status: *status },
@@ -222,6 +234,10 @@ impl CodeHostError {
 pub fn from_config(config: &Config, clock: &Clock) -> anyhow::Result<Arc<dyn CodeHost>> {
     let host = &config.code_host;
     Ok(match host.kind {
+        CodeHostKind::Github if host.client_id.is_empty() => {
+            tracing::warn!("nobody can sign in: code_host.client_id does not name your GitHub App (or OAuth app)");
+            Arc::new(unset::Unset)
+        }
         CodeHostKind::Github => Arc::new(github::Github::new(host, clock.clone())?),
         CodeHostKind::Local => {
             anyhow::ensure!(!host.client_secret.is_empty(), "code_host.client_secret must hold the operator's secret");

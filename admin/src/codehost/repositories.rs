@@ -1,10 +1,11 @@
 //! The port to repositories: finding them, asking who may read them, and fetching their files.
 
-use std::{fs::File, path::Path};
+use std::{fs::File, path::PathBuf};
 
 use async_trait::async_trait;
 use db::code_host::installations::Seen;
 use domain::repo::{Branch, CommitSha, RepoName};
+use fairness::Held;
 use secrecy::SecretString;
 
 use super::{CodeHostError, UserGrant};
@@ -49,14 +50,32 @@ pub trait Repositories: Send + Sync {
         branch: &Branch,
     ) -> Result<Option<CommitSha>, CodeHostError>;
 
-    /// Fetches the files of a commit: a gzipped tarball, in a file without a name in `folder`.
+    /// Fetches the files of a commit: a gzipped tarball.
     async fn tarball(
         &self,
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        folder: &Path,
-    ) -> Result<File, CodeHostError>;
+        spool: Spool,
+    ) -> Result<Spooled, CodeHostError>;
+}
+
+/// The place where the files of a commit are received.
+#[derive(Debug)]
+pub struct Spool {
+    /// The folder in which a file without a name is made.
+    pub folder: PathBuf,
+    /// What the files take of the room that their account may use.
+    pub held: Held<domain::Account>,
+}
+
+/// The files of a commit that were received.
+#[derive(Debug)]
+pub struct Spooled {
+    /// The gzipped tarball. It has no name, so it goes away with this.
+    pub file: File,
+    /// What it takes of its account's room.
+    pub held: Held<domain::Account>,
 }
 
 /// A token of our own app, which reads one repository.

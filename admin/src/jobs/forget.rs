@@ -1,15 +1,16 @@
 //! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries.
+//! kin, invites, webhook deliveries, names that were given up.
 
 use std::time::Duration;
 
 use db::{
     code_host::webhook_deliveries,
+    names,
     orgs::invites,
     sign_in::{device_grants, gate_tickets, sessions, sign_ins},
     upkeep::idempotency,
 };
-use domain::limits::IDEMPOTENCY_WINDOW;
+use domain::limits::{IDEMPOTENCY_WINDOW, NAME_RETIREMENT};
 
 use super::{Batch, Job};
 use crate::app::App;
@@ -90,6 +91,19 @@ impl Job for Webhooks {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let forgotten = webhook_deliveries::delete_old(&app.db, app.clock.now() - WEBHOOKS_KEPT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Deletes retired names that anybody may take by now.
+pub(super) struct Names;
+
+impl Job for Names {
+    const NAME: &'static str = "forget retired names";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = names::delete_retired(&app.db, app.clock.now() - NAME_RETIREMENT, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

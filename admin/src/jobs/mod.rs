@@ -82,7 +82,7 @@ pub(crate) fn start(app: &App) {
     attend(app, credit::Tell);
     attend(app, agents::Read);
     attend(app, invoices::Render);
-    attend(app, pushes::Deploy);
+    attend(app, pushes::Deploy::default());
     attend(app, pushes::FindMissed);
     certificates::start(app);
     attend(app, certificates::Tend);
@@ -102,6 +102,7 @@ pub(crate) fn start(app: &App) {
     attend(app, forget::SignIns);
     attend(app, forget::Sessions);
     attend(app, forget::Invites);
+    attend(app, forget::Names);
 }
 
 fn attend(app: &App, job: impl Job) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use db::quotas;
 use domain::Account;
-use packs::Space;
+use packs::{Space, StoreError};
 
 use crate::{
     app::App,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// When to try again while a disk is nearly full: somebody has to make room.
-const FULL_RETRY: Duration = Duration::from_mins(1);
+pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
 /// Checks that there is room for another deployment of `account`.
 pub(crate) async fn for_deployment(app: &App, account: &Account) -> Result<(), ApiError> {
@@ -34,14 +34,22 @@ pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiErr
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
 async fn on_disk(app: &App) -> Result<(), ApiError> {
-    let folder = app.spool_folder();
-    let spool = tokio::task::spawn_blocking(move || Space::of(&folder)).await.map_err(ApiError::internal)?;
-    let spaces = [spool.map_err(ApiError::internal)?, app.store.space().await.map_err(ApiError::internal)?];
-    let least = app.config.admin.free_disk_percent;
-    if spaces.iter().any(|space| space.is_below(least)) {
-        tracing::error!(?spaces, percent = least, "uploads are refused: too little of a disk is free");
-        let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";
-        return Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY));
+    if has_disk(app).await.map_err(ApiError::internal)? {
+        return Ok(());
     }
-    Ok(())
+    let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";
+    Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY))
+}
+
+/// Whether enough of the disks of the spool and of the store is free for whatever is to be published.
+pub(crate) async fn has_disk(app: &App) -> Result<bool, StoreError> {
+    let folder = app.spool_folder();
+    let spool = tokio::task::spawn_blocking(move || Space::of(&folder)).await.map_err(|_| StoreError::Stopping)??;
+    let spaces = [spool, app.store.space().await?];
+    let least = app.config.admin.free_disk_percent;
+    let is_full = spaces.iter().any(|space| space.is_below(least));
+    if is_full {
+        tracing::error!(?spaces, percent = least, "nothing is published: too little of a disk is free");
+    }
+    Ok(!is_full)
 }

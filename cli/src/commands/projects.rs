@@ -98,7 +98,7 @@ pub(super) async fn create(name: &ProjectName, org: Option<&OrgName>, client: &C
     let body = CreateProject { name: name.clone(), org: org.map(ToString::to_string) };
     let answer = client.post("/projects", &body).await.map_err(|failure| match &*failure.code {
         "not_found" => failure.with_hint("`svc orgs` lists the organizations that you belong to."),
-        "name_taken" => failure.with_hint(format!("{name} belongs to somebody; choose another name.")),
+        "name_taken" => failure.with_hint(format!("{name} cannot be had; choose another name.")),
         _ => failure,
     });
     Ok(answer?.body)

@@ -69,10 +69,19 @@ pub(crate) async fn run(repo: Repo, client: &Client, output: Output) -> anyhow::
 
 async fn show(name: &ProjectName, client: &Client, output: Output) -> anyhow::Result<()> {
     let repo = projects::detail(name, client).await?.repo;
-    output.result(&json!({"project": name, "repo": repo}), || match &repo {
-        None => format!("{name} is linked to no repository. Link one: svc repo link OWNER/NAME --project {name}"),
-        Some(repo) if repo.directory == "." => format!("{name} deploys {} of {}.", repo.branch, repo.repo),
-        Some(repo) => format!("{name} deploys {} of {}, from {}.", repo.directory, repo.repo, repo.branch),
+    output.result(&json!({"project": name, "repo": repo}), || {
+        let Some(repo) = &repo else {
+            return format!("{name} is linked to no repository. Link one: svc repo link OWNER/NAME --project {name}");
+        };
+        let link = if repo.directory == "." {
+            format!("{name} deploys {} of {}.", repo.branch, repo.repo)
+        } else {
+            format!("{name} deploys {} of {}, from {}.", repo.directory, repo.repo, repo.branch)
+        };
+        match &repo.waits_for {
+            None => link,
+            Some(reason) => format!("{link}\nIts newest push waits. {reason}"),
+        }
     })
 }
 

@@ -26,7 +26,7 @@ pub struct OrgDetail {
     /// The organization.
     #[serde(flatten)]
     pub org: Org,
-    /// The members, in the order of their roles and then of their joining: owners, admins, members.
+    /// The members, in the order of joining.
     pub members: Vec<Member>,
     /// The number of the organization's projects.
     pub projects: u64,
@@ -58,7 +58,7 @@ pub struct OrgList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateOrg {
-    /// The name: globally unique, and fixed.
+    /// The name: globally unique, and fixed. For 30 days a deleted organization's name is its former owners'.
     pub name: OrgName,
     /// The display name: at most 100 characters; none when blank.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "blank_is_none")]

@@ -52,6 +52,9 @@ pub struct Repo {
     pub branch: String,
     /// The folder of the repository that is published.
     pub directory: String,
+    /// What the newest push waits for, such as room on the server's disk; null when it waits for nothing but its turn.
+    #[serde(default)]
+    pub waits_for: Option<String>,
 }
 
 /// A page of projects, newest first.
@@ -78,7 +81,7 @@ pub struct TransferProject {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateProject {
-    /// The name, which becomes the subdomain: globally unique.
+    /// The name, which becomes the subdomain: globally unique. For 30 days a deleted project's name is its former owner's.
     pub name: NewProjectName,
     /// The name of the organization that is to own the project; personal when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ mod connections;
 pub mod edges;
 pub mod gateway;
 pub mod letters;
+pub mod names;
 pub mod orgs;
 pub mod permits;
 pub mod projects;

@@ -25,7 +25,7 @@ const USER_CODE_TRIES: usize = 3;
         (status = 200, description = "The flow waits for the person", body = DeviceStart, headers(("Cache-Control"))),
     ),
     extensions(("x-errors" = json!({
-        "code_host_error": "the code host does not answer as it should",
+        "code_host_error": "the code host does not answer as it should, or signing in is not set up",
     }))),
 )]
 pub async fn start(State(app): State<App>) -> Result<([(HeaderName, &'static str); 1], Json<DeviceStart>), ApiError> {

@@ -42,7 +42,7 @@ pub async fn list(State(app): State<App>, caller: CliUser, page: Paged<OrgId>) -
     responses((status = 201, description = "The organization", body = Org)),
     extensions(("x-errors" = json!({
         "plan_limit_reached": "you have created as many organizations as your plan allows",
-        "name_taken": "an organization has this name, or gave it up less than 30 days ago",
+        "name_taken": "an organization has this name, or one that others owned had it less than 30 days ago",
     }))),
 )]
 pub async fn create(
@@ -100,6 +100,7 @@ pub async fn rename(
 /// Deletes an organization with its members, invites, tokens and icon.
 ///
 /// Its projects have to be moved or deleted first, and its subscription cancelled and over. Its invoices are kept.
+/// For 30 days nobody but its owners may take its name again.
 #[utoipa::path(
     delete, path = "/orgs/{name}", tag = "Organizations",
     params(("name" = String, Path, description = "The organization's name")),
@@ -151,6 +152,10 @@ impl From<CreateError> for ApiError {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::NameTaken => Self::new(Code::NameTaken, "This name is taken; choose another."),
+            CreateError::NameKept => Self::new(
+                Code::NameTaken,
+                "Others gave this name up less than 30 days ago; until then only they may take it again. Choose another.",
+            ),
             CreateError::Quota(reached) => reached.into(),
             CreateError::Db(error) => error.into(),
         }

@@ -37,7 +37,6 @@ pub struct Github {
 impl Github {
     /// Makes the configured application at the configured GitHub.
     pub fn new(host: &config::CodeHost, clock: Clock) -> anyhow::Result<Self> {
-        anyhow::ensure!(!host.client_id.is_empty(), "code_host.client_id must name your GitHub App (or OAuth app)");
         if host.client_secret.is_empty() {
             tracing::warn!("code_host.client_secret is not set: people can sign in by `svc login`, but not on the web");
         }

@@ -1,7 +1,5 @@
 //! Repositories, and what their branches point at.
 
-use std::{fs::File, path::Path};
-
 use async_trait::async_trait;
 use db::code_host::installations::Seen;
 use domain::repo::{Branch, CommitSha, RepoName};
@@ -9,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::{CodeHostError, Github, installations, oauth};
-use crate::codehost::{Account, AppToken, Repositories, Repository, UserGrant};
+use crate::codehost::{Account, AppToken, Repositories, Repository, Spool, Spooled, UserGrant};
 
 const REPOSITORY: &str = "GET /repos/{owner}/{repo}";
 const REFERENCE: &str = "GET /repos/{owner}/{repo}/git/ref/{ref}";
@@ -127,8 +125,8 @@ impl Repositories for Github {
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        folder: &Path,
-    ) -> Result<File, CodeHostError> {
-        self.fetch_tarball(token, repo, sha, folder).await
+        spool: Spool,
+    ) -> Result<Spooled, CodeHostError> {
+        self.fetch_tarball(token, repo, sha, spool).await
     }
 }

@@ -1,6 +1,6 @@
 //! The files of a commit, as a gzipped tarball: from the code host into the spool folder, never into memory.
 
-use std::{fs::File, path::Path, time::Duration};
+use std::time::Duration;
 
 use domain::{
     limits::REPO_TARBALL_BYTES,
@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use tokio::{io::AsyncWriteExt as _, time::timeout};
 
 use super::{CodeHostError, Github};
+use crate::codehost::{Spool, Spooled};
 
 const TARBALL: &str = "GET /repos/{owner}/{repo}/tarball/{ref}";
 /// Longest time for a whole download, redirects included.
@@ -25,8 +26,9 @@ impl Github {
         token: &SecretString,
         repo: &RepoName,
         sha: &CommitSha,
-        folder: &Path,
-    ) -> Result<File, CodeHostError> {
+        spool: Spool,
+    ) -> Result<Spooled, CodeHostError> {
+        let Spool { folder, mut held } = spool;
         let stalled = || CodeHostError::Answer { call: TARBALL, reason: "it stood still".to_owned() };
         let (owner, name) = repo.parts();
         let url = self.api_url(TARBALL, &["repos", owner, name, "tarball", sha.as_str()])?;
@@ -41,13 +43,15 @@ impl Github {
         loop {
             let chunk = timeout(STALL, response.chunk()).await.map_err(|_| stalled())?;
             let Some(chunk) = chunk.map_err(reqwest::Error::without_url)? else { break };
-            received += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+            let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+            received += length;
             if received > REPO_TARBALL_BYTES {
                 return Err(CodeHostError::TooLarge { call: TARBALL });
             }
+            held.grow(length).map_err(|_| CodeHostError::NoRoom)?;
             spool.write_all(&chunk).await?;
         }
         spool.flush().await?;
-        Ok(spool.into_inner().into_std().await)
+        Ok(Spooled { file: spool.into_inner().into_std().await, held })
     }
 }

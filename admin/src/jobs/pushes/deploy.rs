@@ -1,7 +1,7 @@
 //! Deploys a push. The commit that the branch points at *now* is deployed, so that neither an order of arrival nor a
 //! replay can bring an older commit over a newer one.
 
-use std::{fs::File, time::Duration};
+use std::time::Duration;
 
 use db::{
     audit::Actor,
@@ -9,8 +9,10 @@ use db::{
     projects::deployments::{self, Origin, UploadError},
 };
 use domain::{
-    DeploymentId,
+    DeploymentId, Timestamp,
+    limits::REPO_TARBALL_BYTES,
     repo::{CommitSha, RepoName},
+    size,
 };
 use packs::{Root, WriteError};
 use secrecy::SecretString;
@@ -18,11 +20,12 @@ use secrecy::SecretString;
 use crate::{
     app::App,
     change::Change,
-    codehost::{Account, AppToken, CodeHostError, Repositories, grants::AccessError},
+    codehost::{Account, AppToken, CodeHostError, Repositories, Spool, Spooled, grants::AccessError},
     events::{self, KIND_PUSH},
     publishing::{
         go_live::{GoLiveError, Publication, go_live},
         record::{Ending, UploadRecord},
+        room,
     },
     quotas,
 };
@@ -34,6 +37,13 @@ const SETTLING_PAUSE: Duration = Duration::from_secs(1);
 
 /// Attempts in which our app's token may be refused before people's tokens are tried.
 const REFUSALS: i32 = 3;
+
+/// What a push waits for while a disk is nearly full.
+const NO_DISK: &str = "The server's disk is nearly full; the push is deployed once there is room.";
+/// What a push waits for while others take the room for what is received.
+const NO_SPOOL: &str = "Too much is being received at once; the push is deployed once there is room.";
+/// Pause before a push looks again for room in the spool, which others give back within minutes.
+const SPOOL_PAUSE: Duration = Duration::from_secs(10);
 
 /// The outcome of working on a push.
 pub(super) enum Outcome {
@@ -49,6 +59,8 @@ pub(super) enum Outcome {
     Settling(Duration),
     /// The push cannot be deployed, for this reason.
     Failed(String),
+    /// The push is deployed once there is room for it.
+    Waiting { reason: &'static str, after: Duration },
     /// The push may be deployed later.
     Retry { error: String, after: Option<Duration> },
 }
@@ -70,16 +82,21 @@ pub(super) async fn deploy(app: &App, claim: &Claim) -> Outcome {
         Ok(None) => return Outcome::Nothing,
         Err(error) => return Outcome::retry(error),
     };
-    let (sha, file) = match fetch(app, claim, &target).await {
+    match room::has_disk(app).await {
+        Ok(true) => {}
+        Ok(false) => return Outcome::Waiting { reason: NO_DISK, after: room::FULL_RETRY },
+        Err(error) => return Outcome::retry(error),
+    }
+    let (sha, files) = match fetch(app, claim, &target).await {
         Ok(fetched) => fetched,
         Err(outcome) => return outcome,
     };
-    publish(app, claim, &target, &sha, file).await
+    publish(app, claim, &target, &sha, files).await
 }
 
 /// Finds the commit to deploy, and fetches it: as our app where it has a key, else in the name of the first person who
 /// can.
-async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, File), Outcome> {
+async fn fetch(app: &App, claim: &Claim, target: &Target) -> Result<(CommitSha, Spooled), Outcome> {
     let Some(host) = app.code_host.repositories() else { return Err(Outcome::Nothing) };
     if let Some(fetched) = fetch_as_app(app, host, claim, target).await? {
         return Ok(fetched);
@@ -101,15 +118,15 @@ async fn fetch_as_app(
     host: &dyn Repositories,
     claim: &Claim,
     target: &Target,
-) -> Result<Option<(CommitSha, File)>, Outcome> {
+) -> Result<Option<(CommitSha, Spooled)>, Outcome> {
     let reading = async {
         let Some(AppToken { token, repo }) = reach_as_app(host, target).await? else { return Ok(None) };
         if !may_any_read(host, &token, &repo, target).await? {
             return Ok(None);
         }
         let sha = head(host, &token, &repo, claim, target).await?;
-        let file = host.tarball(&token, &repo, &sha, &app.spool_folder()).await?;
-        Ok(Some((sha, file)))
+        let files = host.tarball(&token, &repo, &sha, spool(app, target)).await?;
+        Ok(Some((sha, files)))
     };
     match reading.await {
         Ok(fetched) => Ok(fetched),
@@ -174,7 +191,7 @@ async fn fetch_as(
     reader: &Reader,
     claim: &Claim,
     target: &Target,
-) -> Result<(CommitSha, File), Outcome> {
+) -> Result<(CommitSha, Spooled), Outcome> {
     let judge = |error| judge(error, target);
     let token = match app.grants.token(&reader.user).await {
         Ok(token) => token,
@@ -191,8 +208,13 @@ async fn fetch_as(
         FetchError::Host(error) => judge(error),
         FetchError::Outcome(outcome) => outcome,
     })?;
-    let file = host.tarball(&token, &repository.name, &sha, &app.spool_folder()).await.map_err(judge)?;
-    Ok((sha, file))
+    let files = host.tarball(&token, &repository.name, &sha, spool(app, target)).await.map_err(judge)?;
+    Ok((sha, files))
+}
+
+/// The room for a commit's files: they count like an upload of the project's owner.
+fn spool(app: &App, target: &Target) -> Spool {
+    Spool { folder: app.spool_folder(), held: app.bounds.spool(&target.permit.owner) }
 }
 
 /// Finds the commit that the branch points at now.
@@ -212,7 +234,9 @@ async fn head(
     }
 }
 
-async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, file: File) -> Outcome {
+async fn publish(app: &App, claim: &Claim, target: &Target, sha: &CommitSha, files: Spooled) -> Outcome {
+    // What is held of the spool is given back at the end of this function: by then the file is gone.
+    let Spooled { file, held: _held } = files;
     let upload = match begin(app, claim, target, sha).await {
         Ok(upload) => upload,
         Err(UploadError::Gone) => return Outcome::Nothing,
@@ -303,6 +327,16 @@ pub(super) async fn record_failure(app: &App, claim: &Claim, sha: &CommitSha, re
     change.commit().await.map(drop)
 }
 
+/// Records that a push waits for room until `at`. The project's people are told when it begins to.
+pub(super) async fn record_wait(app: &App, claim: &Claim, at: Timestamp, reason: &str) -> Result<(), sqlx::Error> {
+    let mut change = app.change(actor(claim)).await?;
+    let begins = repo_deploys::wait(&mut *change, claim, at, reason).await? && !claim.has_waited;
+    if begins && let Some(target) = repo_deploys::target(&mut change, &claim.project).await? {
+        tell(&mut change, claim, &target, &claim.sha, &[("state", "waiting"), ("message", reason)]);
+    }
+    change.commit().await.map(drop)
+}
+
 /// Tells the project's people that a push could not be deployed.
 fn tell_failed(
     change: &mut Change<'_>,
@@ -312,10 +346,15 @@ fn tell_failed(
     deployment: &DeploymentId,
     reason: &str,
 ) {
+    tell(change, claim, target, sha, &[("state", "failed"), ("deployment", deployment.as_str()), ("message", reason)]);
+}
+
+/// Tells the project's people of a push.
+fn tell(change: &mut Change<'_>, claim: &Claim, target: &Target, sha: &CommitSha, detail: &[(&str, &str)]) {
     let (by, now) = (Some(claim.pusher.as_str()), change.now());
     let mut event = events::of_project(KIND_PUSH, &target.permit, Some(sha.as_str()), by, now);
-    for (key, value) in [("state", "failed"), ("deployment", deployment.as_str()), ("message", reason)] {
-        event.detail.insert(key.to_owned(), value.into());
+    for (key, value) in detail {
+        event.detail.insert((*key).to_owned(), (*value).into());
     }
     change.tell(event);
 }
@@ -331,11 +370,13 @@ fn origin(claim: &Claim, sha: &CommitSha) -> Origin {
 /// Maps an error of the code host to the push's outcome.
 fn judge(error: CodeHostError, target: &Target) -> Outcome {
     match error {
+        CodeHostError::NoRoom => Outcome::Waiting { reason: NO_SPOOL, after: SPOOL_PAUSE },
         CodeHostError::RateLimited { after } => Outcome::Retry { error: error.to_string(), after: Some(after) },
         error if error.is_transient() => Outcome::retry(error),
         CodeHostError::Unauthorized { .. } => Outcome::Failed(sign_in_again(target)),
         CodeHostError::TooLarge { .. } => {
-            Outcome::Failed(format!("The repository {} is larger than 250 MB at this commit.", target.repo))
+            let most = size(REPO_TARBALL_BYTES);
+            Outcome::Failed(format!("The repository {} is larger than {most} at this commit.", target.repo))
         }
         CodeHostError::Suspended => Outcome::Failed(format!(
             "The installation through which {} is read is suspended; lift the suspension at the code host and push again.",

@@ -1,16 +1,20 @@
 //! Deploys pending pushes. A run leases one that is due and works on it in a task of its own; [`deploy`] decides its
-//! outcome. [`missed`] finds those whose webhook was lost.
+//! outcome. [`missed`] finds those whose webhook was lost. Accounts take turns, in the [`order`] of round robin.
 
 mod deploy;
 mod missed;
+mod order;
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use db::code_host::repo_deploys::{self, Claim};
 use domain::Timestamp;
 
-use self::deploy::Outcome;
 pub(crate) use self::missed::{CHECK_EVERY, FindMissed};
+use self::{deploy::Outcome, order::Order};
 use super::{Batch, Job};
 use crate::app::App;
 
@@ -24,8 +28,14 @@ const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Du
 /// Attempts before the code host is given up on: some 13 minutes, without the time that they take.
 const ATTEMPTS: i32 = 10;
 
+/// Accounts among which the next turn is given.
+const ACCOUNTS: i64 = 1_000;
+
 /// Deploys pushes.
-pub(super) struct Deploy;
+#[derive(Default)]
+pub(super) struct Deploy {
+    order: Mutex<Order>,
+}
 
 impl Job for Deploy {
     const NAME: &'static str = "deploy pushes";
@@ -34,16 +44,31 @@ impl Job for Deploy {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let nothing = Batch::of(0, 1);
-        let Some(turn) = app.bounds.push() else { return Ok(nothing) };
+        if app.bounds.is_full_of_pushes() {
+            return Ok(nothing);
+        }
         let now = app.clock.now();
-        let Some(claim) = repo_deploys::claim(&app.db, now, now + LEASE).await? else { return Ok(nothing) };
-        let cx = app.clone();
-        app.tasks.spawn(async move {
-            work(&cx, &claim).await;
-            drop(turn);
-        });
-        // There may be another, which is looked for immediately.
-        Ok(Batch::of(1, 1))
+        let due = repo_deploys::due_accounts(&app.db, now, ACCOUNTS).await?;
+        let accounts = self.order(|order| order.arrange(due));
+        for account in accounts {
+            let Some(turn) = app.bounds.push(&account) else { continue };
+            let Some(claim) = repo_deploys::claim(&app.db, &account, now, now + LEASE).await? else { continue };
+            self.order(|order| order.serve(&account));
+            let cx = app.clone();
+            app.tasks.spawn(async move {
+                work(&cx, &claim).await;
+                drop(turn);
+            });
+            // There may be another, which is looked for immediately.
+            return Ok(Batch::of(1, 1));
+        }
+        Ok(nothing)
+    }
+}
+
+impl Deploy {
+    fn order<T>(&self, with: impl FnOnce(&mut Order) -> T) -> T {
+        with(&mut self.order.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -66,6 +91,10 @@ async fn work(app: &App, claim: &Claim) {
         }
         Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
         Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
+        Outcome::Waiting { reason, after } => {
+            tracing::warn!(%project, sha = %claim.sha, reason, "a push waits");
+            deploy::record_wait(app, claim, now + after, reason).await
+        }
         Outcome::Failed(reason) => {
             tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
             deploy::record_failure(app, claim, &claim.sha, &reason).await

@@ -47,6 +47,12 @@ pub(super) async fn show(
     }
     Ok(match app.config.code_host.kind {
         CodeHostKind::Local => local::form(&app, StatusCode::OK, &back, "", None),
+        CodeHostKind::Github if app.config.code_host.client_id.is_empty() => html::message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Not set up yet",
+            "Nobody can sign in yet: that needs `code_host.client_id` and `code_host.client_secret`, which the operator has \
+             not set. Sites are served meanwhile.",
+        ),
         CodeHostKind::Github if app.config.code_host.client_secret.is_empty() => html::message(
             StatusCode::SERVICE_UNAVAILABLE,
             "Not set up yet",

@@ -13,6 +13,9 @@ use super::address;
 pub struct Admin {
     /// The address of the control plane, in plain HTTP: for the edges, not for the internet.
     pub listen: SocketAddr,
+    /// Concurrent connections, of all edges together. When 0: three quarters of the files that the process may open, and no more
+    /// than fit into an eighth of the memory that it may have, at 64 KB each. More than these files is not possible.
+    pub connections: usize,
     /// The folder of uploads while they are received, 100 MB each; the system's temporary folder when absent.
     pub spool: Option<PathBuf>,
     /// Bytes that all uploads together may take there; when 0, half of what is free when the program starts, 16 GB at most.
@@ -22,9 +25,15 @@ pub struct Admin {
     /// Uploads unpacked and compressed at a time, each with up to 64 MB of memory; two a core when 0. One account has half of
     /// them.
     pub publishes: usize,
-    /// Passwords hashed at a time, each with 19 MiB of memory; one a core when 0, and two at least. One account has half of
+    /// Passwords hashed at a time, each with 19 MB of memory; one a core when 0, and two at least. One account has half of
     /// them.
     pub password_hashes: usize,
+    /// Bytes of webhooks in memory while they are received, without those of more than 1 MB, of which there are four at a time; a 32nd
+    /// of the memory that the process may have when 0, and 8 MB at least. One client has 4 MB of them.
+    pub webhook_bytes: u64,
+    /// Deployments whose files are listed or compared at a time, each with up to 64 MB of memory; as many as fit into a sixteenth
+    /// of the memory that the process may have when 0, and two at least. One account has half of them.
+    pub listings: usize,
     /// Percent of the disks of the spool and the store that have to be free for an upload to be taken.
     pub free_disk_percent: u8,
     /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
@@ -40,11 +49,14 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             listen: address("127.0.0.1:8081"),
+            connections: 0,
             spool: None,
             spool_bytes: 0,
             uploads: 0,
             publishes: 0,
             password_hashes: 0,
+            webhook_bytes: 0,
+            listings: 0,
             free_disk_percent: 10,
             metrics_listen: None,
             console: None,

@@ -4,7 +4,7 @@
 //! Rows are locked in one order everywhere: project, link, push.
 
 use domain::{
-    ProjectId, Timestamp, UserId,
+    Account, OrgId, ProjectId, Timestamp, UserId,
     repo::{Branch, CommitSha, Directory, RepoName},
 };
 use sqlx::{PgConnection, PgExecutor};
@@ -43,7 +43,8 @@ pub async fn queue(conn: &mut PgConnection, push: &Push<'_>, now: Timestamp) -> 
          SELECT project_id, $4, $5, $6, $6 FROM linked ORDER BY project_id
          ON CONFLICT (project_id) DO UPDATE
              SET sha = excluded.sha, pusher = excluded.pusher, queued_at = excluded.queued_at,
-                 next_attempt_at = excluded.next_attempt_at, attempts = 0, last_error = NULL, version = d.version + 1",
+                 next_attempt_at = excluded.next_attempt_at, attempts = 0, last_error = NULL,
+                 waits_for = NULL, version = d.version + 1",
         push.installation,
         push.repo_id,
         push.branch,
@@ -67,22 +68,46 @@ pub struct Claim {
     pub pusher: String,
     /// Attempts so far.
     pub attempts: i32,
+    /// Whether it has waited for room already.
+    pub has_waited: bool,
     version: i64,
     leased_until: Timestamp,
 }
 
-/// Leases a push that is due.
-pub async fn claim(db: impl PgExecutor<'_>, now: Timestamp, until: Timestamp) -> Result<Option<Claim>, sqlx::Error> {
+/// Returns accounts that have pushes which are due, those first that have waited longest: at most `limit`.
+pub async fn due_accounts(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<Account>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT COALESCE(p.org_id, p.user_id) AS "account!: Account"
+           FROM repo_deploys d JOIN projects p ON p.id = d.project_id
+           WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
+           GROUP BY 1 ORDER BY min(d.next_attempt_at), 1 LIMIT $2"#,
+        now,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Leases a push of `account` that is due.
+pub async fn claim(
+    db: impl PgExecutor<'_>,
+    account: &Account,
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Option<Claim>, sqlx::Error> {
     sqlx::query_as!(
         Claim,
         r#"UPDATE repo_deploys SET leased_until = $2 WHERE project_id = (
-               SELECT project_id FROM repo_deploys
-               WHERE next_attempt_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
-               ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-           RETURNING project_id AS project, sha, pusher, attempts, version,
+               SELECT d.project_id FROM repo_deploys d JOIN projects p ON p.id = d.project_id
+               WHERE d.next_attempt_at <= $1 AND (d.leased_until IS NULL OR d.leased_until <= $1)
+                 AND (p.user_id = $3 OR p.org_id = $4)
+               ORDER BY d.next_attempt_at LIMIT 1 FOR UPDATE OF d SKIP LOCKED)
+           RETURNING project_id AS project, sha, pusher, attempts, waits_for IS NOT NULL AS "has_waited!", version,
                      leased_until AS "leased_until!""#,
         now,
         until,
+        account.as_user().map(UserId::as_str),
+        account.as_org().map(OrgId::as_str),
     )
     .fetch_optional(db)
     .await
@@ -217,7 +242,8 @@ pub async fn put_off(
          SET leased_until = NULL,
              next_attempt_at = CASE WHEN version = $2 THEN $4 ELSE next_attempt_at END,
              attempts = CASE WHEN version = $2 THEN attempts + 1 ELSE attempts END,
-             last_error = CASE WHEN version = $2 THEN $5 ELSE last_error END
+             last_error = CASE WHEN version = $2 THEN $5 ELSE last_error END,
+             waits_for = CASE WHEN version = $2 THEN NULL ELSE waits_for END
          WHERE project_id = $1 AND leased_until = $3",
         claim.project.as_str(),
         claim.version,
@@ -228,6 +254,26 @@ pub async fn put_off(
     .execute(db)
     .await
     .map(drop)
+}
+
+/// Gives the lease back. The push is tried again at `at`, however often it has waited for the same: `reason` says what for, to
+/// the project's people. At once when a newer one has come. Returns false when the lease has ended.
+pub async fn wait(db: impl PgExecutor<'_>, claim: &Claim, at: Timestamp, reason: &str) -> Result<bool, sqlx::Error> {
+    let waits = sqlx::query!(
+        "UPDATE repo_deploys
+         SET leased_until = NULL,
+             next_attempt_at = CASE WHEN version = $2 THEN $4 ELSE next_attempt_at END,
+             waits_for = CASE WHEN version = $2 THEN $5 ELSE waits_for END
+         WHERE project_id = $1 AND leased_until = $3",
+        claim.project.as_str(),
+        claim.version,
+        claim.leased_until,
+        at,
+        reason,
+    )
+    .execute(db)
+    .await?;
+    Ok(waits.rows_affected() == 1)
 }
 
 /// Gives the lease back as if it had not been taken: the program stops, or a newer push has come.

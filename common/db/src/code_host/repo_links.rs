@@ -23,6 +23,8 @@ pub struct RepoLink {
     pub branch: Branch,
     /// The folder that is published.
     pub directory: Directory,
+    /// What the newest push waits for, in words for people; `None` when it waits for nothing but its turn, or there is none.
+    pub waits_for: Option<String>,
 }
 
 /// A link to make.
@@ -127,9 +129,10 @@ pub async fn find(
 ) -> Result<Option<RepoLink>, sqlx::Error> {
     sqlx::query_as!(
         RepoLink,
-        "SELECT l.repo, l.branch, l.directory
+        r#"SELECT l.repo, l.branch, l.directory, d.waits_for AS "waits_for?"
            FROM repo_links l JOIN projects p ON p.id = l.project_id AND p.org_id IS NOT DISTINCT FROM l.org_id
-           WHERE l.project_id = $1",
+           LEFT JOIN repo_deploys d ON d.project_id = l.project_id
+           WHERE l.project_id = $1"#,
         project.id.as_str(),
     )
     .fetch_optional(db)

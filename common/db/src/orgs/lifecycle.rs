@@ -12,6 +12,7 @@ use sqlx::{PgConnection, PgExecutor};
 use super::{membership, org::Org};
 use crate::{
     billing::{plan, subscriptions},
+    names::{self, Name},
     permits::{Admin, AtLeast, Level, LockedOrg, OrgPermit, Owner},
     quotas::{self, QuotaError},
     sign_in::users::User,
@@ -30,6 +31,9 @@ pub enum CreateError {
     /// The name is taken.
     #[error("the name is taken")]
     NameTaken,
+    /// Others gave the name up a short while ago, and may still take it again.
+    #[error("the name is kept for its former owners")]
+    NameKept,
     /// The creator's plan allows no more.
     #[error(transparent)]
     Quota(#[from] LimitReached),
@@ -48,6 +52,7 @@ impl From<QuotaError> for CreateError {
 }
 
 /// Makes an org, with `creator` as its owner, if their plan has room for it: those that they created and that exist count.
+/// The name of a deleted org is at once free for those who owned it then.
 pub async fn create(
     conn: &mut PgConnection,
     creator: &User,
@@ -78,6 +83,9 @@ pub async fn create(
     .await?;
     if inserted.rows_affected() == 0 {
         return Err(CreateError::NameTaken);
+    }
+    if !names::reclaim(&mut *conn, Name::Org(name), &[creator.id.to_string()], now).await? {
+        return Err(CreateError::NameKept);
     }
     membership::insert(conn, &org.id, &creator.id, Role::Owner, now).await?;
     Ok(org)
@@ -121,7 +129,7 @@ impl DeleteError {
     }
 }
 
-/// Deletes the org with its members, invites, tokens and icon. Its books stay. A subscription that waits for its first
+/// Deletes the org with its members, invites, tokens and icon. Its books stay, and its name is kept for its owners. A subscription that waits for its first
 /// payment ends: what is paid for it nevertheless is given back.
 pub async fn delete(
     conn: &mut PgConnection,
@@ -145,6 +153,7 @@ pub async fn delete(
             }
         }
     }
+    names::retire_of_org(&mut *conn, &org.id, &org.name, now).await?;
     sqlx::query!("DELETE FROM orgs WHERE id = $1", org.id.as_str())
         .execute(conn)
         .await

@@ -32,16 +32,11 @@ macro_rules! select_members {
     };
 }
 
-/// Returns the org's members: owners, admins, then the others, each group in the order of joining.
+/// Returns the org's members in the order of joining.
 pub async fn list(db: impl PgExecutor<'_>, org: &OrgPermit<impl Level>) -> Result<Vec<MemberRow>, sqlx::Error> {
-    select_members!(
-        "WHERE m.org_id = $1
-         ORDER BY array_position(ARRAY['owner', 'admin', 'member'], m.role), m.joined_at, u.id LIMIT $2",
-        org.id.as_str(),
-        ORG_MEMBERS,
-    )
-    .fetch_all(db)
-    .await
+    select_members!("WHERE m.org_id = $1 ORDER BY m.joined_at, u.id LIMIT $2", org.id.as_str(), ORG_MEMBERS,)
+        .fetch_all(db)
+        .await
 }
 
 /// Returns the member with this login, in any case of letters. A login that one account gave up and another took may

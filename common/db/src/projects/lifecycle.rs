@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 use super::{domains, project::Project};
 use crate::{
     billing::plan,
+    names::{self, Name},
     permits::{Admin, AtLeast, ProjectPermit},
     quotas::{self, QuotaError},
     upkeep::pack_removals,
@@ -23,6 +24,9 @@ pub enum CreateError {
     /// The name is taken.
     #[error("the name is taken")]
     NameTaken,
+    /// Somebody else gave the name up a short while ago, and may still take it again.
+    #[error("the name is kept for its former owner")]
+    NameKept,
     /// The owner was deleted in the meantime.
     #[error("the owner is gone")]
     OwnerGone,
@@ -50,10 +54,12 @@ impl From<QuotaError> for CreateError {
     }
 }
 
-/// Makes a project that serves nothing yet, if its owner's plan has room for it.
+/// Makes a project that serves nothing yet, if its owner's plan has room for it. A name that `owner` or `creator` has given
+/// up is theirs at once.
 pub async fn create(
     conn: &mut PgConnection,
     owner: &Account,
+    creator: &UserId,
     name: NewProjectName,
     plans: &Plans,
     now: Timestamp,
@@ -62,7 +68,7 @@ pub async fn create(
     quotas::projects(&mut *conn, owner, &allowance).await?;
     let name = ProjectName::from(name);
     let id = ProjectId::new(now);
-    sqlx::query_as!(
+    let project = sqlx::query_as!(
         Project,
         r#"INSERT INTO projects (id, name, user_id, org_id, created_at) VALUES ($1, $2, $3, $4, $5)
            ON CONFLICT (name) DO NOTHING
@@ -77,12 +83,18 @@ pub async fn create(
         owner.as_org().map(OrgId::as_str),
         now,
     )
-    .fetch_optional(conn)
+    .fetch_optional(&mut *conn)
     .await?
-    .ok_or(CreateError::NameTaken)
+    .ok_or(CreateError::NameTaken)?;
+    let accounts = [owner.to_string(), creator.to_string()];
+    if !names::reclaim(conn, Name::Project(&name), &accounts, now).await? {
+        return Err(CreateError::NameKept);
+    }
+    Ok(project)
 }
 
-/// Deletes the project and all it owns; its packs are queued for removal. Returns `None` when it is gone already.
+/// Deletes the project and all it owns; its packs are queued for removal, and its name is kept for its owner. Returns `None`
+/// when it is gone already.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -90,13 +102,18 @@ pub async fn delete(
 ) -> Result<Option<Touched>, sqlx::Error> {
     // Who was permitted to delete it in one org may not delete it in the next.
     let org = project.org_id.as_ref().map(OrgId::as_str);
-    let stays = sqlx::query_scalar!(
-        "SELECT true FROM projects WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE",
+    let owner = sqlx::query_scalar!(
+        r#"SELECT COALESCE(org_id, user_id) AS "owner!: Account" FROM projects
+           WHERE id = $1 AND org_id IS NOT DISTINCT FROM $2 FOR UPDATE"#,
         project.id.as_str(),
         org,
     );
-    if stays.fetch_optional(&mut *conn).await?.is_none() {
+    let Some(owner) = owner.fetch_optional(&mut *conn).await? else {
         return Ok(None);
+    };
+    // What a share was called is made up, and is nobody's.
+    if project.share_name.is_none() {
+        names::retire_of_project(&mut *conn, &project.name, &owner, now).await?;
     }
     remove(conn, &project.id, &project.host(), now).await
 }

@@ -1,0 +1,37 @@
+//! A code host that does not know us yet: everything but signing in works.
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, SignedIn, WebSignIn};
+
+/// The place of a code host until the configuration names our application there.
+pub struct Unset;
+
+#[async_trait]
+impl CodeHost for Unset {
+    async fn begin(&self) -> Result<DeviceFlow, CodeHostError> {
+        Err(CodeHostError::NotSetUp)
+    }
+
+    async fn ask(&self, _device_code: &SecretString) -> Result<FlowState, CodeHostError> {
+        Err(CodeHostError::NotSetUp)
+    }
+
+    fn name(&self) -> String {
+        "the code host".to_owned()
+    }
+
+    fn web_sign_in(&self, _leaving: &WebSignIn<'_>) -> Option<String> {
+        None
+    }
+
+    async fn finish_web_sign_in(
+        &self,
+        _code: &SecretString,
+        _verifier: &SecretString,
+        _redirect_uri: &str,
+    ) -> Result<Option<SignedIn>, CodeHostError> {
+        Err(CodeHostError::NotSetUp)
+    }
+}

@@ -1,0 +1,130 @@
+//! Names of deleted projects and organizations, which only their former owners may take again for a while.
+//!
+//! A name is retired in the transaction that deletes what had it. It is reclaimed after the row that takes it was inserted:
+//! by then the unique index has waited for a deletion under way, whose retired name is visible.
+
+use domain::{Account, OrgId, OrgName, ProjectName, Timestamp, UserId, limits::NAME_RETIREMENT};
+use sqlx::{PgConnection, PgExecutor};
+
+/// A name, of one of the two kinds that have names apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Name<'a> {
+    /// The name of a project.
+    Project(&'a ProjectName),
+    /// The name of an organization.
+    Org(&'a OrgName),
+}
+
+impl Name<'_> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Project(_) => "project",
+            Self::Org(_) => "org",
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Project(name) => name.as_str(),
+            Self::Org(name) => name.as_str(),
+        }
+    }
+}
+
+/// Retires the name of a project that is being deleted, for the account that owned it.
+pub(crate) async fn retire_of_project(
+    conn: &mut PgConnection,
+    name: &ProjectName,
+    owner: &Account,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    retire(conn, Name::Project(name), &[owner.to_string()], now).await
+}
+
+/// Retires the name of an org that is being deleted, for its owners, who also get what was retired for the org. The caller
+/// holds the org's lock, and has not removed its members yet.
+pub(crate) async fn retire_of_org(
+    conn: &mut PgConnection,
+    id: &OrgId,
+    name: &OrgName,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let owners: Vec<String> = sqlx::query_scalar!(
+        "SELECT user_id FROM org_members WHERE org_id = $1 AND role = 'owner' ORDER BY user_id",
+        id.as_str(),
+    )
+    .fetch_all(&mut *conn)
+    .await?
+    .iter()
+    .map(UserId::to_string)
+    .collect();
+    retire(&mut *conn, Name::Org(name), &owners, now).await?;
+    sqlx::query!(
+        "UPDATE retired_names SET former_owners = $2 WHERE former_owners = ARRAY[$1::text]",
+        id.as_str(),
+        owners.as_slice(),
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+async fn retire(
+    conn: &mut PgConnection,
+    name: Name<'_>,
+    former_owners: &[String],
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    // What is there already is of an owner before, whose time was over or who is this one.
+    sqlx::query!(
+        "INSERT INTO retired_names (kind, name, former_owners, retired_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (kind, name) DO UPDATE
+             SET former_owners = excluded.former_owners, retired_at = excluded.retired_at",
+        name.kind(),
+        name.as_str(),
+        former_owners,
+        now,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Takes a name out of retirement for any of `accounts`. Returns false when it is still kept for somebody else. The caller
+/// has inserted the row that takes the name, and gives it up by a rollback.
+pub(crate) async fn reclaim(
+    conn: &mut PgConnection,
+    name: Name<'_>,
+    accounts: &[String],
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let is_kept = sqlx::query_scalar!(
+        r#"SELECT true AS "is_kept!" FROM retired_names
+           WHERE kind = $1 AND name = $2 AND retired_at > $3 AND NOT former_owners && $4::text[]"#,
+        name.kind(),
+        name.as_str(),
+        now - NAME_RETIREMENT,
+        accounts,
+    );
+    if is_kept.fetch_optional(&mut *conn).await?.is_some() {
+        return Ok(false);
+    }
+    sqlx::query!("DELETE FROM retired_names WHERE kind = $1 AND name = $2", name.kind(), name.as_str())
+        .execute(conn)
+        .await?;
+    Ok(true)
+}
+
+/// Deletes at most `limit` names that were retired before `before`, and returns their number.
+pub async fn delete_retired(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM retired_names WHERE (kind, name) IN
+             (SELECT kind, name FROM retired_names WHERE retired_at < $1 ORDER BY retired_at LIMIT $2
+              FOR UPDATE SKIP LOCKED)",
+        before,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}
