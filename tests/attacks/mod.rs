@@ -18,6 +18,7 @@ mod platform_floods;
 mod reaching_headers;
 mod reading_threads;
 mod shedding;
+mod request_bodies;
 mod silent_connections;
 mod sleeping_edge;
 mod slow_http1_readers;

@@ -211,7 +211,8 @@ impl Front {
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
             Found::Platform => Box::pin(self.hand_over(request, place, visitor, connection)).await,
             Found::Gateway => {
-                let answer = self.gateway.answer(request, visitor.address, &connection.completions);
+                let Connection { account, completions, .. } = connection;
+                let answer = self.gateway.answer(request, visitor.address, account, completions);
                 Box::pin(answer).await.map(Body::Gateway)
             }
             Found::Nothing(page) => page.map(Body::Site),

@@ -80,7 +80,7 @@ error_codes! {
     LimitReached = "limit_reached", TOO_MANY_REQUESTS, "insufficient_quota";
     /// The provider failed.
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
-    /// The gateway has too many completions under way, cannot check keys or limits, or is restarting.
+    /// The gateway has too many completions under way, no memory for the body, cannot check keys or limits, or is restarting.
     ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
     /// The provider accepts no more of the operator's requests for now.
     UpstreamOverloaded = "upstream_overloaded", SERVICE_UNAVAILABLE, "server_error";
@@ -106,9 +106,12 @@ pub(super) struct ApiError {
 
 impl ApiError {
     fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), param: None, retry_after: None, is_final: false, allow: None }
+        let (param, retry_after, allow) = Default::default();
+        Self { code, message: message.into(), param, retry_after, is_final: false, allow, leaves_body: false }
     }
 
+    /// Whether the body is left unread: there is no memory for it.
+    leaves_body: bool,
     fn with_param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
         self.param = Some(param.into());
         self
@@ -168,6 +171,13 @@ impl ApiError {
     }
 
     pub(super) fn body_too_large() -> Self {
+    pub(super) fn no_memory() -> Self {
+        let message = "The gateway has no memory for the body of your request just now. Try again shortly, with fewer \
+                       requests at a time.";
+        let retry = Duration::from_secs(limits::FLIGHT_RETRY_SECONDS);
+        Self { leaves_body: true, ..Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry) }
+    }
+
         let message = format!("The body is larger than {} KB. Send less.", limits::COMPLETION_BYTES / 1024);
         Self::new(ErrorCode::RequestTooLarge, message)
     }
@@ -225,6 +235,11 @@ impl ApiError {
             "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),
         }});
         error.to_string()
+    }
+
+    /// Whether the client is answered without a look at what it still sends.
+    pub(super) fn leaves_body(&self) -> bool {
+        self.leaves_body
     }
 
     /// The answer, without the headers that every answer of the gateway has.

@@ -40,7 +40,7 @@ use std::{net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use config::{Gateway as Config, Limits, models::Models};
 use domain::{Clock, token::TokenSecret};
-use fairness::{Bounds, Client, Turns};
+use fairness::{Bounds, Client, Turns, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
@@ -52,6 +52,7 @@ use self::{
     error::ApiError,
     meter::Meter,
     models::ServedModels,
+    request_body::ReadBody,
     state::State,
     under_way::UnderWay,
 };
@@ -137,11 +138,13 @@ impl Gateway {
         Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
     }
 
-    /// Answers a request that `client` makes, over the connection whose completions are `completions`.
+    /// Answers a request that `client` makes, over the connection whose completions are `completions`. What is read of its body is
+    /// charged to `account`.
     pub async fn answer<B>(
         &self,
         request: Request<B>,
         client: IpAddr,
+        account: &budget::Account,
         completions: &ConnectionCompletions,
     ) -> Response<Body>
     where
@@ -149,7 +152,7 @@ impl Gateway {
     {
         let (head, mut body) = request.into_parts();
         let request_id = self.request_ids.generate();
-        let mut response = match self.route(&head, &mut body, &request_id, client.into(), completions).await {
+        let mut response = match self.route(&head, &mut body, &request_id, client.into(), account, completions).await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
@@ -159,7 +162,8 @@ impl Gateway {
             }
             Err(error) => {
                 metrics::gateway(NO_MODEL, error.status());
-                if !body.is_end_stream() && !head.headers.contains_key(header::EXPECT) {
+                let is_expected = head.headers.contains_key(header::EXPECT);
+                if !body.is_end_stream() && !is_expected && !error.leaves_body() {
                     request_body::discard(&mut body).await;
                 }
                 error.into_response().map(Body::from)
@@ -196,6 +200,7 @@ impl Gateway {
         body: &mut B,
         request_id: &str,
         client: Client,
+        account: &budget::Account,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError>
     where
@@ -246,23 +251,14 @@ impl Gateway {
         }
     }
 
-    async fn complete<B>(
+    async fn complete(
         &self,
-        head: &Parts,
-        body: &mut B,
+        body: ReadBody,
         key: Arc<GatewayKey>,
         request_id: &str,
         completions: &ConnectionCompletions,
-    ) -> Result<Response<Body>, ApiError>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin,
-    {
-        let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
-        if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
-            return Err(ApiError::compressed_body());
-        }
-        let body = request_body::read(body).await?;
-        let request = request::validate(&body, &self.state.models)?;
+    ) -> Result<Response<Body>, ApiError> {
+        let request = request::validate(&body.bytes, &self.state.models)?;
         drop(body);
         let (state, request_id) = (self.state.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
@@ -275,6 +271,17 @@ impl Gateway {
 
 /// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
 fn without_body(response: Response<Body>) -> Response<Body> {
+async fn read_body<B>(head: &Parts, body: &mut B, account: &budget::Account) -> Result<ReadBody, ApiError>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
+        return Err(ApiError::compressed_body());
+    }
+    request_body::read(body, account).await
+}
+
     let (mut head, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact() {
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));

@@ -19,7 +19,8 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
 pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
-/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold.
+/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold. What is read of a body
+/// beforehand is charged beside it.
 pub(crate) const HANDED_BYTES: u64 = 60 * 1024;
 /// Requests for the platform in flight. Each takes an open file.
 pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
@@ -41,7 +42,7 @@ pub(crate) const PLATFORM_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const PLATFORM_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that are read before a connection to an admin is taken: most bodies are smaller.
 pub(crate) const PLATFORM_BODY_BYTES: usize = 64 * 1024;
-/// Requests for the platform whose bodies are being read: together they hold up to 64 MiB.
+/// Requests for the platform whose bodies are being read. What they hold is charged like bytes in flight.
 pub(crate) const PLATFORM_BODIES: usize = 1_024;
 /// Requests of one client for the platform whose bodies are being read.
 pub(crate) const PLATFORM_BODIES_PER_CLIENT: usize = 64;
