@@ -13,6 +13,7 @@ mod greedy_clients;
 mod header_expansion;
 mod held_uploads;
 mod leaving_symlinks;
+mod made_up_keys;
 mod manifest_weight;
 mod platform_floods;
 mod reaching_headers;

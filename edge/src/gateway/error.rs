@@ -70,7 +70,8 @@ error_codes! {
     RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
     /// The body is compressed.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request_error";
-    /// The account's requests of this minute are used up, or it has too many completions under way.
+    /// The account's requests of this minute are used up, it has too many completions under way, or the client has shown too many
+    /// keys that are not valid.
     RateLimitExceeded = "rate_limit_exceeded", TOO_MANY_REQUESTS, "requests";
     /// The account's tokens of this day do not suffice.
     DailyTokenLimitExceeded = "daily_token_limit_exceeded", TOO_MANY_REQUESTS, "tokens";
@@ -154,6 +155,12 @@ impl ApiError {
     }
 
     pub(super) fn busy() -> Self {
+    pub(super) fn too_many_unknown_keys(retry_after: Duration) -> Self {
+        let message = "Too many of the API keys that came from your address were incorrect. Try again after the time \
+                       that Retry-After gives.";
+        Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(retry_after)
+    }
+
         let message = "The gateway has as many completions under way as it takes. Try again shortly.";
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
     }

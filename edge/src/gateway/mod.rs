@@ -59,7 +59,7 @@ use self::{
 use crate::{
     http::{RequestIds, X_REQUEST_ID},
     limits,
-    memory::keys::{GatewayKey, Keys},
+    memory::keys::{GatewayKey, KeyError, Keys},
     metrics::{self, NO_MODEL},
 };
 
@@ -244,7 +244,8 @@ impl Gateway {
         let secret = TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)?;
         match self.state.keys.find(&secret, client).await {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
-            Err(error) => {
+            Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
+            Err(error @ KeyError::Recall(_)) => {
                 tracing::warn!(%error, "a gateway key cannot be looked up");
                 Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
             }
