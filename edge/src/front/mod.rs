@@ -8,6 +8,7 @@ mod challenge;
 mod host;
 mod place;
 mod redirect;
+mod refusal;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -25,6 +26,7 @@ use fairness::{
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
+pub(crate) use self::refusal::{Form, cookies_too_large};
 pub use self::{
     body::Body,
     place::{Connection, Place},
@@ -32,7 +34,7 @@ pub use self::{
 use crate::{
     clients::Talkers,
     gateway::Gateway,
-    http::{BodyError, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
+    http::{BodyError, Fault, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
@@ -158,7 +160,7 @@ impl Front {
                 let place = self.place(&host, connection);
                 (place.is_platform(), self.answer_at(&place, request, connection, visitor).await)
             }
-            _ => (false, malformed()),
+            _ => (false, malformed(&request, connection)),
         };
         if response.body().is_pulled() && !is_platform {
             metrics::site(response.status());
@@ -196,7 +198,8 @@ impl Front {
         let is_misdirected =
             connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
         let found = if is_misdirected {
-            Found::Nothing(Box::new(pages::misdirected()))
+            let page = refusal::refuse(Form::at(Some(place)), Fault::Misdirected, request.headers());
+            Found::Nothing(Box::new(pages::seen_by(request.method(), page)))
         } else {
             match self.routes.remembered(&place.host) {
                 Recollection::Present(site) => Found::Site(site),
@@ -362,11 +365,10 @@ fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
     pages::unavailable()
 }
 
-/// The answer to what cannot be understood.
-pub(crate) fn malformed() -> Response<Body> {
-    let mut response = closing(pages::bad_request());
-    response.headers_mut().insert(header::SERVER, SERVER);
-    response.map(Body::Site)
+/// The answer to what cannot be understood, over a connection that was made for a certain host or for none.
+pub(crate) fn malformed<B>(request: &Request<B>, connection: &Connection) -> Response<Body> {
+    let form = Form::at(connection.place.as_deref());
+    refusal::refuse(form, Fault::Malformed, request.headers()).map(Body::Site)
 }
 
 /// An answer to a request after which nothing on the connection can be believed.

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, hea
 use serde_json::json;
 
 use super::meter::AdmissionError;
-use crate::limits;
+use crate::{http::Fault, limits};
 
 /// Keeps `OpenAI`'s own clients from retrying: they would sleep until `Retry-After`, however late that is.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -50,6 +50,12 @@ macro_rules! error_codes {
 error_codes! {
     /// The body is no JSON object, or broke off.
     InvalidJson = "invalid_json", BAD_REQUEST, "invalid_request_error";
+    /// The request is not of HTTP's form, or does not name one host.
+    MalformedRequest = "malformed_request", BAD_REQUEST, "invalid_request_error";
+    /// The connection was made for another host.
+    MisdirectedRequest = "misdirected_request", MISDIRECTED_REQUEST, "invalid_request_error";
+    /// The head of the request is too large.
+    HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "invalid_request_error";
     /// A field that every request needs is missing.
     MissingRequiredParameter = "missing_required_parameter", BAD_REQUEST, "invalid_request_error";
     /// A field has a value of the wrong type.
@@ -103,6 +109,8 @@ pub(super) struct ApiError {
     is_final: bool,
     /// The methods of the path, for `Allow`.
     allow: Option<&'static str>,
+    /// Whether the body is left unread: there is no memory for it.
+    leaves_body: bool,
 }
 
 impl ApiError {
@@ -111,8 +119,6 @@ impl ApiError {
         Self { code, message: message.into(), param, retry_after, is_final: false, allow, leaves_body: false }
     }
 
-    /// Whether the body is left unread: there is no memory for it.
-    leaves_body: bool,
     fn with_param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
         self.param = Some(param.into());
         self
@@ -149,20 +155,27 @@ impl ApiError {
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 
-    pub(super) fn limits_unavailable(retry_after: Duration) -> Self {
-        let message = "The gateway cannot check your limits just now, and serves nothing unchecked. Try again shortly.";
-        Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry_after)
-    }
-
-    pub(super) fn busy() -> Self {
     pub(super) fn too_many_unknown_keys(retry_after: Duration) -> Self {
         let message = "Too many of the API keys that came from your address were incorrect. Try again after the time \
                        that Retry-After gives.";
         Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(retry_after)
     }
 
+    pub(super) fn limits_unavailable(retry_after: Duration) -> Self {
+        let message = "The gateway cannot check your limits just now, and serves nothing unchecked. Try again shortly.";
+        Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry_after)
+    }
+
+    pub(super) fn busy() -> Self {
         let message = "The gateway has as many completions under way as it takes. Try again shortly.";
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
+    }
+
+    pub(super) fn no_memory() -> Self {
+        let message = "The gateway has no memory for the body of your request just now. Try again shortly, with fewer \
+                       requests at a time.";
+        let retry = Duration::from_secs(limits::FLIGHT_RETRY_SECONDS);
+        Self { leaves_body: true, ..Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry) }
     }
 
     pub(super) fn too_many_at_once(most: usize) -> Self {
@@ -178,13 +191,6 @@ impl ApiError {
     }
 
     pub(super) fn body_too_large() -> Self {
-    pub(super) fn no_memory() -> Self {
-        let message = "The gateway has no memory for the body of your request just now. Try again shortly, with fewer \
-                       requests at a time.";
-        let retry = Duration::from_secs(limits::FLIGHT_RETRY_SECONDS);
-        Self { leaves_body: true, ..Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry) }
-    }
-
         let message = format!("The body is larger than {} KB. Send less.", limits::COMPLETION_BYTES / 1024);
         Self::new(ErrorCode::RequestTooLarge, message)
     }
@@ -231,6 +237,11 @@ impl ApiError {
         Self::new(ErrorCode::ModelUnavailable, message).with_param("model").with_final()
     }
 
+    /// Whether the client is answered without a look at what it still sends.
+    pub(super) fn leaves_body(&self) -> bool {
+        self.leaves_body
+    }
+
     /// The status of the answer.
     pub(super) fn status(&self) -> StatusCode {
         self.code.status()
@@ -242,11 +253,6 @@ impl ApiError {
             "message": self.message, "type": self.code.kind(), "param": self.param, "code": self.code.as_str(),
         }});
         error.to_string()
-    }
-
-    /// Whether the client is answered without a look at what it still sends.
-    pub(super) fn leaves_body(&self) -> bool {
-        self.leaves_body
     }
 
     /// The answer, without the headers that every answer of the gateway has.
@@ -271,6 +277,17 @@ impl ApiError {
         *response.status_mut() = self.status();
         *response.headers_mut() = headers;
         response
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        let code = match fault {
+            Fault::Malformed => ErrorCode::MalformedRequest,
+            Fault::Misdirected => ErrorCode::MisdirectedRequest,
+            Fault::CookiesTooLarge => ErrorCode::HeadersTooLarge,
+        };
+        Self::new(code, fault.message())
     }
 }
 

@@ -57,7 +57,7 @@ use self::{
     under_way::UnderWay,
 };
 use crate::{
-    http::{RequestIds, X_REQUEST_ID},
+    http::{Fault, RequestIds, X_REQUEST_ID},
     limits,
     memory::keys::{GatewayKey, KeyError, Keys},
     metrics::{self, NO_MODEL},
@@ -228,7 +228,8 @@ impl Gateway {
             }
             Route::Completions => {
                 let key = self.authenticate(&head.headers, client).await?;
-                self.complete(head, body, key, request_id, completions).await
+                let body = read_body(head, body, account).await?;
+                self.complete(body, key, request_id, completions).await
             }
         }
     }
@@ -270,8 +271,6 @@ impl Gateway {
     }
 }
 
-/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
-fn without_body(response: Response<Body>) -> Response<Body> {
 async fn read_body<B>(head: &Parts, body: &mut B, account: &budget::Account) -> Result<ReadBody, ApiError>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -283,6 +282,8 @@ where
     request_body::read(body, account).await
 }
 
+/// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
+fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact() {
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
@@ -300,5 +301,14 @@ fn options(methods: &'static str) -> Response<Body> {
     let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// The answer to a request with a fault, which the gateway never sees, in its shape. The request's id is `id`.
+pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+    let mut response = ApiError::from(fault).into_response();
+    let length = response.body().len();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.headers_mut().insert(X_REQUEST_ID, id);
     response
 }

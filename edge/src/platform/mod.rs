@@ -32,7 +32,7 @@ use tokio::{
 };
 
 pub use self::body::HandedBody;
-pub(crate) use self::cache::PublicName;
+pub(crate) use self::{answers::refusal, cache::PublicName};
 use self::{
     answers::{Asked, Failure},
     body::{BegunBody, Held},
