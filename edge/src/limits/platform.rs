@@ -22,10 +22,12 @@ pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold. What is read of a body
 /// beforehand is charged beside it.
 pub(crate) const HANDED_BYTES: u64 = 60 * 1024;
-/// Requests for the platform in flight. Each takes an open file.
+/// Requests for the platform in flight at most, unless `edge.platform_requests` says otherwise. Each takes an open file.
 pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
 /// The part of the files that the process may open which requests for the platform may take: one in so many.
 pub(crate) const PLATFORM_FILES_SHARE: usize = 8;
+/// The part of the files that the process may open which requests for the platform never exceed: one in so many.
+pub(crate) const PLATFORM_MOST_FILES_SHARE: usize = 2;
 /// Requests for the platform in flight of one client.
 pub(crate) const PLATFORM_REQUESTS_PER_CLIENT: usize = 64;
 /// Streams of events of one client, which are requests in flight as well. All clients' together are half of all requests.

@@ -133,9 +133,12 @@ impl Platform {
         })
     }
 
-    /// As many requests as may be in flight where the process may open `files`.
-    pub fn requests_allowed(files: usize) -> usize {
-        (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS)
+    /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
+    pub fn requests_allowed(files: usize, configured: usize) -> usize {
+        match configured {
+            0 => (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS),
+            configured => configured.min(files / limits::PLATFORM_MOST_FILES_SHARE).max(1),
+        }
     }
 
     /// Places for the requests of one connection.
@@ -226,15 +229,15 @@ impl Platform {
             metrics::exhausted();
             return Err(busy("memory"));
         };
-        let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
-        drop(reading);
-        Ok((
         let (body, reading) = if is_to_be_read {
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
             (BegunBody::read(body).await?, Some(reading))
         } else {
             (BegunBody::unread(body), None)
         };
+        let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
+        drop(reading);
+        Ok((
             Request::from_parts(head, body),
             Held { _turn: turn, _event_stream: event_stream, _place: place, _grant: grant },
         ))

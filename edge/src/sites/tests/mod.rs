@@ -203,6 +203,7 @@ impl Members for Club {
 struct World {
     shelf: Arc<Shelf>,
     club: Arc<Club>,
+    budget: Budget,
     sites: Sites,
     site: Site,
     visit: Visit,
@@ -233,10 +234,13 @@ impl World {
         });
         let club = Arc::new(Club::default());
         let console = "https://app.svc.test:8443".parse().unwrap();
-        let shares = Shares::of(Some(0));
-        let gatekeeper = Gatekeeper::new(&MasterKey::generate(), club.clone(), &console, clock.clone());
+        let shares = Shares::least();
+        let budget = Budget::new(shares.flight());
+        let (key, account) = (MasterKey::generate(), budget.common_account());
+        let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, clock.clone());
         Self {
-            sites: Sites::new(shelf.clone(), &shares, &Budget::new(shares.flight()), shelf.clone(), gatekeeper, clock),
+            sites: Sites::new(shelf.clone(), &shares, &budget, shelf.clone(), gatekeeper, clock),
+            budget,
             shelf,
             club,
             site: Site {
