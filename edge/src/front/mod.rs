@@ -151,9 +151,10 @@ impl Front {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
-        if visitor.address != connection.peer {
-            // A proxy's connection counts for nobody.
-            self.talkers.tally(visitor.address).asked();
+        // A proxy's connection counts for nobody, so what its visitors are sent is counted here.
+        let proxied = (visitor.address != connection.peer).then(|| self.talkers.tally(visitor.address));
+        if let Some(tally) = &proxied {
+            tally.asked();
         }
         let (is_platform, mut response) = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
@@ -164,6 +165,9 @@ impl Front {
         };
         if response.body().is_pulled() && !is_platform {
             metrics::site(response.status());
+        }
+        if let Some(tally) = proxied {
+            tally.sent(usize::try_from(response.body().least_left()).unwrap_or(usize::MAX));
         }
         response.headers_mut().insert(header::SERVER, SERVER);
         response

@@ -1,6 +1,6 @@
 //! How many connections there may be: what is configured, or else what `edge.memory` and the machine allow.
 
-use super::tcp::{SeatBounds, connections_allowed, memory_bytes, open_files, shed_above};
+use super::tcp::{SeatBounds, connections_allowed, open_files, shed_above};
 use crate::{
     limits::{self, Shares},
     platform::Platform,
@@ -41,7 +41,7 @@ impl ConnectionBounds {
             configured => configured,
         };
         let per_client = per_client.min(connections);
-        let memory = shed_above(shares.memory, memory_bytes());
+        let memory = shed_above(shares.memory, config::machine::memory());
         Self { connections, per_client, platform_requests, files, memory }
     }
 
