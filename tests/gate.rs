@@ -168,6 +168,33 @@ async fn guesses_are_limited() {
 }
 
 #[tokio::test]
+async fn guesses_count_whatever_a_client_says_of_its_address() {
+    const HEADERS: [&str; 7] = [
+        "x-forwarded-for",
+        "forwarded",
+        "x-real-ip",
+        "x-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "x-cluster-client-ip",
+    ];
+    let (world, _, url) = gated().await;
+    let mut statuses = Vec::new();
+    for attempt in 0..30 {
+        let credentials = format!("Basic {}", base64(&format!("x:guess {attempt}")));
+        let request = world.edge().get(&url).header("authorization", credentials);
+        let request = HEADERS.iter().fold(request, |request, name| {
+            let address = format!("198.51.100.{attempt}");
+            request.header(name, if *name == "forwarded" { format!("for={address}") } else { address })
+        });
+        statuses.push(request.await.status.as_u16());
+    }
+    // Ten a minute; on a slow machine one or two come back meanwhile.
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert!(refused >= 10, "{statuses:?}");
+}
+
+#[tokio::test]
 async fn the_way_back_stays_on_the_site() {
     let (world, _, url) = gated().await;
     for path in ["//evil.example/", "/%2F%2Fevil.example", "/\\evil.example", "/@evil.example"] {

@@ -39,6 +39,7 @@ mod gate;
 mod gateway;
 mod health;
 mod hostile_http;
+mod hostile_tls;
 mod idempotency;
 mod invalidation;
 mod invites;

@@ -177,6 +177,46 @@ async fn a_host_of_the_other_application_is_misdirected() {
 }
 
 #[tokio::test]
+async fn what_the_edge_refuses_itself_has_the_form_of_the_hosts_answers() {
+    const API: &str = "api.svc.localhost";
+    const AI: &str = "ai.svc.localhost";
+    let world = world_with_site().await;
+    let config = Arc::new(tls(world.ca(), &[&TLS13], &["http/1.1"]));
+    let request = |lines: &str| format!("GET /me HTTP/1.1\r\n{lines}connection: close\r\n\r\n");
+    let two_hosts = |host: &str| request(&format!("host: {host}\r\nhost: {host}\r\n"));
+    let one_host = |host: &str| request(&format!("host: {host}\r\n"));
+    let cookies =
+        |host: &str| request(&format!("host: {host}\r\n{}", format!("cookie: a={}\r\n", "b".repeat(4_000)).repeat(17)));
+    for (sni, request, status, code) in [
+        (API, two_hosts(API), 400, Some("invalid_request")),
+        (HOST, one_host(API), 421, Some("invalid_request")),
+        (API, cookies(API), 431, Some("invalid_request")),
+        (AI, two_hosts(AI), 400, Some("malformed_request")),
+        (API, one_host(AI), 421, Some("misdirected_request")),
+        (AI, cookies(AI), 431, Some("headers_too_large")),
+        (HOST, two_hosts(HOST), 400, None),
+        (API, one_host(HOST), 421, None),
+        (HOST, cookies(HOST), 431, None),
+    ] {
+        let mut stream = connect_tls(world.public_port(), sni, config.clone()).await.unwrap();
+        let answer = converse(&mut stream, request.as_bytes()).await;
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let what = format!("{sni}, {status}: {text}");
+        assert_eq!(statuses(&answer), [status], "{what}");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert_eq!(head.contains("clear-site-data: \"cookies\""), status == 431, "{what}");
+        let Some(code) = code else {
+            assert!(body.starts_with("<!"), "{what}");
+            continue;
+        };
+        assert!(head.contains("x-request-id: req_") && head.contains("content-type: application/json"), "{what}");
+        let error = &serde_json::from_str::<serde_json::Value>(body).expect(&what)["error"];
+        assert_eq!(error["code"], code, "{what}");
+        assert_eq!(error.as_object().unwrap().len(), if code == "invalid_request" { 2 } else { 4 }, "{what}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_modern_tls_is_turned_away() {
     let world = world_with_site().await;
     // A ClientHello of TLS 1.0 with one cipher suite (RSA with AES-128-CBC) and no extension.

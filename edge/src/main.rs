@@ -90,8 +90,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         0 => std::thread::available_parallelism()?.get(),
         threads => threads,
     };
+    let blocking = match config.edge.blocking_threads {
+        0 => limits::blocking_threads(),
+        threads => threads,
+    };
     let stop = Stop::new(Duration::from_secs(config.edge.drain_seconds.into()));
-    let conf = ServerConf { threads, max_blocking_threads: Some(limits::BLOCKING_THREADS), ..ServerConf::default() };
+    let conf = ServerConf { threads, max_blocking_threads: Some(blocking), ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     // The pools and connections below belong to this runtime until Pingora's own runs them.
@@ -129,12 +133,13 @@ fn listeners(
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
     let source = Postgres { near: near.clone(), primary: db.clone() };
-    let shares = Shares::of(config.edge.memory.map(|memory| memory.0));
+    let shares = Shares::of(&config.edge)?;
     let keys = Keys::new(marks.clone(), near, db.clone(), config.billing.plans.clone(), &shares);
     let members = Arc::new(OrgMembers::new(marks.clone(), source.clone(), &shares));
     let budget = Budget::new(shares.flight());
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
-    let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, clock.clone());
+    let (hashes, account) = (config.edge.password_hashes, budget.common_account());
+    let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, hashes, account, clock.clone());
     let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use futures_util::{StreamExt as _, stream};
 
+use super::{attacker, slow_http2_readers::Attacker};
 use crate::{
     attacks::MEMORY_MIB,
     world::{Site, World},
@@ -78,4 +79,37 @@ async fn files_weigh_what_they_take_once_they_were_asked_for() {
     }
     let growth = world.edge().process.memory("VmRSS").saturating_sub(before);
     assert!(growth < GROWTH, "the edge grew by {growth} bytes for {CROWDS} deployments of {FILES} files");
+}
+
+#[tokio::test]
+async fn a_stalled_stream_of_each_of_many_deployments_holds_no_manifest() {
+    /// Deployments, each with a manifest of some 3 MB.
+    const LONG: usize = 40;
+    const FILES: usize = 2_500;
+
+    let world = World::builder().set("EDGE__MEMORY", format!("{MEMORY_MIB} MiB")).start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("long").await;
+    let folder = format!("{0}/{0}/{0}", "x".repeat(250));
+    let site = (0..FILES)
+        .fold(Site::page("a page that is not taken"), |site, number| site.file(&format!("{folder}/{number}.txt"), "x"));
+    let mut hosts = Vec::new();
+    for _ in 0..LONG {
+        let id = ada.deploy("long", &site).await.id;
+        hosts.push(format!("{}--long.svc.localhost", id.trim_start_matches("dep_")));
+    }
+    world.edge().get(&world.site_url("long")).await.assert_body(200, "a page that is not taken");
+
+    let before = world.edge().process.memory("VmRSS");
+    let (mut held, mut most) = (Vec::new(), before);
+    for (number, host) in hosts.iter().enumerate() {
+        let source = attacker(u8::try_from(number).unwrap());
+        let mut stalled = Attacker::begin_with(&world, source, host, "/", 1).await.unwrap();
+        stalled.await_data().await.unwrap();
+        held.push(stalled);
+        most = world.edge().process.memory("VmRSS").max(most);
+    }
+    let growth = most - before;
+    assert!(growth < GROWTH, "the edge grew by {growth} bytes for {LONG} stalled streams");
+    world.edge().get(&world.site_url("long")).await.assert_body(200, "a page that is not taken");
 }

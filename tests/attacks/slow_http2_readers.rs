@@ -70,18 +70,35 @@ async fn read_frame(reader: &mut (impl AsyncRead + Unpin)) -> std::io::Result<(u
 
 impl Attacker {
     pub(super) async fn begin(world: &World, source: Ipv4Addr, host: &str, path: &str) -> std::io::Result<Self> {
+        Self::begin_with(world, source, host, path, STREAMS).await
+    }
+
+    /// With so many streams.
+    pub(super) async fn begin_with(
+        world: &World,
+        source: Ipv4Addr,
+        host: &str,
+        path: &str,
+        streams: u32,
+    ) -> std::io::Result<Self> {
         let config = Arc::new(tls(world.ca(), &[&TLS13], &["h2"]));
         let stream = connect_tls_from(source, world.public_port(), host, config).await?;
         let (reader, mut writer) = tokio::io::split(stream);
         // SETTINGS_INITIAL_WINDOW_SIZE = 1; the connection's window is as large as it can be.
         let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1])].concat();
         bytes.extend(frame(WINDOW_UPDATE, 0, 0, &0x7000_0000_u32.to_be_bytes()));
-        for number in 0..STREAMS {
+        for number in 0..streams {
             bytes.extend(get_path(2 * number + 1, host, path));
         }
         writer.write_all(&bytes).await?;
         writer.flush().await?;
         Ok(Self { reader, writer })
+    }
+
+    /// Waits until the first bytes of an answer have come.
+    pub(super) async fn await_data(&mut self) -> std::io::Result<()> {
+        while read_frame(&mut self.reader).await?.0 != DATA {}
+        Ok(())
     }
 
     /// Answers pings until the connection is over.

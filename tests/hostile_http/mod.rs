@@ -2,6 +2,7 @@
 
 mod broken;
 mod floods;
+mod frames;
 mod paths;
 mod slow;
 mod smuggling;

@@ -93,6 +93,22 @@ async fn a_single_page_app_answers_navigations_only() {
 }
 
 #[tokio::test]
+async fn a_200_page_is_the_fallback_of_navigations_beside_404_pages() {
+    let site =
+        Site::page("home").file("200.html", "app").file("404.html", "not found").file("guide/404.html", "no guide");
+    let (world, url) = world_with(site).await;
+    for (path, missing) in [("/settings", "not found"), ("/users/42/", "not found"), ("/guide/x", "no guide")] {
+        world.edge().navigate(&format!("{url}{path}")).await.assert_body(200, "app");
+        world.edge().get(&format!("{url}{path}")).header("accept", "*/*").await.assert_body(404, missing);
+    }
+    world.edge().navigate(&url).await.assert_body(200, "home");
+    world.edge().navigate(&format!("{url}/gone.js")).await.assert_body(404, "not found");
+    // Without it the site's 404 pages answer.
+    let (world, url) = world_with(Site::page("home").file("404.html", "not found")).await;
+    world.edge().navigate(&format!("{url}/settings")).await.assert_body(404, "not found");
+}
+
+#[tokio::test]
 async fn without_any_fallback_a_plain_404() {
     let (world, url) = world_with(Site::new().file("only.txt", "x")).await;
     for path in ["/", "/nothing", "/only"] {

@@ -185,6 +185,11 @@ impl Account {
         }
     }
 
+    /// Bytes that the account may hold.
+    pub fn limit(&self) -> u64 {
+        self.0.at_most(u64::MAX)
+    }
+
     /// Bytes that the account holds.
     pub fn used(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use domain::{DeploymentId, Timestamp};
 use futures_util::TryStreamExt as _;
 use object_store::{
-    ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
+    GetResult, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path,
 };
 use time::OffsetDateTime;
 
-use super::{LISTED_PACKS, MANIFEST_BYTES, StoreError, blocking, newest};
+use super::{LISTED_PACKS, StoreError, blocking, newest};
 
 /// Bytes of a part of a multipart upload; S3 wants at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
@@ -55,12 +55,9 @@ impl Bucket {
         Ok(Self { s3: Arc::new(s3), deployments: prefix.join("deployments") })
     }
 
-    pub(super) async fn manifest(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
-        let found = self.s3.get(&self.manifest_path(id)).await?;
-        if found.meta.size > MANIFEST_BYTES {
-            return Err(StoreError::Damaged("its manifest is too large".into()));
-        }
-        Ok(found.bytes().await?.into())
+    /// A pack's manifest, of which the body is still to be read.
+    pub(super) async fn open_manifest(&self, id: &DeploymentId) -> Result<GetResult, StoreError> {
+        Ok(self.s3.get(&self.manifest_path(id)).await?)
     }
 
     pub(super) async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, StoreError> {

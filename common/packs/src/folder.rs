@@ -6,7 +6,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, FileExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,7 +15,7 @@ use std::{
 use domain::{DeploymentId, Timestamp};
 use time::OffsetDateTime;
 
-use super::{MANIFEST_BYTES, StoreError, newest};
+use super::{StoreError, newest};
 
 /// Prefix of packs that are being written.
 const INCOMING: &str = ".incoming-";
@@ -51,14 +51,11 @@ impl Folder {
         Ok(Self { deployments: deployments.into() })
     }
 
-    pub(super) fn manifest(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
+    /// A pack's manifest and its length.
+    pub(super) fn open_manifest(&self, id: &DeploymentId) -> Result<(File, u64), StoreError> {
         let file = open(&self.place(id).join(MANIFEST))?;
-        let mut json = Vec::new();
-        file.take(MANIFEST_BYTES + 1).read_to_end(&mut json)?;
-        if json.len() as u64 > MANIFEST_BYTES {
-            return Err(StoreError::Damaged("its manifest is too large".into()));
-        }
-        Ok(json)
+        let len = file.metadata()?.len();
+        Ok((file, len))
     }
 
     /// Fills `body` with a pack's data from `offset` on.

@@ -18,7 +18,7 @@ pub mod rules;
 mod space;
 mod writer;
 
-use std::{collections::BTreeMap, fs::File};
+use std::{collections::BTreeMap, fs::File, io::Read as _};
 
 use bytes::Bytes;
 
@@ -28,11 +28,14 @@ pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use space::Space;
 
 use domain::{DeploymentId, Timestamp};
+use object_store::GetResult;
 
 use self::{bucket::Bucket, folder::Folder, listing::Outline};
 
 /// Largest manifest that is read: 10,000 files with long names stay far below.
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes of memory that each byte of a stored manifest takes while it is read, about: as text, and as what it says.
+const MANIFEST_READ_FACTOR: u64 = 3;
 /// Packs that [`PackStore::list`] tells of at most: the newest.
 const LISTED_PACKS: usize = 100_000;
 
@@ -95,6 +98,57 @@ pub enum WriteError {
     Store(#[from] StoreError),
 }
 
+/// A manifest that is about to be read.
+pub struct OpenManifest {
+    /// Bytes of the manifest as it is stored.
+    len: u64,
+    source: ManifestSource,
+}
+
+enum ManifestSource {
+    File(File),
+    Object(Box<GetResult>),
+}
+
+impl OpenManifest {
+    /// Bytes of memory that it takes to read the manifest, about.
+    pub fn read_bytes(&self) -> u64 {
+        self.len * MANIFEST_READ_FACTOR
+    }
+
+    /// Reads the manifest.
+    pub async fn read(self) -> Result<Manifest, StoreError> {
+        let json = self.read_json().await?;
+        let manifest: Manifest =
+            serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
+        if manifest.version != Manifest::VERSION {
+            return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
+        }
+        Ok(manifest)
+    }
+
+    async fn read_json(self) -> Result<Vec<u8>, StoreError> {
+        match self.source {
+            ManifestSource::File(file) => {
+                let len = self.len;
+                blocking(move || {
+                    let mut json = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
+                    file.take(len).read_to_end(&mut json)?;
+                    Ok(json)
+                })
+                .await
+            }
+            ManifestSource::Object(found) => Ok(found.bytes().await?.into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for OpenManifest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenManifest").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 impl PackStore {
     /// Opens the store of the configuration; makes the folder when there is none.
     pub fn open(config: &config::Store) -> Result<Self, StoreError> {
@@ -112,13 +166,26 @@ impl PackStore {
 
     /// Reads the manifest of a pack.
     pub async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, StoreError> {
-        let json = self.manifest_json(id).await?;
-        let manifest: Manifest =
-            serde_json::from_slice(&json).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))?;
-        if manifest.version != Manifest::VERSION {
-            return Err(StoreError::Damaged(format!("its manifest has form {}", manifest.version)));
+        self.open_manifest(id).await?.read().await
+    }
+
+    /// Opens the manifest of a pack, so that its size is known before it is read.
+    pub async fn open_manifest(&self, id: &DeploymentId) -> Result<OpenManifest, StoreError> {
+        let (len, source) = match &self.place {
+            Place::Folder(folder) => {
+                let (folder, id) = (folder.clone(), id.clone());
+                let (file, len) = blocking(move || folder.open_manifest(&id)).await?;
+                (len, ManifestSource::File(file))
+            }
+            Place::Bucket(bucket) => {
+                let found = bucket.open_manifest(id).await?;
+                (found.meta.size, ManifestSource::Object(Box::new(found)))
+            }
+        };
+        if len > MANIFEST_BYTES {
+            return Err(StoreError::Damaged("its manifest is too large".into()));
         }
-        Ok(manifest)
+        Ok(OpenManifest { len, source })
     }
 
     /// Lists the files of a pack that come after the path `after`, sorted by path, at most `most`. Takes the memory of the
@@ -163,13 +230,7 @@ impl PackStore {
     }
 
     async fn manifest_json(&self, id: &DeploymentId) -> Result<Vec<u8>, StoreError> {
-        match &self.place {
-            Place::Folder(folder) => {
-                let (folder, id) = (folder.clone(), id.clone());
-                blocking(move || folder.manifest(&id)).await
-            }
-            Place::Bucket(bucket) => bucket.manifest(id).await,
-        }
+        self.open_manifest(id).await?.read_json().await
     }
 
     /// Reads exactly `len` bytes of a pack's data, from `offset` on, in one read.

@@ -1,6 +1,7 @@
 //! What each client took of this edge within the last minute: in memory only, and forgotten after it.
 //!
-//! A connection counts into its client's [`Tally`] without looking anything up. [`report`] tells an operator who asks which
+//! A connection counts into its client's [`Tally`] without looking anything up; of a visitor behind a trusted proxy, each request does,
+//! with the bytes that its answer says it has. [`report`] tells an operator who asks which
 //! clients take the most. Nobody is refused here. Start with [`Talkers`].
 
 mod report;
@@ -93,7 +94,7 @@ impl Talker {
         }
     }
 
-    /// Connections that count into the tally.
+    /// Connections that count into the tally, and requests that came through a trusted proxy and are not answered yet.
     fn open(&self) -> usize {
         Arc::strong_count(&self.tally) - 1
     }

@@ -45,6 +45,11 @@ impl Body {
         }
     }
 
+    /// Bytes that are still to come, as far as that is known.
+    pub(super) fn least_left(&self) -> u64 {
+        HttpBody::size_hint(self).lower()
+    }
+
     /// Whether it is sent at a pace.
     pub(crate) fn is_paced(&self) -> bool {
         match self {

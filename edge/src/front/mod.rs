@@ -8,6 +8,7 @@ mod challenge;
 mod host;
 mod place;
 mod redirect;
+mod refusal;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -25,6 +26,7 @@ use fairness::{
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 
+pub(crate) use self::refusal::{Form, cookies_too_large};
 pub use self::{
     body::Body,
     place::{Connection, Place},
@@ -32,7 +34,7 @@ pub use self::{
 use crate::{
     clients::Talkers,
     gateway::Gateway,
-    http::{BodyError, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
+    http::{BodyError, Fault, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
@@ -149,19 +151,23 @@ impl Front {
         B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
         let visitor = Visitor::of(connection.peer, connection.tls, request.headers(), &self.trusted);
-        if visitor.address != connection.peer {
-            // A proxy's connection counts for nobody.
-            self.talkers.tally(visitor.address).asked();
+        // A proxy's connection counts for nobody, so what its visitors are sent is counted here.
+        let proxied = (visitor.address != connection.peer).then(|| self.talkers.tally(visitor.address));
+        if let Some(tally) = &proxied {
+            tally.asked();
         }
         let (is_platform, mut response) = match host::of(request.version(), request.uri(), request.headers()) {
             Ok(host) if request.method() != Method::CONNECT => {
                 let place = self.place(&host, connection);
                 (place.is_platform(), self.answer_at(&place, request, connection, visitor).await)
             }
-            _ => (false, malformed()),
+            _ => (false, malformed(&request, connection)),
         };
         if response.body().is_pulled() && !is_platform {
             metrics::site(response.status());
+        }
+        if let Some(tally) = proxied {
+            tally.sent(usize::try_from(response.body().least_left()).unwrap_or(usize::MAX));
         }
         response.headers_mut().insert(header::SERVER, SERVER);
         response
@@ -196,7 +202,8 @@ impl Front {
         let is_misdirected =
             connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
         let found = if is_misdirected {
-            Found::Nothing(Box::new(pages::misdirected()))
+            let page = refusal::refuse(Form::at(Some(place)), Fault::Misdirected, request.headers());
+            Found::Nothing(Box::new(pages::seen_by(request.method(), page)))
         } else {
             match self.routes.remembered(&place.host) {
                 Recollection::Present(site) => Found::Site(site),
@@ -211,7 +218,8 @@ impl Front {
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
             Found::Platform => Box::pin(self.hand_over(request, place, visitor, connection)).await,
             Found::Gateway => {
-                let answer = self.gateway.answer(request, visitor.address, &connection.completions);
+                let Connection { account, completions, .. } = connection;
+                let answer = self.gateway.answer(request, visitor.address, account, completions);
                 Box::pin(answer).await.map(Body::Gateway)
             }
             Found::Nothing(page) => page.map(Body::Site),
@@ -361,11 +369,10 @@ fn unread(place: &Place, error: &RecallError) -> Response<SiteBody> {
     pages::unavailable()
 }
 
-/// The answer to what cannot be understood.
-pub(crate) fn malformed() -> Response<Body> {
-    let mut response = closing(pages::bad_request());
-    response.headers_mut().insert(header::SERVER, SERVER);
-    response.map(Body::Site)
+/// The answer to what cannot be understood, over a connection that was made for a certain host or for none.
+pub(crate) fn malformed<B>(request: &Request<B>, connection: &Connection) -> Response<Body> {
+    let form = Form::at(connection.place.as_deref());
+    refusal::refuse(form, Fault::Malformed, request.headers()).map(Body::Site)
 }
 
 /// An answer to a request after which nothing on the connection can be believed.

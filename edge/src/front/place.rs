@@ -12,6 +12,7 @@ use domain::{
 use fairness::budget::Account;
 use tokio::sync::Semaphore;
 
+use super::refusal::Form;
 use crate::{
     gateway::ConnectionCompletions,
     platform::Platform,
@@ -58,9 +59,11 @@ impl Connection {
         Self { peer, tls, place: None, account, completions, platform_places, country }
     }
 
-    /// Whether the visitor named a host under the platform's own domains, over TLS.
-    pub(crate) fn is_own_over_tls(&self) -> bool {
-        self.tls && self.place.as_ref().is_some_and(|place| place.is_own)
+    /// The form of the answers at the host under the platform's own domains that the visitor named, over TLS; none where it named
+    /// no such host.
+    pub(crate) fn own_form(&self) -> Option<Form> {
+        let place = self.place.as_deref().filter(|place| self.tls && place.is_own)?;
+        Some(Form::at(Some(place)))
     }
 
     /// The country of the client at `address`, who is at the other end, or behind a proxy there.

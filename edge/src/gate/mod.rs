@@ -18,7 +18,10 @@ use domain::{
     gate::ENTER_PATH,
     site::{Gate, Site},
 };
-use fairness::{Bounds, Client, Turns};
+use fairness::{
+    Bounds, Client, Turns,
+    budget::{Account, Patience},
+};
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode,
     header::{AUTHORIZATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE},
@@ -37,8 +40,9 @@ use self::{
 };
 use crate::{
     http::{SiteBody, Visit, accepts_html, pages, reserved::FORM_PATH},
-    limits::{HASH_WAIT, HASHES_AT_ONCE, HASHES_PER_CLIENT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT},
+    limits::{HASH_BYTES, HASH_WAIT, HASHES_WAITING, HASHES_WAITING_PER_CLIENT, LEAST_HASHES},
     memory::Members,
+    metrics,
 };
 
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -49,6 +53,8 @@ pub struct Gatekeeper {
     verified: Verified,
     guesses: Guesses,
     hashing: Turns<Client>,
+    /// Where the memory is charged that hashes take.
+    account: Account,
     org: OrgGate,
     clock: Clock,
 }
@@ -64,19 +70,30 @@ enum Guess {
 }
 
 impl Gatekeeper {
-    /// With nobody verified yet. Members sign in at `console_url`.
-    pub fn new(master_key: &MasterKey, members: Arc<dyn Members>, console_url: &Url, clock: Clock) -> Self {
+    /// With nobody verified yet. Members sign in at `console_url`. Up to `hashes` passwords are hashed at a time, one a core when that
+    /// is 0; the memory that they take is charged to `account`.
+    pub fn new(
+        master_key: &MasterKey,
+        members: Arc<dyn Members>,
+        console_url: &Url,
+        hashes: usize,
+        account: Account,
+        clock: Clock,
+    ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(LEAST_HASHES, usize::from);
+        let hashes = if hashes == 0 { cores.max(LEAST_HASHES) } else { hashes };
         let key = master_key.derive(Purpose::GateCookies, b"");
         Self {
             cookies: Cookies::new(&key),
             verified: Verified::new(&key),
             guesses: Guesses::new(),
             hashing: Turns::new(Bounds {
-                total: HASHES_AT_ONCE,
-                share: HASHES_PER_CLIENT,
+                total: hashes,
+                share: (hashes / 2).max(1),
                 waiting: HASHES_WAITING,
                 waiting_share: HASHES_WAITING_PER_CLIENT,
             }),
+            account,
             org: OrgGate::new(&key, members, console_url, clock.clone()),
             clock,
         }
@@ -176,11 +193,15 @@ impl Gatekeeper {
             return Guess::TooMany(seconds);
         }
         let Ok(turn) = self.hashing.take(&visit.client.into(), HASH_WAIT).await else { return Guess::Busy };
+        let Ok(grant) = self.account.take(HASH_BYTES, Patience { own: HASH_WAIT, others: HASH_WAIT }).await else {
+            metrics::exhausted();
+            return Guess::Busy;
+        };
         let hash = hash.clone();
-        // The turn goes along: it ends with the hash, even when the visitor leaves before.
+        // Turn and memory go along: they end with the hash, even when the visitor leaves before.
         let verify = move || {
             let right = passwords::verify(&hash, &password);
-            drop(turn);
+            drop((turn, grant));
             right
         };
         match tokio::task::spawn_blocking(verify).await {

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, hea
 use serde_json::json;
 
 use super::meter::AdmissionError;
-use crate::limits;
+use crate::{http::Fault, limits};
 
 /// Keeps `OpenAI`'s own clients from retrying: they would sleep until `Retry-After`, however late that is.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -50,6 +50,12 @@ macro_rules! error_codes {
 error_codes! {
     /// The body is no JSON object, or broke off.
     InvalidJson = "invalid_json", BAD_REQUEST, "invalid_request_error";
+    /// The request is not of HTTP's form, or does not name one host.
+    MalformedRequest = "malformed_request", BAD_REQUEST, "invalid_request_error";
+    /// The connection was made for another host.
+    MisdirectedRequest = "misdirected_request", MISDIRECTED_REQUEST, "invalid_request_error";
+    /// The head of the request is too large.
+    HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "invalid_request_error";
     /// A field that every request needs is missing.
     MissingRequiredParameter = "missing_required_parameter", BAD_REQUEST, "invalid_request_error";
     /// A field has a value of the wrong type.
@@ -70,7 +76,8 @@ error_codes! {
     RequestTooLarge = "request_too_large", PAYLOAD_TOO_LARGE, "invalid_request_error";
     /// The body is compressed.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "invalid_request_error";
-    /// The account's requests of this minute are used up, or it has too many completions under way.
+    /// The account's requests of this minute are used up, it has too many completions under way, or the client has shown too many
+    /// keys that are not valid.
     RateLimitExceeded = "rate_limit_exceeded", TOO_MANY_REQUESTS, "requests";
     /// The account's tokens of this day do not suffice.
     DailyTokenLimitExceeded = "daily_token_limit_exceeded", TOO_MANY_REQUESTS, "tokens";
@@ -80,7 +87,7 @@ error_codes! {
     LimitReached = "limit_reached", TOO_MANY_REQUESTS, "insufficient_quota";
     /// The provider failed.
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
-    /// The gateway has too many completions under way, cannot check keys or limits, or is restarting.
+    /// The gateway has too many completions under way, no memory for the body, cannot check keys or limits, or is restarting.
     ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
     /// The provider accepts no more of the operator's requests for now.
     UpstreamOverloaded = "upstream_overloaded", SERVICE_UNAVAILABLE, "server_error";
@@ -102,11 +109,14 @@ pub(super) struct ApiError {
     is_final: bool,
     /// The methods of the path, for `Allow`.
     allow: Option<&'static str>,
+    /// Whether the body is left unread: there is no memory for it.
+    leaves_body: bool,
 }
 
 impl ApiError {
     fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), param: None, retry_after: None, is_final: false, allow: None }
+        let (param, retry_after, allow) = Default::default();
+        Self { code, message: message.into(), param, retry_after, is_final: false, allow, leaves_body: false }
     }
 
     fn with_param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
@@ -145,6 +155,12 @@ impl ApiError {
         Self::new(ErrorCode::InvalidApiKey, message)
     }
 
+    pub(super) fn too_many_unknown_keys(retry_after: Duration) -> Self {
+        let message = "Too many of the API keys that came from your address were incorrect. Try again after the time \
+                       that Retry-After gives.";
+        Self::new(ErrorCode::RateLimitExceeded, message).with_retry_after(retry_after)
+    }
+
     pub(super) fn limits_unavailable(retry_after: Duration) -> Self {
         let message = "The gateway cannot check your limits just now, and serves nothing unchecked. Try again shortly.";
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry_after)
@@ -153,6 +169,13 @@ impl ApiError {
     pub(super) fn busy() -> Self {
         let message = "The gateway has as many completions under way as it takes. Try again shortly.";
         Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::BUSY_RETRY)
+    }
+
+    pub(super) fn no_memory() -> Self {
+        let message = "The gateway has no memory for the body of your request just now. Try again shortly, with fewer \
+                       requests at a time.";
+        let retry = Duration::from_secs(limits::FLIGHT_RETRY_SECONDS);
+        Self { leaves_body: true, ..Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry) }
     }
 
     pub(super) fn too_many_at_once(most: usize) -> Self {
@@ -214,6 +237,11 @@ impl ApiError {
         Self::new(ErrorCode::ModelUnavailable, message).with_param("model").with_final()
     }
 
+    /// Whether the client is answered without a look at what it still sends.
+    pub(super) fn leaves_body(&self) -> bool {
+        self.leaves_body
+    }
+
     /// The status of the answer.
     pub(super) fn status(&self) -> StatusCode {
         self.code.status()
@@ -249,6 +277,17 @@ impl ApiError {
         *response.status_mut() = self.status();
         *response.headers_mut() = headers;
         response
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        let code = match fault {
+            Fault::Malformed => ErrorCode::MalformedRequest,
+            Fault::Misdirected => ErrorCode::MisdirectedRequest,
+            Fault::CookiesTooLarge => ErrorCode::HeadersTooLarge,
+        };
+        Self::new(code, fault.message())
     }
 }
 

@@ -40,7 +40,7 @@ use std::{net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use config::{Gateway as Config, Limits, models::Models};
 use domain::{Clock, token::TokenSecret};
-use fairness::{Bounds, Client, Turns};
+use fairness::{Bounds, Client, Turns, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
@@ -52,13 +52,14 @@ use self::{
     error::ApiError,
     meter::Meter,
     models::ServedModels,
+    request_body::ReadBody,
     state::State,
     under_way::UnderWay,
 };
 use crate::{
-    http::{RequestIds, X_REQUEST_ID},
+    http::{Fault, RequestIds, X_REQUEST_ID},
     limits,
-    memory::keys::{GatewayKey, Keys},
+    memory::keys::{GatewayKey, KeyError, Keys},
     metrics::{self, NO_MODEL},
 };
 
@@ -137,11 +138,13 @@ impl Gateway {
         Ok(Self { state: Arc::new(state), cors: Cors::new(&config.cors_origins), request_ids: RequestIds::new() })
     }
 
-    /// Answers a request that `client` makes, over the connection whose completions are `completions`.
+    /// Answers a request that `client` makes, over the connection whose completions are `completions`. What is read of its body is
+    /// charged to `account`.
     pub async fn answer<B>(
         &self,
         request: Request<B>,
         client: IpAddr,
+        account: &budget::Account,
         completions: &ConnectionCompletions,
     ) -> Response<Body>
     where
@@ -149,7 +152,7 @@ impl Gateway {
     {
         let (head, mut body) = request.into_parts();
         let request_id = self.request_ids.generate();
-        let mut response = match self.route(&head, &mut body, &request_id, client.into(), completions).await {
+        let mut response = match self.route(&head, &mut body, &request_id, client.into(), account, completions).await {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
@@ -159,7 +162,8 @@ impl Gateway {
             }
             Err(error) => {
                 metrics::gateway(NO_MODEL, error.status());
-                if !body.is_end_stream() && !head.headers.contains_key(header::EXPECT) {
+                let is_expected = head.headers.contains_key(header::EXPECT);
+                if !body.is_end_stream() && !is_expected && !error.leaves_body() {
                     request_body::discard(&mut body).await;
                 }
                 error.into_response().map(Body::from)
@@ -196,6 +200,7 @@ impl Gateway {
         body: &mut B,
         request_id: &str,
         client: Client,
+        account: &budget::Account,
         completions: &ConnectionCompletions,
     ) -> Result<Response<Body>, ApiError>
     where
@@ -223,7 +228,8 @@ impl Gateway {
             }
             Route::Completions => {
                 let key = self.authenticate(&head.headers, client).await?;
-                self.complete(head, body, key, request_id, completions).await
+                let body = read_body(head, body, account).await?;
+                self.complete(body, key, request_id, completions).await
             }
         }
     }
@@ -239,30 +245,22 @@ impl Gateway {
         let secret = TokenSecret::parse(secret.trim()).ok_or_else(ApiError::invalid_key)?;
         match self.state.keys.find(&secret, client).await {
             Ok(key) => key.ok_or_else(ApiError::invalid_key),
-            Err(error) => {
+            Err(KeyError::TooManyUnknown(wait)) => Err(ApiError::too_many_unknown_keys(wait)),
+            Err(error @ KeyError::Recall(_)) => {
                 tracing::warn!(%error, "a gateway key cannot be looked up");
                 Err(ApiError::limits_unavailable(limits::KEYS_RETRY))
             }
         }
     }
 
-    async fn complete<B>(
+    async fn complete(
         &self,
-        head: &Parts,
-        body: &mut B,
+        body: ReadBody,
         key: Arc<GatewayKey>,
         request_id: &str,
         completions: &ConnectionCompletions,
-    ) -> Result<Response<Body>, ApiError>
-    where
-        B: http_body::Body<Data = Bytes> + Unpin,
-    {
-        let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
-        if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
-            return Err(ApiError::compressed_body());
-        }
-        let body = request_body::read(body).await?;
-        let request = request::validate(&body, &self.state.models)?;
+    ) -> Result<Response<Body>, ApiError> {
+        let request = request::validate(&body.bytes, &self.state.models)?;
         drop(body);
         let (state, request_id) = (self.state.clone(), request_id.to_owned());
         let (drains, account) = (self.state.drains.clone(), key.account.clone());
@@ -271,6 +269,17 @@ impl Gateway {
         let response = DrainOnDrop::new(drains, account, complete).await;
         Ok(response.map(|body| body.holding(held)))
     }
+}
+
+async fn read_body<B>(head: &Parts, body: &mut B, account: &budget::Account) -> Result<ReadBody, ApiError>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let mut encodings = head.headers.get_all(header::CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
+        return Err(ApiError::compressed_body());
+    }
+    request_body::read(body, account).await
 }
 
 /// The answer to HEAD. The body has to go: over HTTP/2 hyper sends whatever body there is.
@@ -292,5 +301,14 @@ fn options(methods: &'static str) -> Response<Body> {
     let mut response = Response::new(Bytes::new().into());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// The answer to a request with a fault, which the gateway never sees, in its shape. The request's id is `id`.
+pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+    let mut response = ApiError::from(fault).into_response();
+    let length = response.body().len();
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.headers_mut().insert(X_REQUEST_ID, id);
     response
 }

@@ -109,6 +109,12 @@ impl SiteBody {
         self
     }
 
+    /// Takes the content of `body`, and what the memory of bodies did for it.
+    pub(crate) fn fill(&mut self, body: Self) {
+        self.content = body.content;
+        self.cache_use = body.cache_use;
+    }
+
     /// Says what is served, also where the body itself is left out.
     pub(crate) fn serve(&mut self, served: Served) {
         self.served = served;

@@ -6,6 +6,7 @@
 mod body;
 mod chunk;
 mod drain;
+mod fault;
 mod negotiate;
 mod pacing;
 pub mod pages;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     body::{Origin, Source, charge, own},
     chunk::Chunk,
     drain::drain,
+    fault::Fault,
     negotiate::{Accepted, accepts_html},
     pacing::Paces,
     request_id::{RequestIds, X_REQUEST_ID},

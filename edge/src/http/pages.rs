@@ -21,7 +21,7 @@ use super::SiteBody;
 /// Pages of ours are stored nowhere: they change with what they report.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+pub(crate) const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 /// Seconds after which a visitor may try again after a failure of ours.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
 
@@ -201,12 +201,10 @@ pub fn too_long() -> Response<SiteBody> {
     page(StatusCode::URI_TOO_LONG, "Address too long", "No page has an address of this length.")
 }
 
-/// 431: headers and body of a page for a browser that has too many cookies, which it is told to forget.
+/// 431: headers and body of a page for a browser that has too many cookies.
 pub(crate) fn cookies_too_large() -> (HeaderMap, Bytes) {
     let (parts, _) = COOKIES_TOO_LARGE.response().into_parts();
-    let mut headers = parts.headers;
-    headers.insert(CLEAR_SITE_DATA, HeaderValue::from_static("\"cookies\""));
-    (headers, COOKIES_TOO_LARGE.html().clone())
+    (parts.headers, COOKIES_TOO_LARGE.html().clone())
 }
 
 /// 405: sites are read, not written.

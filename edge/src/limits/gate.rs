@@ -28,10 +28,11 @@ pub(crate) const GUESSES_PER_MINUTE: u32 = 10;
 pub(crate) const GUESSERS: usize = 100_000;
 /// Seconds that a client which finds the memory of guesses full is told to wait: by then others have been forgotten.
 pub(crate) const GUESSERS_FULL_WAIT_SECONDS: u64 = 60;
-/// Concurrent computations of password hashes: each takes 19 MiB and tens of milliseconds of a core.
-pub(crate) const HASHES_AT_ONCE: usize = 4;
-/// Concurrent computations of password hashes for one client.
-pub(crate) const HASHES_PER_CLIENT: usize = 2;
+/// Concurrent computations of password hashes at least, unless `edge.password_hashes` says otherwise: each takes tens of milliseconds of
+/// a core. One client has half of them.
+pub(crate) const LEAST_HASHES: usize = 2;
+/// Bytes that the computation of a password hash takes.
+pub(crate) const HASH_BYTES: u64 = 19 * 1024 * 1024;
 /// Visitors who wait for a turn to compute a password hash.
 pub(crate) const HASHES_WAITING: usize = 1_024;
 /// Visitors of one client who wait for a turn to compute a password hash.

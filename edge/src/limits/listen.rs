@@ -125,6 +125,9 @@ pub(crate) const CONNECTION_FLIGHT_WAIT: Duration = CONNECTION_END;
 pub(crate) const FLIGHT_WAIT: Duration = Duration::from_secs(10);
 /// Longest wait of an answer for memory to send it.
 pub(crate) const FLIGHT_PATIENCE: Patience = Patience { own: CONNECTION_FLIGHT_WAIT, others: FLIGHT_WAIT };
+/// Longest wait of a request for memory to read its body. Short, because what has come of it stands in the way of other requests of the
+/// same connection.
+pub(crate) const BODY_PATIENCE: Patience = Patience { own: Duration::from_secs(2), others: Duration::from_secs(2) };
 /// Seconds after which one who was refused for want of memory may come again.
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 /// Time after which an answer that its visitor does not take lets go of what can be read again.

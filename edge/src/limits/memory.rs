@@ -51,6 +51,13 @@ pub(crate) const KEY_READS: usize = 32;
 pub(crate) const KEY_READS_PER_CLIENT: usize = 8;
 /// Longest wait for a gateway key: for a turn and the read.
 pub(crate) const KEY_WAIT: Duration = Duration::from_secs(3);
+/// Gateway keys that are nobody's which a client may show within [`UNKNOWN_KEYS_EVERY`], as far as they have to be looked up. As many as
+/// an account may make requests.
+pub(crate) const UNKNOWN_KEYS: u32 = 60;
+/// The time for which a client's unknown keys are counted.
+pub(crate) const UNKNOWN_KEYS_EVERY: Duration = Duration::from_mins(1);
+/// Clients whose unknown keys are counted.
+pub(crate) const UNKNOWN_KEY_CLIENTS: usize = 32_768;
 /// Certificates read from Postgres at the same time; handshakes beyond it wait for their turn.
 pub(crate) const CERTIFICATE_READS: usize = 8;
 /// Certificates read from Postgres at the same time for one client.

@@ -23,4 +23,7 @@ pub(crate) use self::{
     agents::*, clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*,
     platform::*, sites::*, traffic::*, traffic_journal::*,
 };
-pub use self::{http::BLOCKING_THREADS, shares::Shares};
+pub use self::{
+    http::blocking_threads,
+    shares::{Shares, SharesError},
+};

@@ -19,12 +19,15 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
 pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
-/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold.
+/// reads ahead on both sides of it. As many as a connection has places for fit into what a connection may hold. What is read of a body
+/// beforehand is charged beside it.
 pub(crate) const HANDED_BYTES: u64 = 60 * 1024;
-/// Requests for the platform in flight. Each takes an open file.
+/// Requests for the platform in flight at most, unless `edge.platform_requests` says otherwise. Each takes an open file.
 pub(crate) const PLATFORM_REQUESTS: usize = 1_024;
 /// The part of the files that the process may open which requests for the platform may take: one in so many.
 pub(crate) const PLATFORM_FILES_SHARE: usize = 8;
+/// The part of the files that the process may open which requests for the platform never exceed: one in so many.
+pub(crate) const PLATFORM_MOST_FILES_SHARE: usize = 2;
 /// Requests for the platform in flight of one client.
 pub(crate) const PLATFORM_REQUESTS_PER_CLIENT: usize = 64;
 /// Streams of events of one client, which are requests in flight as well. All clients' together are half of all requests.
@@ -41,7 +44,7 @@ pub(crate) const PLATFORM_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const PLATFORM_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body that are read before a connection to an admin is taken: most bodies are smaller.
 pub(crate) const PLATFORM_BODY_BYTES: usize = 64 * 1024;
-/// Requests for the platform whose bodies are being read: together they hold up to 64 MiB.
+/// Requests for the platform whose bodies are being read. What they hold is charged like bytes in flight.
 pub(crate) const PLATFORM_BODIES: usize = 1_024;
 /// Requests of one client for the platform whose bodies are being read.
 pub(crate) const PLATFORM_BODIES_PER_CLIENT: usize = 64;

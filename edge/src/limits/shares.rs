@@ -8,14 +8,12 @@ pub(crate) const LEAST_MEMORY: u64 = 128 * MIB;
 pub(crate) const MEMORY_PERCENT: u64 = 40;
 /// `edge.memory` where nothing is configured and the machine does not say what it has.
 pub(crate) const UNKNOWN_MEMORY: u64 = 512 * MIB;
-/// The part of `edge.memory` for bodies of sites that are kept, in percent.
-pub(crate) const BODY_CACHE_PERCENT: u64 = 30;
+/// The parts of `edge.memory` that are configured, in percent, together at most. The others are fixed.
+pub(crate) const CONFIGURED_PERCENT: u64 = 80;
+/// A part that is configured, in percent, at least.
+pub(crate) const LEAST_PERCENT: u64 = 5;
 /// The part of `edge.memory` for answers of admin that are kept, in percent.
 pub(crate) const PLATFORM_CACHE_PERCENT: u64 = 2;
-/// The part of `edge.memory` for manifests that are kept, in percent.
-pub(crate) const MANIFEST_CACHE_PERCENT: u64 = 25;
-/// The part of `edge.memory` for bytes on their way to visitors, in percent.
-pub(crate) const FLIGHT_PERCENT: u64 = 25;
 /// The part of `edge.memory` for routes, in percent.
 pub(crate) const ROUTES_PERCENT: u64 = 9;
 /// The part of `edge.memory` for which deployments projects had lately, in percent.
@@ -62,17 +60,39 @@ pub struct Shares {
     pub client: u64,
 }
 
+/// The configured parts of `edge.memory` are no parts of a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "edge.body_cache_percent, manifest_cache_percent and in_flight_percent are {LEAST_PERCENT} at least each, and \
+     {CONFIGURED_PERCENT} together at most"
+)]
+pub struct SharesError;
+
 impl Shares {
-    /// The shares of `memory`, or of the default where nothing is configured.
-    pub fn of(memory: Option<u64>) -> Self {
+    /// The configured shares; of a part of the machine's memory where none is configured.
+    pub fn of(config: &config::Edge) -> Result<Self, SharesError> {
+        let parts = [config.body_cache_percent, config.manifest_cache_percent, config.in_flight_percent].map(u64::from);
+        if parts.iter().any(|part| *part < LEAST_PERCENT) || parts.iter().sum::<u64>() > CONFIGURED_PERCENT {
+            return Err(SharesError);
+        }
+        Ok(Self::in_parts(config.memory.map(|memory| memory.0), parts))
+    }
+
+    /// The shares of the least `edge.memory` there is.
+    #[cfg(test)]
+    pub(crate) fn least() -> Self {
+        Self::of(&config::Edge { memory: Some(config::Size(0)), ..config::Edge::default() }).unwrap()
+    }
+
+    fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight]: [u64; 3]) -> Self {
         let default = || config::machine::memory().map_or(UNKNOWN_MEMORY, |machine| percent(machine, MEMORY_PERCENT));
         let memory = memory.unwrap_or_else(default).max(LEAST_MEMORY);
-        let in_flight = percent(memory, FLIGHT_PERCENT);
+        let in_flight = percent(memory, in_flight);
         Self {
             memory,
-            bodies: percent(memory, BODY_CACHE_PERCENT),
+            bodies: percent(memory, bodies),
             platform: percent(memory, PLATFORM_CACHE_PERCENT),
-            manifests: percent(memory, MANIFEST_CACHE_PERCENT),
+            manifests: percent(memory, manifests),
             routes: percent(memory, ROUTES_PERCENT),
             recents: percent(memory, RECENTS_PERCENT),
             certificates: percent(memory, CERTIFICATES_PERCENT),
@@ -104,10 +124,41 @@ fn percent(of: u64, percent: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn edge(
+        memory: Option<u64>,
+        [body_cache_percent, manifest_cache_percent, in_flight_percent]: [u8; 3],
+    ) -> config::Edge {
+        let memory = memory.map(config::Size);
+        config::Edge {
+            memory,
+            body_cache_percent,
+            manifest_cache_percent,
+            in_flight_percent,
+            ..config::Edge::default()
+        }
+    }
+
+    fn shares(memory: Option<u64>) -> Shares {
+        Shares::of(&config::Edge { memory: memory.map(config::Size), ..config::Edge::default() }).unwrap()
+    }
+
+    #[test]
+    fn configured_parts_are_parts_of_one_whole() {
+        let of = |parts| Shares::of(&edge(Some(1_000 * MIB), parts));
+        let shares = of([50, 20, 10]).unwrap();
+        let mib = [shares.bodies, shares.manifests, shares.in_flight].map(|bytes| bytes / MIB);
+        assert_eq!(mib, [500, 200, 100]);
+        for wrong in [[50, 20, 11], [0, 25, 25], [30, 4, 25], [255, 255, 255]] {
+            assert_eq!(of(wrong), Err(SharesError), "{wrong:?}");
+        }
+    }
+
     #[test]
     fn shares_are_parts_of_one_whole() {
-        for memory in [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None] {
-            let shares = Shares::of(memory);
+        let few = Shares::of(&edge(Some(0), [5, 5, 5])).unwrap();
+        let most = Shares::of(&edge(Some(0), [5, 5, 70])).unwrap();
+        let usual = [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None].map(shares);
+        for shares in usual.into_iter().chain([few, most]) {
             assert!(shares.memory >= LEAST_MEMORY);
             let Shares { bodies, platform, manifests, routes, recents, certificates, keys, members, absences, .. } =
                 shares;
@@ -121,6 +172,6 @@ mod tests {
             );
             assert!((1..=super::super::REMEMBERED_ABSENCES).contains(&shares.absences()));
         }
-        assert_eq!(Shares::of(Some(1)), Shares::of(Some(LEAST_MEMORY)), "below the floor is the floor");
+        assert_eq!(shares(Some(1)), shares(Some(LEAST_MEMORY)), "below the floor is the floor");
     }
 }

@@ -39,6 +39,9 @@ pub(crate) const MANIFEST_SHARD_BYTES: u64 = 48 * 1024 * 1024;
 pub(crate) const LOADS_AT_ONCE: usize = 64;
 /// Concurrent reads of manifests into memory. The largest takes some 50 MB while it is read.
 pub(crate) const MANIFEST_LOADS_AT_ONCE: usize = 4;
+/// The part of the bytes in flight that the read of one manifest takes at most: one in so many. So the largest can be read also where
+/// others are at work, in as little memory as an edge may have.
+pub(crate) const MANIFEST_FLIGHT_DIVISOR: u64 = 2;
 /// Longest wait for one read from the store.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Ranges that a request may ask for. Beyond it the whole file is sent.

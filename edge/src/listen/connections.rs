@@ -1,6 +1,6 @@
 //! How many connections there may be: what is configured, or else what `edge.memory` and the machine allow.
 
-use super::tcp::{SeatBounds, connections_allowed, memory_bytes, open_files, shed_above};
+use super::tcp::{SeatBounds, connections_allowed, open_files, shed_above};
 use crate::{
     limits::{self, Shares},
     platform::Platform,
@@ -26,7 +26,7 @@ impl ConnectionBounds {
     /// the process may open.
     pub fn of(config: &config::Edge, shares: &Shares) -> Self {
         let files = open_files().unwrap_or(limits::USUAL_OPEN_FILES);
-        let platform_requests = Platform::requests_allowed(files);
+        let platform_requests = Platform::requests_allowed(files, config.platform_requests);
         let most = connections_allowed(files, platform_requests, None);
         let connections = match config.connections {
             0 => connections_allowed(files, platform_requests, Some(shares.memory)),
@@ -41,11 +41,27 @@ impl ConnectionBounds {
             configured => configured,
         };
         let per_client = per_client.min(connections);
-        let memory = shed_above(shares.memory, memory_bytes());
+        let memory = shed_above(shares.memory, config::machine::memory());
         Self { connections, per_client, platform_requests, files, memory }
     }
 
     pub(super) fn seats(&self) -> SeatBounds {
         SeatBounds { total: self.connections, share: self.per_client }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_for_the_platform_are_configured_or_follow_from_the_files() {
+        assert_eq!(Platform::requests_allowed(65_536, 0), limits::PLATFORM_REQUESTS);
+        assert_eq!(Platform::requests_allowed(800, 0), 100);
+        assert_eq!(Platform::requests_allowed(65_536, 5_000), 5_000);
+        assert_eq!(Platform::requests_allowed(800, 5_000), 400);
+        assert_eq!(Platform::requests_allowed(1, 0), 1);
+        let bounds = |config: &config::Edge| ConnectionBounds::of(config, &Shares::least());
+        assert_eq!(bounds(&config::Edge { platform_requests: 7, ..config::Edge::default() }).platform_requests, 7);
     }
 }

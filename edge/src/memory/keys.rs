@@ -1,9 +1,9 @@
 //! Gateway keys: whose an `ai` token is.
 //!
 //! That a token is nobody's is remembered until any token changes: a new one works immediately even where it was asked for
-//! before.
+//! before. A client that shows many tokens which are nobody's has to wait before another one is looked up.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use db::{edges::routes::AsOf, gateway::ai_keys::AiKey};
 use domain::{
@@ -18,7 +18,8 @@ use sqlx::PgPool;
 
 use super::{
     Marks, RecallError,
-    recall::{Bounds, Read, Recall},
+    recall::{Bounds, Read, Recall, Recollection},
+    unknown_keys::UnknownKeys,
 };
 use crate::limits::{self, Shares};
 
@@ -37,9 +38,21 @@ pub struct GatewayKey {
     pub account_limit: Option<Microcents>,
 }
 
+/// Why it is not known whose a key is.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum KeyError {
+    /// The key could not be read.
+    #[error(transparent)]
+    Recall(#[from] RecallError),
+    /// The client has shown too many keys that are nobody's, and is to wait so long.
+    #[error("too many keys of this client are nobody's")]
+    TooManyUnknown(Duration),
+}
+
 /// The gateway's keys, read through from Postgres.
 pub struct Keys {
     recall: Recall<TokenHash, Arc<GatewayKey>>,
+    unknown: UnknownKeys,
     marks: Arc<Marks>,
     /// Asked first: a replica nearby, if there is one.
     near: PgPool,
@@ -67,13 +80,25 @@ impl Keys {
             back_off: limits::READ_BACK_OFF,
             failures: limits::FAILURES,
         };
-        Self { recall: Recall::new(marks.clone(), bounds), marks, near, primary, plans }
+        let (recall, unknown) = (Recall::new(marks.clone(), bounds), UnknownKeys::default());
+        Self { recall, unknown, marks, near, primary, plans }
     }
 
     /// The key with this secret, which `asker` shows; none when it is nobody's, revoked, or not for the gateway.
-    pub async fn find(&self, secret: &TokenSecret, asker: Client) -> Result<Option<Arc<GatewayKey>>, RecallError> {
+    pub async fn find(&self, secret: &TokenSecret, asker: Client) -> Result<Option<Arc<GatewayKey>>, KeyError> {
         let hash = secret.hash();
-        self.recall.find(&hash, asker, |is_retry| self.read(hash, is_retry)).await
+        match self.recall.remembered(&hash) {
+            Recollection::Present(key) => Ok(Some(key)),
+            Recollection::Absent => Ok(None),
+            Recollection::Unknown => {
+                self.unknown.admit(asker).map_err(KeyError::TooManyUnknown)?;
+                let found = self.recall.find(&hash, asker, |is_retry| self.read(hash, is_retry)).await?;
+                if found.is_none() {
+                    self.unknown.count(asker);
+                }
+                Ok(found)
+            }
+        }
     }
 
     async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {

@@ -15,6 +15,7 @@ mod sites;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unknown_keys;
 
 pub use self::{
     challenges::Challenges,

@@ -100,7 +100,7 @@ impl World {
         let marks = Arc::<Marks>::default();
         let script = Arc::new(Script::default());
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
-        let shares = crate::limits::Shares::of(Some(0));
+        let shares = crate::limits::Shares::least();
         let members = OrgMembers::new(marks.clone(), script.clone(), &shares);
         Self { routes: Routes::new(marks.clone(), script.clone(), &shares, clock), members, marks, script }
     }

@@ -1,9 +1,10 @@
 //! What the edge itself answers at the hosts of the platform, where admin cannot: in the API's shape, or as a page.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
 use crate::{
-    http::{SiteBody, X_REQUEST_ID, accepts_html, pages},
+    http::{Fault, SiteBody, X_REQUEST_ID, accepts_html, pages},
     limits,
 };
 
@@ -78,12 +79,26 @@ impl Asked {
     }
 }
 
+/// The answer to a request with a fault, in the API's shape. The request's id is `id`.
+pub(crate) fn refusal(fault: Fault, id: HeaderValue) -> Response<Bytes> {
+    let error = serde_json::json!({ "error": { "code": "invalid_request", "message": fault.message() } });
+    let mut response = in_json(fault.status(), error.to_string());
+    response.headers_mut().insert(X_REQUEST_ID, id);
+    response
+}
+
 fn json(status: StatusCode, text: &'static str) -> Response<SiteBody> {
-    let mut response = Response::new(SiteBody::from(bytes::Bytes::from_static(text.as_bytes())));
+    in_json(status, text).map(SiteBody::from)
+}
+
+fn in_json(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
+    let text = text.into();
+    let length = text.len();
+    let mut response = Response::new(text);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CONTENT_LENGTH, text.len().into());
+    headers.insert(header::CONTENT_LENGTH, length.into());
     headers.insert(header::CACHE_CONTROL, pages::NO_STORE);
     response
 }

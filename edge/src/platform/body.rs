@@ -39,6 +39,12 @@ where
         !body.is_end_stream() && body.size_hint().exact().is_none_or(|length| length <= most)
     }
 
+    /// Bytes that [`Self::read`] holds of `body` at most.
+    pub(super) fn most_read(body: &B) -> u64 {
+        let most = limits::PLATFORM_BODY_BYTES as u64;
+        body.size_hint().exact().map_or(most, |length| length.min(most))
+    }
+
     /// Reads `body`, up to [`limits::PLATFORM_BODY_BYTES`]. What comes too slowly is refused if it said its length; if it
     /// did not, it may be an upload that is made while it is sent, and admin's own rules for those decide.
     pub(super) async fn read(mut body: B) -> Result<Self, Failure> {
@@ -182,5 +188,7 @@ mod tests {
         assert!(BegunBody::read(Slow(None)).await.is_ok_and(|body| body.rest.is_some()));
         let large = Slow(Some(limits::PLATFORM_BODY_BYTES as u64 + 1));
         assert!(!BegunBody::is_to_be_read(&large) && BegunBody::is_to_be_read(&Slow(None)));
+        let most = [Slow(Some(10)), large, Slow(None)].map(|body| BegunBody::most_read(&body));
+        assert_eq!(most, [10, limits::PLATFORM_BODY_BYTES as u64, limits::PLATFORM_BODY_BYTES as u64]);
     }
 }

@@ -32,7 +32,7 @@ use tokio::{
 };
 
 pub use self::body::HandedBody;
-pub(crate) use self::cache::PublicName;
+pub(crate) use self::{answers::refusal, cache::PublicName};
 use self::{
     answers::{Asked, Failure},
     body::{BegunBody, Held},
@@ -133,9 +133,12 @@ impl Platform {
         })
     }
 
-    /// As many requests as may be in flight where the process may open `files`.
-    pub fn requests_allowed(files: usize) -> usize {
-        (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS)
+    /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
+    pub fn requests_allowed(files: usize, configured: usize) -> usize {
+        match configured {
+            0 => (files / limits::PLATFORM_FILES_SHARE).clamp(1, limits::PLATFORM_REQUESTS),
+            configured => configured.min(files / limits::PLATFORM_MOST_FILES_SHARE).max(1),
+        }
     }
 
     /// Places for the requests of one connection.
@@ -190,8 +193,8 @@ impl Platform {
         })
     }
 
-    /// Waits for a place on the connection, for what is read of the body, for memory, and for a turn, in this order: what a client makes
-    /// us wait for holds nothing that others need.
+    /// Waits for a place on the connection, for memory, for what is read of the body, and for a turn, in this order: what a client makes
+    /// us wait for holds nothing that others need, except for memory, of which each client has a share.
     async fn admit<B>(
         &self,
         request: Request<B>,
@@ -214,16 +217,23 @@ impl Platform {
         let is_event_stream = EVENT_PATHS.contains(&head.uri.path());
         let event_stream =
             is_event_stream.then(|| self.event_streams.try_take(&client)).transpose().map_err(refused)?;
-        let (body, reading) = if BegunBody::is_to_be_read(&body) {
+        // The way to admin takes memory of its own, for as long as the answer is not read. Both are drawn together: a request that had
+        // the one and waited for the other would keep it from those who have the other.
+        let is_to_be_read = BegunBody::is_to_be_read(&body);
+        let (bytes, patience) = if is_to_be_read {
+            (limits::HANDED_BYTES + BegunBody::most_read(&body), limits::BODY_PATIENCE)
+        } else {
+            (limits::HANDED_BYTES, limits::FLIGHT_PATIENCE)
+        };
+        let Ok(grant) = account.take(bytes, patience).await else {
+            metrics::exhausted();
+            return Err(busy("memory"));
+        };
+        let (body, reading) = if is_to_be_read {
             let reading = self.bodies.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
             (BegunBody::read(body).await?, Some(reading))
         } else {
             (BegunBody::unread(body), None)
-        };
-        // The way to admin takes memory of its own, for as long as the answer is not read.
-        let Ok(grant) = account.take(limits::HANDED_BYTES, limits::FLIGHT_PATIENCE).await else {
-            metrics::exhausted();
-            return Err(busy("memory"));
         };
         let turn = self.requests.take(&client, limits::PLATFORM_WAIT).await.map_err(refused)?;
         drop(reading);

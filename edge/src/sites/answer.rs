@@ -14,10 +14,10 @@ use http::{
 use packs::Span;
 
 use super::{
-    cache::{Bodies, PackCache},
+    cache::Bodies,
     conditional::{Validators, Verdict},
     header_rules,
-    pack::{File, Form, Pack},
+    pack::{File, Form, Pack, PackData},
     packs::PackError,
     path::encode,
     pieces::{Piece, Pieces},
@@ -51,134 +51,166 @@ pub(crate) enum Role {
     NotFound,
 }
 
-impl PackCache {
-    /// Answers with a file of `pack`.
-    pub(crate) async fn send(
-        &self,
-        pack: &Arc<Pack>,
-        file: &File,
-        asked: Asked<'_>,
-        role: Role,
-    ) -> Result<Response<SiteBody>, PackError> {
-        let mut response = self.conditional(pack, file, asked, role).await?;
-        if role != Role::NotFound {
-            response.body_mut().serve(file.served);
+/// An answer that was decided: it holds nothing of the pack any more, whose bytes it may still have to wait for.
+pub(crate) struct Decided {
+    response: Response<SiteBody>,
+    /// What is read before the answer begins: as long as it has not, it can be another.
+    first: Option<First>,
+}
+
+/// The first block of a body that is not in memory, and what is sent once it is.
+struct First {
+    data: Arc<PackData>,
+    whole: Span,
+    /// Where in the body the block begins.
+    start: u64,
+    /// The pieces to send; none where the block is all of it.
+    pieces: Option<VecDeque<Piece>>,
+}
+
+impl From<Response<SiteBody>> for Decided {
+    fn from(response: Response<SiteBody>) -> Self {
+        Self { response, first: None }
+    }
+}
+
+impl Decided {
+    /// Says that the site's `robots.txt` disallows it to who asked.
+    pub(crate) fn disallow(&mut self) {
+        self.response.body_mut().disallow();
+    }
+
+    /// The answer, once the beginning of its body is there.
+    pub(crate) async fn begin(self) -> Result<Response<SiteBody>, PackError> {
+        match self.first {
+            None => Ok(self.response),
+            Some(first) => Box::pin(first.fill(self.response)).await,
         }
+    }
+}
+
+impl First {
+    async fn fill(self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
+        let bytes = self.data.bodies.block(&self.data, self.whole, self.start).await?;
+        let body = match self.pieces {
+            None => SiteBody::kept(bytes, self.data, self.whole),
+            Some(pieces) => streamed(self.data, pieces),
+        };
+        response.body_mut().fill(body.found(CacheUse::Miss));
         Ok(response)
     }
+}
 
-    async fn conditional(
-        &self,
-        pack: &Arc<Pack>,
-        file: &File,
-        asked: Asked<'_>,
-        role: Role,
-    ) -> Result<Response<SiteBody>, PackError> {
-        // A 404 answers no conditions and has no parts.
-        let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role != Role::NotFound);
-        let Some(form) = choose(file.forms(), asked.headers, range.is_some()) else {
-            return Err(PackError::unavailable("a file without a form"));
-        };
-        let mut headers = pack.headers_of(file, form);
-        if !pack.headers.is_empty() {
-            header_rules::apply(&pack.headers, asked.host, &encode(asked.path), &mut headers);
-        }
-        if role == Role::NotFound {
-            for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
-                headers.remove(name);
-            }
-            return self.whole(pack, form, asked, StatusCode::NOT_FOUND, headers).await;
-        }
-        if role == Role::SinglePage {
-            headers.append(VARY, HeaderValue::from_static("Accept"));
-        }
-        let validators = Validators { etag: form.etag(), modified: pack.modified };
-        match validators.judge(asked.headers) {
-            Verdict::Send => {}
-            Verdict::NotModified => return Ok(not_modified(headers)),
-            Verdict::Failed => return Ok(pages::precondition_failed()),
-        }
-        let range = range.filter(|_| validators.allow_range(asked.headers));
-        match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.span.len)) {
-            Wanted::Whole => self.whole(pack, form, asked, StatusCode::OK, headers).await,
-            Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.span.len)),
-            Wanted::Parts(parts) => self.parts(pack, file, form, parts, headers).await,
-        }
+/// Decides on the answer with a file of `pack`.
+pub(crate) fn send(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
+    let mut decided = conditional(pack, file, asked, role)?;
+    if role != Role::NotFound {
+        decided.response.body_mut().serve(file.served);
     }
+    Ok(decided)
+}
 
-    async fn whole(
-        &self,
-        pack: &Arc<Pack>,
-        form: &Form,
-        asked: Asked<'_>,
-        status: StatusCode,
-        headers: HeaderMap,
-    ) -> Result<Response<SiteBody>, PackError> {
-        let body = if asked.method == Method::HEAD {
-            SiteBody::empty()
-        } else if form.span.len > BLOCK_BYTES as u64 {
-            let mut cache_use = CacheUse::Miss;
-            if form.span.len <= CACHED_BODY_BYTES {
-                // Read before the answer begins: as long as it has not, it can be another.
-                (_, cache_use) = block(pack, form.span, form.span.offset).await?;
-            }
-            streamed(pack, VecDeque::from([Piece::Span { part: form.span, whole: form.span }])).found(cache_use)
-        } else {
-            let (bytes, cache_use) = block(pack, form.span, form.span.offset).await?;
-            SiteBody::kept(bytes, pack.clone(), form.span).found(cache_use)
-        };
-        Ok(respond(status, headers, body))
+fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result<Decided, PackError> {
+    // A 404 answers no conditions and has no parts.
+    let range = asked.headers.get(RANGE).filter(|_| asked.method == Method::GET && role != Role::NotFound);
+    let Some(form) = choose(file.forms(), asked.headers, range.is_some()) else {
+        return Err(PackError::unavailable("a file without a form"));
+    };
+    let mut headers = pack.headers_of(file, form);
+    if !pack.headers.is_empty() {
+        header_rules::apply(&pack.headers, asked.host, &encode(asked.path), &mut headers);
     }
-
-    async fn parts(
-        &self,
-        pack: &Arc<Pack>,
-        file: &File,
-        form: &Form,
-        parts: Vec<Range<u64>>,
-        mut headers: HeaderMap,
-    ) -> Result<Response<SiteBody>, PackError> {
-        let len = form.span.len;
-        let mut cache_use = CacheUse::Miss;
-        if let Some(first) = parts.first()
-            && len <= CACHED_BODY_BYTES
-        {
-            (_, cache_use) = block(pack, form.span, form.span.offset + first.start).await?;
+    if role == Role::SinglePage || (role == Role::NotFound && pack.has_own_single_page()) {
+        headers.append(VARY, HeaderValue::from_static("Accept"));
+    }
+    if role == Role::NotFound {
+        for name in [ETAG, LAST_MODIFIED, ACCEPT_RANGES] {
+            headers.remove(name);
         }
-        let mut pieces = VecDeque::new();
-        if let [part] = parts.as_slice() {
-            headers.insert(CONTENT_RANGE, content_range(part, len));
-            pieces.push_back(piece(form.span, part));
-        } else {
-            // Derived from the content by a hash, so that no content can hold its own boundary.
-            let boundary = file.sha256.get(32..).unwrap_or("part");
-            for part in &parts {
-                let preface = multipart_preface(boundary, &file.content_type, part, len);
-                pieces.extend([Piece::Bytes(preface), piece(form.span, part)]);
-            }
-            pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
-            let multipart = format!("multipart/byteranges; boundary={boundary}");
-            headers.insert(CONTENT_TYPE, HeaderValue::try_from(multipart).map_err(PackError::unavailable)?);
-        }
-        headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
-        Ok(respond(StatusCode::PARTIAL_CONTENT, headers, streamed(pack, pieces).found(cache_use)))
+        return Ok(whole(pack, form, asked, StatusCode::NOT_FOUND, headers));
+    }
+    let validators = Validators { etag: form.etag(), modified: pack.modified };
+    match validators.judge(asked.headers) {
+        Verdict::Send => {}
+        Verdict::NotModified => return Ok(not_modified(headers).into()),
+        Verdict::Failed => return Ok(pages::precondition_failed().into()),
+    }
+    let range = range.filter(|_| validators.allow_range(asked.headers));
+    match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.span.len)) {
+        Wanted::Whole => Ok(whole(pack, form, asked, StatusCode::OK, headers)),
+        Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.span.len).into()),
+        Wanted::Parts(parts) => self::parts(pack, file, form, &parts, headers),
     }
 }
 
-/// The block of the small body `body` in which `offset` of the pack's data is, and whether it was in memory.
-async fn block(pack: &Pack, body: Span, offset: u64) -> Result<(Bytes, CacheUse), PackError> {
-    if body.len == 0 {
-        return Ok((Bytes::new(), CacheUse::None));
+fn whole(pack: &Pack, form: &Form, asked: Asked<'_>, status: StatusCode, headers: HeaderMap) -> Decided {
+    let span = form.span;
+    if asked.method == Method::HEAD || span.len == 0 {
+        return respond(status, headers, SiteBody::empty()).into();
     }
-    let (block, start) = Bodies::block_at(body, offset);
-    match pack.bodies.remembered(pack, block) {
-        Some(bytes) => Ok((bytes, CacheUse::Hit)),
-        None => Ok((pack.bodies.block(pack, body, start).await?, CacheUse::Miss)),
+    let pieces = || VecDeque::from([Piece::Span { part: span, whole: span }]);
+    if span.len > BLOCK_BYTES as u64 {
+        return begun(pack, span, 0, pieces(), status, headers);
     }
+    if let Some(bytes) = pack.data.bodies.remembered(&pack.data, span) {
+        let body = SiteBody::kept(bytes, pack.data.clone(), span).found(CacheUse::Hit);
+        return respond(status, headers, body).into();
+    }
+    let first = First { data: pack.data.clone(), whole: span, start: 0, pieces: None };
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(first) }
 }
 
-fn streamed(pack: &Arc<Pack>, pieces: VecDeque<Piece>) -> SiteBody {
-    SiteBody::streamed(Box::new(Pieces::new(pack.clone(), pieces)))
+fn parts(
+    pack: &Pack,
+    file: &File,
+    form: &Form,
+    parts: &[Range<u64>],
+    mut headers: HeaderMap,
+) -> Result<Decided, PackError> {
+    let len = form.span.len;
+    let mut pieces = VecDeque::new();
+    if let [part] = parts {
+        headers.insert(CONTENT_RANGE, content_range(part, len));
+        pieces.push_back(piece(form.span, part));
+    } else {
+        // Derived from the content by a hash, so that no content can hold its own boundary.
+        let boundary = file.sha256.get(32..).unwrap_or("part");
+        for part in parts {
+            let preface = multipart_preface(boundary, &file.content_type, part, len);
+            pieces.extend([Piece::Bytes(preface), piece(form.span, part)]);
+        }
+        pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
+        let multipart = format!("multipart/byteranges; boundary={boundary}");
+        headers.insert(CONTENT_TYPE, HeaderValue::try_from(multipart).map_err(PackError::unavailable)?);
+    }
+    headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
+    let first = parts.first().map_or(0, |part| part.start);
+    Ok(begun(pack, form.span, first, pieces, StatusCode::PARTIAL_CONTENT, headers))
+}
+
+/// An answer of pieces of the body `whole`, begun once what is at its byte `first` is there, if the body is kept in memory.
+fn begun(
+    pack: &Pack,
+    whole: Span,
+    first: u64,
+    pieces: VecDeque<Piece>,
+    status: StatusCode,
+    headers: HeaderMap,
+) -> Decided {
+    let data = pack.data.clone();
+    if whole.len > CACHED_BODY_BYTES {
+        return respond(status, headers, streamed(data, pieces).found(CacheUse::Miss)).into();
+    }
+    let (block, start) = Bodies::block_at(whole, whole.offset + first);
+    if data.bodies.remembered(&data, block).is_some() {
+        return respond(status, headers, streamed(data, pieces).found(CacheUse::Hit)).into();
+    }
+    let first = First { data, whole, start, pieces: Some(pieces) };
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(first) }
+}
+
+fn streamed(data: Arc<PackData>, pieces: VecDeque<Piece>) -> SiteBody {
+    SiteBody::streamed(Box::new(Pieces::new(data, pieces)))
 }
 
 /// The form to send. Parts are parts of the file as it is, which every client can put together; except for one that

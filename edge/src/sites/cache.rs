@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::DeploymentId;
-use fairness::budget::{Account, Budget, Patience};
+use fairness::budget::{Account, Budget};
 use packs::Span;
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
@@ -13,13 +13,13 @@ use quick_cache::{
 use tokio::sync::Semaphore;
 
 use super::{
-    pack::Pack,
-    packs::{PackError, Packs, in_time},
+    pack::{Pack, PackData},
+    packs::{PackError, Packs, in_time, room_for},
 };
 use crate::{
     limits::{
-        BLOCK_BYTES, CACHE_SHARDS, FLIGHT_WAIT, LOAD_BYTES, LOADS_AT_ONCE, MANIFEST_LOADS_AT_ONCE,
-        MANIFEST_SHARD_BYTES, Shares, USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
+        BLOCK_BYTES, CACHE_SHARDS, LOAD_BYTES, LOADS_AT_ONCE, MANIFEST_LOADS_AT_ONCE, MANIFEST_SHARD_BYTES, Shares,
+        USUAL_BODY_BYTES, USUAL_MANIFEST_BYTES,
     },
     metrics,
 };
@@ -93,7 +93,7 @@ impl PackCache {
         }
     }
 
-    /// A deployment's pack.
+    /// A deployment's pack. Nobody holds one across a wait: what was evicted would be counted nowhere for as long.
     pub(crate) async fn pack(&self, id: &DeploymentId) -> Result<Arc<Pack>, PackError> {
         if let Some(pack) = self.manifests.get(id) {
             return Ok(pack);
@@ -101,10 +101,17 @@ impl PackCache {
         // Whoever waits for another's read, and sees it fail, reads next: so the whole wait is bounded, not one read.
         let load = async {
             let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
-            let manifest = self.bodies.packs.manifest(id).await?;
+            // Given back when the pack is there, which the memory of manifests counts from then on.
+            let (manifest, _grant) = self.bodies.packs.manifest(id, &self.bodies.account).await?;
             Ok(Arc::new(Pack::new(id.clone(), manifest, self.bodies.clone())))
         };
         Box::pin(in_time(self.manifests.get_or_insert_async(id, load))).await
+    }
+
+    /// Lets go of every manifest.
+    #[cfg(test)]
+    pub(super) fn forget_manifests(&self) {
+        self.manifests.clear();
     }
 
     /// Bytes that bodies take, and bytes that manifests take.
@@ -122,22 +129,21 @@ impl Bodies {
     }
 
     /// A block, if it is in memory.
-    pub(crate) fn remembered(&self, pack: &Pack, block: Span) -> Option<Bytes> {
-        let found = self.blocks.get(&(pack.number, block.offset));
+    pub(crate) fn remembered(&self, data: &PackData, block: Span) -> Option<Bytes> {
+        let found = self.blocks.get(&(data.number, block.offset));
         metrics::body(found.is_some());
         found
     }
 
     /// The block of the small body `whole` that begins at its byte `start`: from memory, else read together with those that
     /// follow.
-    pub(crate) async fn block(&self, pack: &Pack, whole: Span, start: u64) -> Result<Bytes, PackError> {
-        let key = (pack.number, whole.offset + start);
+    pub(crate) async fn block(&self, data: &PackData, whole: Span, start: u64) -> Result<Bytes, PackError> {
+        let key = (data.number, whole.offset + start);
         let load = async {
             let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
             let len = (whole.len - start).min(LOAD_BYTES);
-            let patience = Patience { own: FLIGHT_WAIT, others: FLIGHT_WAIT };
-            let _grant = self.account.take(len, patience).await.map_err(PackError::unavailable)?;
-            let read = self.packs.read(&pack.id, key.1, len).await?;
+            let _grant = room_for(len, &self.account).await?;
+            let read = self.packs.read(&data.id, key.1, len).await?;
             // Copied: a part of what was read would hold all of it.
             let mut blocks = read.chunks(BLOCK_BYTES).map(Bytes::copy_from_slice);
             let first = blocks.next().unwrap_or_default();

@@ -39,23 +39,36 @@ const RULE_WEIGHT: usize = 256;
 /// Bytes that a part of a pattern, or a header field, takes beside its text, about. A pattern's text is there twice.
 const RULE_PART_WEIGHT: usize = 128;
 
-/// A deployment's files.
-pub(crate) struct Pack {
+/// Where the bytes of a deployment's files are: all that an answer under way holds of its pack.
+pub(crate) struct PackData {
     pub(crate) id: DeploymentId,
     /// The id as a number.
     pub(crate) number: u128,
+    /// Where the bodies are, in memory and in the store.
+    pub(crate) bodies: Arc<Bodies>,
+}
+
+/// A deployment's files.
+pub(crate) struct Pack {
+    pub(crate) data: Arc<PackData>,
     pub(crate) redirects: Rules<RedirectRule>,
     pub(crate) headers: Rules<HeaderChange>,
     pub(crate) modified: SystemTime,
-    /// Whether unknown paths are the business of index.html's script: there is one, and no 404.html anywhere.
-    pub(crate) single_page: bool,
+    single_page: Option<SinglePage>,
     robots: Robots,
-    /// Where the bodies are, in memory and in the store.
-    pub(crate) bodies: Arc<Bodies>,
     modified_value: HeaderValue,
     files: HashMap<Box<str>, File>,
     kinds: Vec<Kind>,
     weight: u64,
+}
+
+/// Which page stands in for every address of a single-page site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SinglePage {
+    /// `200.html` at the root, whether the site has 404 pages or not.
+    Own,
+    /// `index.html` at the root of a site without any `404.html`.
+    Index,
 }
 
 /// What the files of one media type have in common that may be kept equally long: the headers of a whole 200 answer, without
@@ -100,7 +113,6 @@ impl Pack {
         manifest.headers = rules::headers::within_bounds(manifest.headers);
         manifest.redirects = rules::redirects::within_bounds(manifest.redirects);
         let weight = weight_of(&manifest);
-        let has_404 = manifest.files.keys().any(|path| path == "404.html" || path.ends_with("/404.html"));
         let modified = conditional::instant(manifest.created_at);
         let files: HashMap<_, _> = manifest
             .files
@@ -109,18 +121,16 @@ impl Pack {
             .collect();
         Self {
             // 20 digits to the base 36 take 104 bits, so that different ids are different numbers.
-            number: u128::from_str_radix(id.body(), 36).unwrap_or_default(),
-            id,
+            data: Arc::new(PackData { number: u128::from_str_radix(id.body(), 36).unwrap_or_default(), id, bodies }),
             redirects: Rules::new(manifest.redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
             headers: Rules::new(
                 manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
             ),
             modified,
             robots: manifest.robots.within_bounds(),
-            single_page: !has_404 && files.contains_key("index.html"),
+            single_page: SinglePage::of(&files),
             modified_value: HeaderValue::try_from(httpdate::fmt_http_date(modified)).unwrap_or(NOSNIFF),
             files,
-            bodies,
             weight: (weight + kinds.len() * KIND_WEIGHT) as u64,
             kinds,
         }
@@ -129,6 +139,16 @@ impl Pack {
     /// The file of exactly this path (no leading slash).
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.get(path)
+    }
+
+    /// The page that answers a navigation to any address without a file: the site's script knows what to show there.
+    pub(crate) fn single_page(&self) -> Option<&File> {
+        self.file(self.single_page?.path())
+    }
+
+    /// Whether a navigation to an address without a file is answered otherwise than anything else, although the site has 404 pages.
+    pub(crate) fn has_own_single_page(&self) -> bool {
+        self.single_page == Some(SinglePage::Own)
     }
 
     /// Whether the site's `robots.txt` asks `agent` not to take `uri`.
@@ -153,6 +173,26 @@ impl Pack {
         headers.insert(CONTENT_LENGTH, form.length.clone());
         headers.insert(ETAG, form.etag.clone());
         headers
+    }
+}
+
+impl SinglePage {
+    fn of(files: &HashMap<Box<str>, File>) -> Option<Self> {
+        let has_404 = || files.keys().any(|path| &**path == "404.html" || path.ends_with("/404.html"));
+        if files.contains_key(Self::Own.path()) {
+            Some(Self::Own)
+        } else if files.contains_key(Self::Index.path()) && !has_404() {
+            Some(Self::Index)
+        } else {
+            None
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Own => "200.html",
+            Self::Index => "index.html",
+        }
     }
 }
 

@@ -5,15 +5,16 @@ use std::{future::Future, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use domain::DeploymentId;
+use fairness::budget::{Account, Grant, Patience};
 use packs::{Manifest, PackStore, StoreError};
 
-use crate::limits::STORE_WAIT;
+use crate::limits::{FLIGHT_WAIT, MANIFEST_FLIGHT_DIVISOR, STORE_WAIT};
 
 /// Reads packs. [`packs::PackStore`], or a test's memory.
 #[async_trait]
 pub trait Packs: Send + Sync + 'static {
-    /// The manifest of a pack.
-    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError>;
+    /// The manifest of a pack, and the grant for the memory that it takes to read it, drawn at `account` before any of it is read.
+    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError>;
     /// Exactly `len` bytes of a pack's data from `offset` on.
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError>;
     /// Whether each read is a request over the network, of which few large ones are better than many small ones.
@@ -40,8 +41,10 @@ impl PackError {
 
 #[async_trait]
 impl Packs for PackStore {
-    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError> {
-        Ok(self.manifest(id).await?)
+    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
+        let stored = self.open_manifest(id).await?;
+        let grant = room_for(stored.read_bytes(), account).await?;
+        Ok((stored.read().await?, grant))
     }
 
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError> {
@@ -60,6 +63,13 @@ impl From<StoreError> for PackError {
             other => Self::unavailable(other),
         }
     }
+}
+
+/// Draws what it takes to read something, as much as a read may have at most.
+pub(crate) async fn room_for(bytes: u64, account: &Account) -> Result<Grant, PackError> {
+    let most = account.limit() / MANIFEST_FLIGHT_DIVISOR;
+    let patience = Patience { own: FLIGHT_WAIT, others: FLIGHT_WAIT };
+    account.take(bytes.min(most), patience).await.map_err(PackError::unavailable)
 }
 
 /// A read that takes no longer than [`STORE_WAIT`].

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     cache::Bodies,
-    pack::Pack,
+    pack::PackData,
     packs::{PackError, in_time},
 };
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) enum Piece {
 /// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace. Who takes what
 /// was read without delay has more read the next time, as far as there is spare memory for it.
 pub(crate) struct Pieces {
-    pack: Arc<Pack>,
+    data: Arc<PackData>,
     queue: VecDeque<Piece>,
     left: u64,
     /// Bytes that were read and not taken yet.
@@ -74,13 +74,13 @@ impl Piece {
 }
 
 impl Pieces {
-    /// A body of the pieces in `queue`, those of `pack` read in steps of [`BLOCK_BYTES`], or more once it may read
+    /// A body of the pieces in `queue`, those of `data` read in steps of [`BLOCK_BYTES`], or more once it may read
     /// ahead.
-    pub(crate) fn new(pack: Arc<Pack>, queue: VecDeque<Piece>) -> Self {
+    pub(crate) fn new(data: Arc<PackData>, queue: VecDeque<Piece>) -> Self {
         let left = queue.iter().map(Piece::len).sum();
         let (account, read_at) = Default::default();
         let (block, is_part, place, reading) = (Bytes::new(), false, None, None);
-        Self { pack, queue, left, block, is_part, place, reading, account, step: 1, read_at }
+        Self { data, queue, left, block, is_part, place, reading, account, step: 1, read_at }
     }
 
     /// Begins to read the next piece, or has it in memory; false when there is none.
@@ -105,9 +105,9 @@ impl Pieces {
         self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
         self.place = Some((part.offset, whole));
         self.is_part = false;
-        let pack = self.pack.clone();
+        let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
-            let bytes = in_time(pack.bodies.packs.read(&pack.id, part.offset, len)).await?;
+            let bytes = in_time(data.bodies.packs.read(&data.id, part.offset, len)).await?;
             Ok(match grant {
                 Some(grant) => Bytes::from_owner(Ahead { bytes, _grant: grant }),
                 None => bytes,
@@ -151,13 +151,13 @@ impl Pieces {
             let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
             (to <= bytes.len()).then(|| bytes.slice(from..to))
         };
-        if let Some(bytes) = self.pack.bodies.remembered(&self.pack, block).and_then(cut) {
+        if let Some(bytes) = self.data.bodies.remembered(&self.data, block).and_then(cut) {
             self.block = bytes;
             return;
         }
-        let pack = self.pack.clone();
+        let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
-            let bytes = pack.bodies.block(&pack, whole, start).await?;
+            let bytes = data.bodies.block(&data, whole, start).await?;
             cut(bytes).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
         }));
     }
@@ -212,7 +212,7 @@ impl Source for Pieces {
     }
 
     fn read_ahead(&mut self, account: &Account) {
-        if self.pack.bodies.packs.is_remote() {
+        if self.data.bodies.packs.is_remote() {
             self.account = Some(account.clone());
         }
     }
@@ -229,7 +229,7 @@ impl Source for Pieces {
     }
 }
 
-impl Origin for Pack {
+impl Origin for PackData {
     fn reopen(self: Arc<Self>, part: Span, whole: Span) -> Box<dyn Source> {
         Box::new(Pieces::new(self, VecDeque::from([Piece::Span { part, whole }])))
     }

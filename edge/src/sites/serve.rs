@@ -1,7 +1,5 @@
 //! From a path to the answer: redirects, files, assets of tabs that are still open, 404 pages, single-page sites.
 
-use std::sync::Arc;
-
 use domain::{
     DeploymentId,
     site::{Gate, Site, SiteKind},
@@ -12,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     Sites,
-    answer::{Asked, Role},
+    answer::{Asked, Decided, Role, send},
     pack::{Pack, REVALIDATE},
     packs::PackError,
     path::{BadPath, decode, encode, with_query},
@@ -93,77 +91,44 @@ impl Sites {
         asked: Asked<'_>,
         site: &Site,
     ) -> Result<Response<SiteBody>, PackError> {
-        let pack = self.packs.pack(deployment).await?;
-        let mut response = self.file_or_redirect(&pack, deployment, uri, asked, site).await?;
-        if asked.agent.is_some_and(|agent| pack.disallows(agent, uri)) {
-            response.body_mut().disallow();
-        }
-        Ok(response)
-    }
-
-    async fn file_or_redirect(
-        &self,
-        pack: &Arc<Pack>,
-        deployment: &DeploymentId,
-        uri: &Uri,
-        asked: Asked<'_>,
-        site: &Site,
-    ) -> Result<Response<SiteBody>, PackError> {
-        if !pack.redirects.is_empty() {
-            match follow_rules(pack, uri, asked) {
-                Followed::Nothing => {}
-                Followed::Redirect(response) => return Ok(response),
-                // Not the next rule: the site says that this path is not for it.
-                Followed::TooLong => return Ok(pages::too_long()),
-                Followed::Rewrite { to, is_wild } => {
-                    if is_wild && let Some(lent) = self.lent(deployment, asked, site).await? {
-                        return Ok(lent);
-                    }
-                    return match target(pack, &to) {
-                        Some(file) => self.packs.send(pack, file, asked, Role::Found).await,
-                        None => self.missing(pack, asked).await,
-                    };
-                }
-            }
-        }
-        match resolve(pack, asked.path) {
-            Found::File(file) => self.packs.send(pack, file, asked, Role::Found).await,
-            Found::Cleaner(path) => {
-                Ok(redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri).unwrap_or_else(pages::bad_request))
-            }
-            Found::Nothing => match self.lent(deployment, asked, site).await? {
-                Some(lent) => Ok(lent),
-                None => self.missing(pack, asked).await,
-            },
+        let look = {
+            let pack = self.packs.pack(deployment).await?;
+            let is_disallowed = asked.agent.is_some_and(|agent| pack.disallows(agent, uri));
+            look_up(&pack, uri, asked, may_be_lent(asked, site))?.disallowed(is_disallowed)
+        };
+        match look {
+            Look::Decided(decided) => decided.begin().await,
+            Look::Elsewhere(missing) => Box::pin(self.lent_or_missing(deployment, asked, site, missing)).await,
         }
     }
 
-    /// No file: the site's own 404 page, the single page, or ours.
-    async fn missing(&self, pack: &Arc<Pack>, asked: Asked<'_>) -> Result<Response<SiteBody>, PackError> {
-        if let Some(page) = not_found_page(pack, asked.path) {
-            return self.packs.send(pack, page, asked, Role::NotFound).await;
-        }
-        if !is_navigation(asked) {
-            return Ok(pages::no_such_file());
-        }
-        match pack.file("index.html").filter(|_| pack.single_page) {
-            Some(page) => self.packs.send(pack, page, asked, Role::SinglePage).await,
-            None => Ok(pages::not_found()),
-        }
-    }
-
-    /// A fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
-    /// before the last deployment still asks for the assets of its own.
-    async fn lent(
+    /// The answer to a path that an earlier deployment may have.
+    async fn lent_or_missing(
         &self,
         live: &DeploymentId,
         asked: Asked<'_>,
         site: &Site,
-    ) -> Result<Option<Response<SiteBody>>, PackError> {
-        let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
-        if site.kind != SiteKind::Live || site.gate != Gate::Public || !could_be_fingerprinted(path) {
-            return Ok(None);
+        missing: Missing,
+    ) -> Result<Response<SiteBody>, PackError> {
+        let mut decided = if let Some(lent) = self.lent(live, asked, site).await? {
+            lent
+        } else {
+            let pack = self.packs.pack(live).await?;
+            match missing.rewritten {
+                Some(to) => rewritten(&pack, &to, asked)?,
+                None => missing_in(&pack, asked)?,
+            }
+        };
+        if missing.is_disallowed {
+            decided.disallow();
         }
+        decided.begin().await
+    }
+
+    /// A fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
+    /// before the last deployment still asks for the assets of its own.
+    async fn lent(&self, live: &DeploymentId, asked: Asked<'_>, site: &Site) -> Result<Option<Decided>, PackError> {
+        let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
             let pack = match self.packs.pack(id).await {
                 Ok(pack) => pack,
@@ -171,14 +136,97 @@ impl Sites {
                 Err(error) => return Err(error),
             };
             if let Some(file) = pack.file(path).filter(|file| file.fingerprinted) {
-                return self.packs.send(&pack, file, asked, Role::Found).await.map(Some);
+                return send(&pack, file, asked, Role::Found).map(Some);
             }
         }
         Ok(None)
     }
 }
 
-/// Whether it is worth asking the manifests, which know.
+/// The outcome of a look at the live deployment.
+#[expect(clippy::large_enum_variant, reason = "nearly all are the large one, which would be an allocation a request")]
+enum Look {
+    /// This answer.
+    Decided(Decided),
+    /// It has no such file; another deployment may.
+    Elsewhere(Missing),
+}
+
+/// A path without a file.
+struct Missing {
+    /// The path whose file a rule wants to be served where no deployment has one (decoded).
+    rewritten: Option<String>,
+    /// Whether the site's `robots.txt` disallows the answer to who asked.
+    is_disallowed: bool,
+}
+
+impl Look {
+    fn elsewhere(rewritten: Option<String>) -> Self {
+        Self::Elsewhere(Missing { rewritten, is_disallowed: false })
+    }
+
+    /// The same outcome, disallowed by the site's `robots.txt` if so.
+    fn disallowed(mut self, is_disallowed: bool) -> Self {
+        if is_disallowed {
+            match &mut self {
+                Self::Decided(decided) => decided.disallow(),
+                Self::Elsewhere(missing) => missing.is_disallowed = true,
+            }
+        }
+        self
+    }
+}
+
+/// Looks up a path in the live deployment. What is missing there may be lent by another where `may_be_lent`.
+fn look_up(pack: &Pack, uri: &Uri, asked: Asked<'_>, may_be_lent: bool) -> Result<Look, PackError> {
+    if !pack.redirects.is_empty() {
+        match follow_rules(pack, uri, asked) {
+            Followed::Nothing => {}
+            Followed::Redirect(response) => return Ok(Look::Decided(response.into())),
+            // Not the next rule: the site says that this path is not for it.
+            Followed::TooLong => return Ok(Look::Decided(pages::too_long().into())),
+            Followed::Rewrite { to, is_wild } if is_wild && may_be_lent => return Ok(Look::elsewhere(Some(to))),
+            Followed::Rewrite { to, .. } => return rewritten(pack, &to, asked).map(Look::Decided),
+        }
+    }
+    match resolve(pack, asked.path) {
+        Found::File(file) => send(pack, file, asked, Role::Found).map(Look::Decided),
+        Found::Cleaner(path) => {
+            let response = redirect(StatusCode::PERMANENT_REDIRECT, &encode(&path), uri);
+            Ok(Look::Decided(response.unwrap_or_else(pages::bad_request).into()))
+        }
+        Found::Nothing if may_be_lent => Ok(Look::elsewhere(None)),
+        Found::Nothing => missing_in(pack, asked).map(Look::Decided),
+    }
+}
+
+/// The file that a rule serves in the place of the one that was asked for.
+fn rewritten(pack: &Pack, to: &str, asked: Asked<'_>) -> Result<Decided, PackError> {
+    match target(pack, to) {
+        Some(file) => send(pack, file, asked, Role::Found),
+        None => missing_in(pack, asked),
+    }
+}
+
+/// No file: the single page, the site's own 404 page, or ours.
+fn missing_in(pack: &Pack, asked: Asked<'_>) -> Result<Decided, PackError> {
+    let is_navigation = is_navigation(asked);
+    if let Some(page) = pack.single_page().filter(|_| is_navigation) {
+        return send(pack, page, asked, Role::SinglePage);
+    }
+    match not_found_page(pack, asked.path) {
+        Some(page) => send(pack, page, asked, Role::NotFound),
+        None if is_navigation => Ok(pages::not_found().into()),
+        None => Ok(pages::no_such_file().into()),
+    }
+}
+
+/// Whether an earlier deployment may have what the live one does not: it is worth asking the manifests, which know.
+fn may_be_lent(asked: Asked<'_>, site: &Site) -> bool {
+    site.kind == SiteKind::Live && site.gate == Gate::Public && could_be_fingerprinted(asked.path)
+}
+
+/// Whether a path's name has room for a hash.
 fn could_be_fingerprinted(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.len() >= FINGERPRINTED_NAME && name.contains('.')

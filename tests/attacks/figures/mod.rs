@@ -1,6 +1,6 @@
 //! The figures of attacks in bench/README.md: what an edge with 512 MB of `edge.memory` holds under each, and what another
 //! client and another account feel of it meanwhile. Nothing is asserted: `bench/run --only attacks` runs these against optimised
-//! programs and puts the rows that they print into the table.
+//! programs, and puts the rows that they print into the table with the word whether what is wanted of them is reached.
 //!
 //! Attackers and the neighbour share the machine with what they attack.
 

@@ -29,6 +29,13 @@ pub struct Edge {
     /// here. What a process needs beside it (its code, connections, requests) is some 50 MB, and about 20 KB a connection that
     /// idles, 40 KB one at work.
     pub memory: Option<Size>,
+    /// The part of `memory` for bodies of sites that are kept, in percent. It, `manifest_cache_percent` and `in_flight_percent` are 5 at
+    /// least each, and 80 together at most: the rest is for routes, certificates, keys and members.
+    pub body_cache_percent: u8,
+    /// The part of `memory` for manifests of deployments that are kept, in percent.
+    pub manifest_cache_percent: u8,
+    /// The part of `memory` for bytes that are being sent, read or hashed, in percent. One client has a quarter of it.
+    pub in_flight_percent: u8,
     /// Concurrent connections. When 0: as many as the files that the process may open allow, and as fit into `memory` while
     /// they idle. HTTPS keeps a quarter of them; beyond nine tenths, and while the process has more than five quarters of `memory`,
     /// those that idle are closed.
@@ -36,6 +43,14 @@ pub struct Edge {
     /// Concurrent connections of one client, which is an IPv4 address or the /64 of an IPv6 address; 512 when 0. Trusted
     /// proxies have no such bound.
     pub connections_per_client: usize,
+    /// Concurrent requests to the API and the console, each with an open file; when 0, an eighth of the files that the process may open,
+    /// 1,024 at most. Never more than half of those files. One client has 64 of them.
+    pub platform_requests: usize,
+    /// Passwords of sites hashed at a time, each with 19 MiB of what is for bytes in flight; one a core when 0, and two at least. One
+    /// client has half of them.
+    pub password_hashes: usize,
+    /// Threads for what blocks: reads of the store's folder, hashes, the journal; 16 a core when 0, at least 32 and at most 128.
+    pub blocking_threads: usize,
     /// Bytes a second at which this edge serves all sites of an account together that has used up its plan's bandwidth of the month; 256 KB
     /// when absent, 16 KB at least. Its visitors take turns. There is no overage, and nothing is switched off.
     pub over_plan_bytes_per_second: u64,
@@ -65,8 +80,14 @@ impl Default for Edge {
             http_mode: HttpMode::Redirect,
             threads: 0,
             memory: None,
+            body_cache_percent: 30,
+            manifest_cache_percent: 25,
+            in_flight_percent: 25,
             connections: 0,
             connections_per_client: 0,
+            platform_requests: 0,
+            password_hashes: 0,
+            blocking_threads: 0,
             over_plan_bytes_per_second: 256 * 1024,
             spool: None,
             metrics_listen: None,

@@ -81,8 +81,8 @@ fn parse(line: &str) -> Result<RedirectRule, String> {
         return Err("a 200 rule answers with a file of this site: its target starts with /".into());
     }
     if status == REWRITE && from == "/*" && !to.contains(":splat") {
-        return Err("this would answer every path with one file, the site's own files too; a site without a 404.html \
-                    answers unknown pages with its index.html anyway"
+        return Err("this would answer every path with one file, the site's own files too; unknown pages are \
+                    answered with its 200.html anyway, or with its index.html where it has no 404.html"
             .into());
     }
     if is_path && to.split(['?', '#']).next() == Some(from) && !pattern.is_dynamic() {

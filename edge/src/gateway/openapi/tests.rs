@@ -108,18 +108,27 @@ fn every_error_code_is_described_with_its_status_and_type() {
     }
     // The responses of what is no operation.
     let responses = &document["components"]["responses"];
+    check("400", &responses["MalformedRequest"]);
+    check("421", &responses["MisdirectedRequest"]);
+    check("431", &responses["HeadersTooLarge"]);
     check("404", &responses["UnknownUrl"]);
     check("405", &responses["MethodNotAllowed"]);
     assert_eq!(described, all.into_iter().collect());
 }
 
 #[test]
-fn a_completion_can_fail_with_every_code_but_those_of_wrong_addresses() {
+fn a_completion_can_fail_with_every_code_but_those_of_faults_and_wrong_addresses() {
     let document = document();
     let operation = &document["paths"][COMPLETIONS_PATH]["post"]["responses"];
     let described: BTreeSet<_> =
         operation.as_object().unwrap().values().flat_map(|response| codes(resolve(&document, response))).collect();
-    let is_of_completion = |code: &&ErrorCode| !matches!(code, ErrorCode::UnknownUrl | ErrorCode::MethodNotAllowed);
+    let is_of_completion = |code: &&ErrorCode| {
+        let (fault, address) = (
+            matches!(code, ErrorCode::MalformedRequest | ErrorCode::MisdirectedRequest | ErrorCode::HeadersTooLarge),
+            matches!(code, ErrorCode::UnknownUrl | ErrorCode::MethodNotAllowed),
+        );
+        !fault && !address
+    };
     let expected = ErrorCode::ALL.iter().filter(is_of_completion).map(|code| code.as_str()).collect();
     assert_eq!(described, expected);
 }

@@ -95,7 +95,7 @@ impl Shared {
         self.had_body.store(true, Ordering::Relaxed);
         let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
         if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
-            return front::malformed();
+            return front::malformed(&request, &self.connection);
         }
         let mut response = self.front.answer(request, &self.connection).await;
         if in_chunks {
@@ -124,12 +124,8 @@ where
     let shared = Arc::new(Shared { front, connection, seat: seat.clone(), had_body, ambiguous });
     match protocol {
         Protocol::Http1 => {
-            let stream = h1::watched(
-                stream,
-                shared.connection.is_own_over_tls(),
-                shared.had_body.clone(),
-                shared.ambiguous.clone(),
-            );
+            let stream =
+                h1::watched(stream, shared.connection.own_form(), shared.had_body.clone(), shared.ambiguous.clone());
             let had_body = shared.had_body.clone();
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
@@ -143,7 +139,7 @@ where
             Box::pin(run(connection, Parkable::graceful_shutdown, ended(seat, stop), pending()))
         }
         Protocol::Http2 => Box::pin(async move {
-            let stream = h2::Oversized::new(stream, shared.connection.is_own_over_tls());
+            let stream = h2::Oversized::new(stream, shared.connection.own_form());
             let Some(mut connection) = h2::greet(stream, shared.clone()).await else { return };
             let dead = h2::unanswered(connection.ping_pong());
             let over = async {

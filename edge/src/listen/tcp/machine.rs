@@ -23,24 +23,6 @@ pub(in crate::listen) fn resident_bytes() -> Option<u64> {
     kilobytes(&status, "VmRSS:")
 }
 
-/// Bytes of memory that the process may have: the machine's, or what its control group is held to.
-pub(in crate::listen) fn memory_bytes() -> Option<u64> {
-    let machine = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
-    Some(group_bytes().map_or(machine, |group| group.min(machine)))
-}
-
-/// The smallest bound of the process's control group and those above it.
-fn group_bytes() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let folders = std::path::Path::new(own).ancestors();
-    let bound = |folder: &std::path::Path| {
-        let folder = std::path::Path::new("/sys/fs/cgroup").join(folder.strip_prefix("/").ok()?);
-        fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok()
-    };
-    folders.filter_map(bound).min()
-}
-
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes.saturating_mul(1024))
@@ -67,8 +49,8 @@ mod tests {
     #[test]
     fn the_machine_says_what_it_allows() {
         assert!(open_files().is_some_and(|files| files > 0));
-        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20 && bytes < memory_bytes().unwrap()));
+        let memory = config::machine::memory().unwrap();
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20 && bytes < memory));
         assert!(files_open().is_none_or(|files| files >= 3));
     }
 

@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{attended::Attended, seats::Seated};
 pub(super) use self::{
-    machine::{connections_allowed, memory_bytes, open_files, shed_above},
+    machine::{connections_allowed, open_files, shed_above},
     seats::{Seat, SeatBounds, Seats},
     shedding::shed,
     stall::Stall,

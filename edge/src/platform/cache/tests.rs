@@ -18,7 +18,7 @@ const VERSIONED_ICON: &str = "/api/orgs/acme/icon?v=0123456789abcdef";
 fn cache() -> (PlatformCache, Arc<Marks>) {
     let marks = Arc::<Marks>::default();
     marks.set_applied(1);
-    (PlatformCache::new(&Shares::of(Some(0)), marks.clone()), marks)
+    (PlatformCache::new(&Shares::least(), marks.clone()), marks)
 }
 
 fn name(target: &str, accepted: &str) -> PublicName {
@@ -192,7 +192,7 @@ async fn cache_late(cache: &PlatformCache, http: &mut HttpCache, name: &PublicNa
 #[tokio::test]
 async fn memory_keeps_within_its_share_and_drops_what_was_not_asked_for() {
     let (cache, _) = cache();
-    let share = Shares::of(Some(0)).platform;
+    let share = Shares::least().platform;
     let body = vec![b'x'; 60_000];
     let head = answer(body.len(), &[("cache-control", FOREVER)]);
     let numbered = |number: usize| name(&format!("/_app/immutable/{number}.js"), "");

@@ -126,6 +126,31 @@ async fn a_single_page_site_answers_navigations_only() {
 }
 
 #[tokio::test]
+async fn a_200_page_answers_navigations_before_all_others() {
+    let world = World::new(Folder::of(&["index.html", "200.html", "404.html", "a/404.html", "app.js"]));
+    for target in ["/users/7?tab=1", "/users/john.doe", "/a/x", "/nothing/"] {
+        let answer = world.navigate(target).await;
+        assert_eq!(answer.brief(), (200, "<200.html>"), "{target}");
+        assert!(
+            answer.headers.get_all("vary").iter().any(|vary| vary == "Accept") && !answer.header("etag").is_empty()
+        );
+        let other = world.get(target).await;
+        assert_eq!(other.brief(), (404, if target == "/a/x" { "<a/404.html>" } else { "<404.html>" }), "{target}");
+        assert!(other.headers.get_all("vary").iter().any(|vary| vary == "Accept"), "{target}");
+    }
+    assert_eq!(world.navigate("/missing.js").await.brief(), (404, "<404.html>"));
+    assert_eq!(world.navigate("/").await.brief(), (200, "<index.html>"));
+    assert_eq!(world.navigate("/200").await.brief(), (200, "<200.html>"));
+    assert_eq!(world.get("/200.html").await.brief(), (308, "/200"));
+
+    let alone = World::new(Folder::of(&["200.html"]));
+    assert_eq!(alone.navigate("/").await.brief(), (200, "<200.html>"));
+    assert_eq!(alone.get("/users/7").await.brief(), (404, NO_SUCH_FILE));
+    let deeper = World::new(Folder::of(&["a/200.html", "index.html", "404.html"]));
+    assert_eq!(deeper.navigate("/a/x").await.brief(), (404, "<404.html>"), "only at the root");
+}
+
+#[tokio::test]
 async fn only_get_and_head() {
     let world = World::new(Folder::of(&["x"]));
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {

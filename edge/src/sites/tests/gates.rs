@@ -130,3 +130,14 @@ async fn gated_sites_are_for_https_only_and_fail_closed() {
     world.site.gate = Gate::Org(OrgId::new(now()));
     assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (401, "our page"));
 }
+
+#[tokio::test]
+async fn a_password_is_hashed_when_there_is_memory_for_it() {
+    let world = gated();
+    let all = world.budget.common_account().try_take(world.budget.limits().total).unwrap();
+    let refused = world.send(basic("/x", "open sesame")).await;
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (503, "5"));
+    drop(all);
+    assert_eq!(world.send(basic("/x", "open sesame")).await.brief(), (200, "<x>"));
+    assert_eq!(world.budget.used(), 0);
+}

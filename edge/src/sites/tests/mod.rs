@@ -23,7 +23,7 @@ use domain::{
     Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
     site::{Gate, Site, SiteKind},
 };
-use fairness::budget::Budget;
+use fairness::budget::{Account, Budget, Grant};
 use http::{HeaderMap, Request, StatusCode, request::Builder};
 use http_body_util::{BodyExt as _, Full};
 use packs::{
@@ -55,24 +55,33 @@ struct Shelf {
     packs: Mutex<HashMap<DeploymentId, (Manifest, Vec<u8>)>>,
     recent: Mutex<Vec<DeploymentId>>,
     away: AtomicBool,
+    /// Whether reads never end.
+    hangs: AtomicBool,
     reads: AtomicUsize,
     largest_read: AtomicUsize,
 }
 
 #[async_trait]
 impl Packs for Shelf {
-    async fn manifest(&self, id: &DeploymentId) -> Result<Manifest, PackError> {
+    async fn manifest(&self, id: &DeploymentId, account: &Account) -> Result<(Manifest, Grant), PackError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         if self.away.load(Ordering::SeqCst) {
             return Err(PackError::unavailable("told to fail"));
         }
-        self.packs.lock().unwrap().get(id).map(|(manifest, _)| manifest.clone()).ok_or(PackError::Missing)
+        let manifest = self.packs.lock().unwrap().get(id).map(|(manifest, _)| manifest.clone());
+        Ok((manifest.ok_or(PackError::Missing)?, account.try_take(0).unwrap()))
     }
 
     async fn read(&self, id: &DeploymentId, offset: u64, len: u64) -> Result<Bytes, PackError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let (offset, len) = (usize::try_from(offset).unwrap(), usize::try_from(len).unwrap());
         self.largest_read.fetch_max(len, Ordering::SeqCst);
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         // Others run in between, as they do while a real store is read.
         tokio::task::yield_now().await;
         if self.away.load(Ordering::SeqCst) {
@@ -194,6 +203,7 @@ impl Members for Club {
 struct World {
     shelf: Arc<Shelf>,
     club: Arc<Club>,
+    budget: Budget,
     sites: Sites,
     site: Site,
     visit: Visit,
@@ -224,10 +234,13 @@ impl World {
         });
         let club = Arc::new(Club::default());
         let console = "https://app.svc.test:8443".parse().unwrap();
-        let shares = Shares::of(Some(0));
-        let gatekeeper = Gatekeeper::new(&MasterKey::generate(), club.clone(), &console, clock.clone());
+        let shares = Shares::least();
+        let budget = Budget::new(shares.flight());
+        let (key, account) = (MasterKey::generate(), budget.common_account());
+        let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, clock.clone());
         Self {
-            sites: Sites::new(shelf.clone(), &shares, &Budget::new(shares.flight()), shelf.clone(), gatekeeper, clock),
+            sites: Sites::new(shelf.clone(), &shares, &budget, shelf.clone(), gatekeeper, clock),
+            budget,
             shelf,
             club,
             site: Site {

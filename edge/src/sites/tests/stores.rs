@@ -1,11 +1,15 @@
 //! What is kept, what is read, and what happens when the store does not answer.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::{
+    pin::pin,
+    sync::{Weak, atomic::Ordering::SeqCst},
+    task::Poll,
+};
 
-use fairness::budget::{Account, Limits};
+use fairness::budget::Limits;
 use http::Request;
 
-use super::*;
+use super::{super::pack::Pack, *};
 use crate::limits::{BLOCK_BYTES, CACHED_BODY_BYTES, LOAD_BYTES, READ_AHEAD_BLOCKS, READ_AHEAD_PACE};
 
 fn large() -> String {
@@ -162,5 +166,47 @@ async fn bodies_of_many_blocks_arrive_whole_and_part_by_part_also_when_nobody_ta
             }
         }
         assert!(taken == content.as_bytes(), "{len} bytes, parked in between");
+    }
+}
+
+/// The manifest that is in memory, let go of there.
+async fn evicted(world: &World) -> Weak<Pack> {
+    let pack = world.sites.packs.pack(world.site.deployment.as_ref().unwrap()).await.unwrap();
+    world.sites.packs.forget_manifests();
+    Arc::downgrade(&pack)
+}
+
+#[tokio::test]
+async fn an_answer_under_way_does_not_hold_the_manifest() {
+    let medium = "0123456789abcdef".repeat(BLOCK_BYTES / 8);
+    let world = World::new(Folder::of(&["small"]).with("medium", &medium).with("large", &large()));
+    for (path, range) in [("/small", ""), ("/medium", ""), ("/large", ""), ("/medium", "bytes=1-2,5-9")] {
+        let (head, sent) =
+            Request::get(path).header("range", range).body(Full::new(Bytes::new())).unwrap().into_parts();
+        let answer = world.sites.respond(&head, sent, &world.visit, &world.site).await;
+        let pack = evicted(&world).await;
+        assert!(pack.upgrade().is_none(), "{path} {range}");
+        let mut body = answer.into_body();
+        let first = std::future::poll_fn(|cx| body.poll_next(cx, 1)).await;
+        body.park();
+        assert!(first.unwrap().is_ok() && pack.upgrade().is_none(), "{path} {range}, of which some was taken");
+        assert!(read(body).await.is_ok(), "{path} {range}, read to its end");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_the_store_does_not_hold_the_manifest() {
+    let world = World::new(Folder::of(&["x", "404.html"]));
+    *world.shelf.recent.lock().unwrap() = vec![world.publish(Folder::of(&["app-h4sh3d1.js"]))];
+    for target in ["/x", "/missing", "/app-h4sh3d1.js"] {
+        world.sites.packs.pack(world.site.deployment.as_ref().unwrap()).await.unwrap();
+        world.shelf.hangs.store(true, SeqCst);
+        let mut waiting = pin!(world.get(target));
+        for _ in 0..10 {
+            let is_pending = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending, "{target}");
+        }
+        world.shelf.hangs.store(false, SeqCst);
+        assert!(evicted(&world).await.upgrade().is_none(), "{target}");
     }
 }

@@ -16,13 +16,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(super) use self::{charged::Charged, parking::Parkable};
 use self::{heads::Heads, linger::Linger, oversized::Oversized, patience::HeadTimer};
-use crate::limits;
+use crate::{front::Form, limits};
 
 /// The stream to give to hyper. At its end it lingers if `had_body` is set; it sets `ambiguous` once a request has said its
-/// length in two ways. `is_own` says whether it leads to a host whose cookies are ours to clear.
+/// length in two ways. `own_form` is the form of the answers at the host that it leads to, where its
+/// cookies are ours to clear.
 pub(super) fn watched<S>(
     stream: S,
-    is_own: bool,
+    own_form: Option<Form>,
     had_body: Arc<AtomicBool>,
     ambiguous: Arc<AtomicBool>,
 ) -> impl AsyncRead + AsyncWrite + Unpin
@@ -31,7 +32,8 @@ where
 {
     let heads = Arc::new(Heads { ambiguous, ..Heads::default() });
     let stream = Linger::new(stream, had_body.clone());
-    heads::watched(Oversized::new(stream, is_own.then(|| heads.clone()), had_body), heads)
+    let watch = own_form.map(|form| (heads.clone(), form));
+    heads::watched(Oversized::new(stream, watch, had_body), heads)
 }
 
 /// hyper's HTTP/1.1 with its limits; it waits for heads with `timer`.

@@ -17,7 +17,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::heads::Heads;
-use crate::http::pages;
+use crate::front::{self, Form};
 
 /// The beginning of hyper's answer to a head that is too large. Nothing else answers with this status over HTTP/1.1.
 const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
@@ -25,8 +25,8 @@ const REFUSAL: &[u8] = b"HTTP/1.1 431 ";
 /// The stream to give to hyper.
 pub(super) struct Oversized<S> {
     inner: S,
-    /// None where cookies are not ours to clear.
-    heads: Option<Arc<Heads>>,
+    /// The heads, and the form of the answer to those that are too large; none where cookies are not ours to clear.
+    watch: Option<(Arc<Heads>, Form)>,
     /// Set with the page, so that the connection's end does not eat it.
     had_body: Arc<AtomicBool>,
     page: Option<Box<Page>>,
@@ -39,14 +39,14 @@ struct Page {
 }
 
 impl<S> Oversized<S> {
-    /// Around a stream whose `heads` are watched, where cookies are ours to clear. Sets `had_body` if a page was sent.
-    pub(super) fn new(inner: S, heads: Option<Arc<Heads>>, had_body: Arc<AtomicBool>) -> Self {
-        Self { inner, heads, had_body, page: None }
+    /// Around a stream whose heads are watched, where cookies are ours to clear. Sets `had_body` if a page was sent.
+    pub(super) fn new(inner: S, watch: Option<(Arc<Heads>, Form)>, had_body: Arc<AtomicBool>) -> Self {
+        Self { inner, watch, had_body, page: None }
     }
 
     /// Whether hyper is about to refuse a head of cookies with `bytes`.
     fn is_replaced(&self, bytes: &[u8]) -> bool {
-        let is_of_cookies = || self.heads.as_ref().is_some_and(|heads| heads.cookies.load(Ordering::Relaxed));
+        let is_of_cookies = || self.watch.as_ref().is_some_and(|(heads, _)| heads.cookies.load(Ordering::Relaxed));
         self.page.is_some() || (bytes.starts_with(REFUSAL) && is_of_cookies())
     }
 }
@@ -54,7 +54,8 @@ impl<S> Oversized<S> {
 impl<S: AsyncWrite + Unpin> Oversized<S> {
     /// Writes the page, and then says that so many bytes of hyper's were written.
     fn poll_page(&mut self, cx: &mut Context<'_>, instead_of: usize) -> Poll<io::Result<usize>> {
-        let page = self.page.get_or_insert_with(|| Box::new(Page { bytes: answer(), written: 0 }));
+        let form = self.watch.as_ref().map_or(Form::Page, |(_, form)| *form);
+        let page = self.page.get_or_insert_with(|| Box::new(Page { bytes: answer(form), written: 0 }));
         self.had_body.store(true, Ordering::Relaxed);
         while page.written < page.bytes.len() {
             let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &page.bytes[page.written..]))?;
@@ -65,7 +66,7 @@ impl<S: AsyncWrite + Unpin> Oversized<S> {
         }
         self.page = None;
         // It is said once.
-        self.heads = None;
+        self.watch = None;
         Poll::Ready(Ok(instead_of))
     }
 }
@@ -110,8 +111,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Oversized<S> {
 }
 
 /// The head and the body of the page, after which the connection closes.
-fn answer() -> Vec<u8> {
-    let (headers, html) = pages::cookies_too_large();
+fn answer(form: Form) -> Vec<u8> {
+    let (headers, html) = front::cookies_too_large(form);
     let mut bytes = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n".to_vec();
     for (name, value) in headers.iter().filter(|(name, _)| *name != http::header::CONTENT_LENGTH) {
         bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
@@ -135,10 +136,10 @@ mod tests {
     use crate::listen::http::h1::{Parkable, watched};
 
     /// The answer to a request with `lines` in its head, on a connection that has answered another request before.
-    async fn answered(is_own: bool, lines: &str) -> String {
+    async fn answered(own_form: Option<Form>, lines: &str) -> String {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let answer = |_: Request<Incoming>| async move { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
-        let stream = watched(far, is_own, Arc::default(), Arc::default());
+        let stream = watched(far, own_form, Arc::default(), Arc::default());
         let served =
             tokio::spawn(Parkable::new(stream, service_fn(move |request| Box::pin(answer(request))), Arc::default()));
         near.write_all(b"GET / HTTP/1.1\r\nhost: a.de\r\n\r\n").await.unwrap();
@@ -163,23 +164,27 @@ mod tests {
     async fn a_head_of_cookies_is_answered_with_a_page_that_clears_them() {
         // hyper reads on to the end of its buffer, and takes what is there in full.
         for (lines, bytes) in [(1, 70_000), (1, 700_000), (17, 4_000), (90, 700)] {
-            let answer = answered(true, &cookies(lines, bytes)).await;
+            let answer = answered(Some(Form::Page), &cookies(lines, bytes)).await;
             let (head, page) = answer.split_once("\r\n\r\n").unwrap();
             assert!(head.starts_with("HTTP/1.1 431 "), "{lines} of {bytes}: {head}");
             assert!(head.contains("clear-site-data: \"cookies\"") && head.contains("connection: close"), "{head}");
             assert!(head.contains(&format!("content-length: {}", page.len())), "{head}");
             assert!(page.contains("Too many cookies"), "{page}");
         }
+        let answer = answered(Some(Form::Api), &cookies(1, 70_000)).await;
+        assert!(answer.contains("clear-site-data: \"cookies\"") && answer.contains("x-request-id: req_"), "{answer}");
+        assert!(answer.contains("{\"error\":{\"code\":\"invalid_request\""), "{answer}");
     }
 
     #[tokio::test]
     async fn other_heads_clear_nothing() {
         let long = format!("x-long: {}\r\n", "a".repeat(70_000));
         let mixed = format!("{}{long}", cookies(1, 4_000));
-        for (is_own, lines) in [(true, long), (true, mixed), (false, cookies(1, 70_000))] {
-            let answer = answered(is_own, &lines).await;
+        let own = Some(Form::Page);
+        for (own_form, lines) in [(own, long), (own, mixed), (None, cookies(1, 70_000))] {
+            let answer = answered(own_form, &lines).await;
             assert!(answer.starts_with("HTTP/1.1 431 ") && !answer.contains("clear-site-data"), "{answer}");
         }
-        assert!(answered(true, &cookies(7, 4_000)).await.starts_with("HTTP/1.1 200 "), "it is not too large");
+        assert!(answered(own, &cookies(7, 4_000)).await.starts_with("HTTP/1.1 200 "), "it is not too large");
     }
 }

@@ -20,7 +20,10 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use crate::{http::pages, limits};
+use crate::{
+    front::{self, Form},
+    limits,
+};
 
 /// The preface of a connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -49,12 +52,20 @@ pub(in crate::listen::http) struct Oversized<S> {
     refusal: Option<Box<Refusal>>,
 }
 
-#[derive(Default)]
 struct Watch {
+    /// The form of the answer.
+    form: Form,
     incoming: Incoming,
     outgoing: Frames,
     /// Whether we have sent anything: an answer may not come before the first frame, which is the settings.
     has_begun: bool,
+}
+
+impl Watch {
+    fn new(form: Form) -> Self {
+        let (incoming, outgoing, has_begun) = Default::default();
+        Self { form, incoming, outgoing, has_begun }
+    }
 }
 
 /// The answer to a head that was too large, and the end of its connection.
@@ -67,9 +78,9 @@ struct Refusal {
 }
 
 impl<S> Oversized<S> {
-    /// Around a stream; `is_own` says whether it leads to a host whose cookies are ours to clear.
-    pub(in crate::listen::http) fn new(inner: S, is_own: bool) -> Self {
-        Self { inner, watch: is_own.then(Box::default), refusal: None }
+    /// Around a stream; `own_form` is the form of the answers at the host that it leads to, where its cookies are ours to clear.
+    pub(in crate::listen::http) fn new(inner: S, own_form: Option<Form>) -> Self {
+        Self { inner, watch: own_form.map(|form| Box::new(Watch::new(form))), refusal: None }
     }
 }
 
@@ -117,12 +128,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Oversized<S> {
             let before = buf.filled().len();
             ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
             let new = &buf.filled()[before..];
-            let Some(found) = this.watch.as_mut().and_then(|watch| watch.incoming.oversized_head(new)) else {
-                return Poll::Ready(Ok(()));
-            };
+            let Some(watch) = this.watch.as_mut() else { return Poll::Ready(Ok(())) };
+            let Some(found) = watch.incoming.oversized_head(new) else { return Poll::Ready(Ok(())) };
             buf.set_filled(before + found.at);
             this.refusal = Some(Box::new(Refusal {
-                answer: answer(found.stream),
+                answer: answer(found.stream, watch.form),
                 written: 0,
                 drained: 0,
                 deadline: Box::pin(sleep(limits::LINGER)),
@@ -364,8 +374,8 @@ impl Fields {
 }
 
 /// The answer on `stream`, and the announcement that the connection takes no other request.
-fn answer(stream: u32) -> Vec<u8> {
-    let (headers, html) = pages::cookies_too_large();
+fn answer(stream: u32, form: Form) -> Vec<u8> {
+    let (headers, html) = front::cookies_too_large(form);
     let mut bytes = frame(Kind::Headers as u8, Flag::EndHeaders as u8, stream, &head(&headers));
     bytes.extend(frame(Kind::Data as u8, Flag::EndStream as u8, stream, &html));
     bytes.extend(frame(Kind::GoAway as u8, 0, 0, &[stream.to_be_bytes(), [0; 4]].concat()));

@@ -1,0 +1,113 @@
+//! Answers to requests that are refused before it is known what they ask for: in the form that the host's answers have.
+
+use bytes::Bytes;
+use domain::addresses::HostKind;
+use http::{HeaderMap, HeaderValue, Response, header};
+
+use super::place::Place;
+use crate::{
+    gateway,
+    http::{Fault, RequestIds, SERVER, SiteBody, pages},
+    platform,
+};
+
+/// The form of a host's answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A page for people.
+    Page,
+    /// The API's error envelope.
+    Api,
+    /// `OpenAI`'s error envelope.
+    Gateway,
+}
+
+impl Form {
+    /// The form of the answers at `place`; a page where it is not known.
+    pub(crate) fn at(place: Option<&Place>) -> Self {
+        match place.map(|place| &place.kind) {
+            Some(HostKind::Api) => Self::Api,
+            Some(HostKind::Gateway) => Self::Gateway,
+            Some(HostKind::Console | HostKind::Site(_) | HostKind::Unknown) | None => Self::Page,
+        }
+    }
+}
+
+/// The answer to a request with the head `headers`, as far as there is one.
+pub(super) fn refuse(form: Form, fault: Fault, headers: &HeaderMap) -> Response<SiteBody> {
+    let id = || RequestIds::new().of(headers);
+    let mut response = match (form, fault) {
+        (Form::Api, _) => platform::refusal(fault, id()).map(SiteBody::from),
+        (Form::Gateway, _) => gateway::refusal(fault, id()).map(SiteBody::from),
+        (Form::Page, Fault::Misdirected) => pages::misdirected(),
+        (Form::Page, Fault::Malformed | Fault::CookiesTooLarge) => pages::bad_request(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, SERVER);
+    if fault == Fault::Malformed {
+        // After it nothing on the connection can be believed.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Headers and body of the answer to a head that cookies have made too large, which has them cleared.
+pub(crate) fn cookies_too_large(form: Form) -> (HeaderMap, Bytes) {
+    let id = || RequestIds::new().of(&HeaderMap::new());
+    let fault = Fault::CookiesTooLarge;
+    let (mut headers, body) = match form {
+        Form::Page => pages::cookies_too_large(),
+        Form::Api => in_parts(platform::refusal(fault, id())),
+        Form::Gateway => in_parts(gateway::refusal(fault, id())),
+    };
+    headers.insert(pages::CLEAR_SITE_DATA, HeaderValue::from_static("\"cookies\""));
+    (headers, body)
+}
+
+fn in_parts(response: Response<Bytes>) -> (HeaderMap, Bytes) {
+    let (parts, body) = response.into_parts();
+    (parts.headers, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::http::X_REQUEST_ID;
+
+    #[test]
+    fn every_fault_is_answered_in_the_hosts_form() {
+        let addresses = config::Site::default().addresses();
+        let form = |host: &str| Form::at(Some(&Place::of(&addresses, host)));
+        assert_eq!([form("api.svc.localhost"), form("ai.svc.localhost")], [Form::Api, Form::Gateway]);
+        for host in ["app.svc.localhost", "blog.svc.localhost", "example.com"] {
+            assert_eq!(form(host), Form::Page, "{host}");
+        }
+        for (fault, status) in [(Fault::Malformed, 400), (Fault::Misdirected, 421), (Fault::CookiesTooLarge, 431)] {
+            for (form, envelope) in [(Form::Api, "code message"), (Form::Gateway, "code message param type")] {
+                let response = match form {
+                    Form::Api => platform::refusal(fault, HeaderValue::from_static("req_12345678")),
+                    _ => gateway::refusal(fault, HeaderValue::from_static("req_12345678")),
+                };
+                assert_eq!(response.status().as_u16(), status, "{form:?}");
+                assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json", "{form:?}");
+                assert_eq!(response.headers()[X_REQUEST_ID], "req_12345678", "{form:?}");
+                let body: Value = serde_json::from_slice(response.body()).unwrap();
+                let mut keys: Vec<_> = body["error"].as_object().unwrap().keys().map(String::as_str).collect();
+                keys.sort_unstable();
+                assert_eq!(keys.join(" "), envelope, "{form:?} {fault:?}");
+            }
+            let given = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static("given-id-1"))]);
+            assert_eq!(refuse(Form::Api, fault, &given).headers()[X_REQUEST_ID], "given-id-1");
+            assert!(
+                refuse(Form::Page, fault, &given).headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html")
+            );
+        }
+        for form in [Form::Page, Form::Api, Form::Gateway] {
+            let (headers, body) = cookies_too_large(form);
+            assert_eq!(headers[pages::CLEAR_SITE_DATA], "\"cookies\"", "{form:?}");
+            assert_eq!(headers[header::CONTENT_LENGTH], body.len().to_string(), "{form:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Bodies of requests to the gateway that come up to their last bytes, and no further.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, future::join_all, stream};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{MEMORY_MIB, PATIENCE, pause, platform_floods::client};
+use crate::{
+    stubs::provider::{KEY, Provider},
+    world::{World, eventually},
+};
+
+const CONNECTIONS: usize = 6;
+const STREAMS: usize = 110;
+/// What comes of each body.
+const BYTES: usize = 60_000;
+/// What the edge may grow by: a small part of what is sent, 40 MB, of which one connection may hold 1 MB.
+const GROWTH: u64 = 24 * 1024 * 1024;
+
+/// A body that says nothing of its length and does not end.
+fn held_back() -> reqwest::Body {
+    let pieces = (0..BYTES / 10_000).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 10_000])));
+    reqwest::Body::wrap_stream(stream::iter(pieces).chain(stream::pending()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_are_held_back_take_a_share_of_memory() {
+    let provider = Provider::start().await;
+    let world = World::builder()
+        .set("EDGE__MEMORY", format!("{MEMORY_MIB} MiB"))
+        .set("GATEWAY__PROVIDER_URL", &provider.url)
+        .set("GATEWAY__PROVIDER_API_KEY", KEY)
+        // High enough for the watch, which asks all the time.
+        .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
+        .set("LIMITS__GATEWAY_TOKENS_PER_DAY", 1_000_000_000)
+        .start()
+        .await;
+    let ada = world.user("ada").await;
+    let created = ada.post("/tokens").json(&json!({ "kind": "ai" })).await.created();
+    let key = created["token"].as_str().unwrap().to_owned();
+    let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
+    let complete = async || {
+        let request = json!({ "model": "svc/gpt-oss-20b", "messages": [{ "role": "user", "content": "Hi?" }] });
+        world.edge().post(&url).bearer(&key).json(&request).await.status.as_u16()
+    };
+    assert_eq!(complete().await, 200);
+
+    let before = world.edge().process.memory("VmRSS");
+    let (sender, mut statuses) = tokio::sync::mpsc::unbounded_channel();
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let attacker = client(&world, 1);
+        for _ in 0..STREAMS {
+            let sent = attacker.post(world.edge().address(&url)).bearer_auth(&key).body(held_back()).send();
+            let sender = sender.clone();
+            held.push(tokio::spawn(async move {
+                if let Ok(response) = sent.await {
+                    let retry = response.headers().get("retry-after").map(|wait| wait.to_str().unwrap().to_owned());
+                    let _ = sender.send((response.status().as_u16(), retry, response.text().await.unwrap_or_default()));
+                }
+            }));
+        }
+    }
+    let (start, mut most) = (Instant::now(), before);
+    while start.elapsed() < Duration::from_secs(10) {
+        assert_eq!(complete().await, 200, "another client is served");
+        most = world.edge().process.memory("VmRSS").max(most);
+        pause(Duration::from_millis(100)).await;
+    }
+    let growth = most - before;
+    for task in &held {
+        task.abort();
+    }
+    join_all(held).await;
+    assert!(growth < GROWTH, "the edge grew by {growth} bytes, from {before}");
+    let mut refused = 0;
+    while let Ok((status, retry, text)) = statuses.try_recv() {
+        assert_eq!((status, retry.as_deref()), (503, Some("5")), "{text}");
+        assert!(text.contains("\"code\":\"service_unavailable\""), "{text}");
+        refused += 1;
+    }
+    assert!(refused > CONNECTIONS * STREAMS / 4, "{refused} were told to come again");
+    eventually(PATIENCE, "completions go on", async || complete().await == 200).await;
+}
