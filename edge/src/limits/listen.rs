@@ -132,8 +132,13 @@ pub(crate) const BODY_PATIENCE: Patience = Patience { own: Duration::from_secs(2
 pub(crate) const FLIGHT_RETRY_SECONDS: u64 = 5;
 /// Time after which an answer that its visitor does not take lets go of what can be read again.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(1);
-/// Bytes of HTTP/2 frames that are gathered before they are sent: as many as rustls takes in one call.
-pub(crate) const GATHERED_BYTES: usize = 64 * 1024;
+/// Bytes of HTTP/2 frames that are gathered before they are sent: as many as leave together.
+pub(crate) const GATHERED_BYTES: usize = RECORDS_BYTES;
+/// Bytes of TLS records that leave together: as many as rustls takes in one call by itself.
+pub(crate) const RECORDS_BYTES: usize = 64 * 1024;
+/// Bytes of TLS records that leave with these while there is memory to spare, of a body that goes on for longer. A send of all has
+/// the reader woken once, where four smaller ones have it woken four times.
+pub(crate) const RECORDS_SPARE_BYTES: usize = 192 * 1024;
 /// Control frames over HTTP/2 (pings, settings, priorities, unknown ones) that a visitor may send in a burst.
 pub(crate) const H2_CONTROL_FRAMES: u32 = 100;
 /// Control frames that a visitor may send every second, beside that burst.

@@ -26,7 +26,7 @@ pub(super) use self::{
 };
 use super::{
     http::{self, Protocol},
-    tls::Tls,
+    tls::{Records, Tls},
     upgrade::{self, Predecessor},
 };
 use crate::{
@@ -174,11 +174,11 @@ impl Acceptor {
             Err(_) => return tracing::debug!("handshake too slow"),
         };
         let (_, session) = stream.get_ref();
-        let mut connection = Connection::new(peer, true, account, completions);
+        let mut connection = Connection::new(peer, true, account.clone(), completions);
         connection.place = session.server_name().and_then(|name| self.front.connected_place(connection.peer, name));
         let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
         http::serve(
-            Attended::new(stream, seat.clone(), first_byte),
+            Attended::new(Records::new(stream, account), seat.clone(), first_byte),
             protocol,
             connection,
             seat.clone(),

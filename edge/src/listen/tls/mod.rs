@@ -2,6 +2,7 @@
 //!
 //! Sockets are in [`super::tcp`], the memory of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
 
+mod records;
 mod tickets;
 mod validation;
 
@@ -24,6 +25,7 @@ use sqlx::PgPool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
+pub(super) use self::records::Records;
 use self::{tickets::Tickets, validation::Validations};
 use crate::{
     limits::Shares,
