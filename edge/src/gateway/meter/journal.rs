@@ -71,6 +71,7 @@ impl spool::Record for Record {
     const SUFFIX: &'static str = ".usage";
     const KIND: &'static str = "usage";
     const ERRORS: &'static str = "svc_gateway_journal_errors_total";
+    const SLOW: &'static str = "svc_gateway_journal_slow_total";
     const FOREIGN: &'static str = "svc_gateway_journals_foreign";
 }
 
