@@ -44,6 +44,7 @@ async fn row(metered: &Metered, completion: u64) -> UsageRow {
         completion,
         certainty: Certainty::Reserved,
         cost: Microcents(1),
+        likely: None,
         at,
     }
 }
@@ -183,4 +184,27 @@ async fn what_a_journal_may_have_lost_counts_as_an_estimate() {
     eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
     assert_eq!(metered.rows("true").await, 3);
     metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider_was_asked() {
+    let metered = after_one(|builder| builder).await;
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let database = metered.world.sql_text("SELECT name FROM database_name").await;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for (edge, tokens) in [("killed", 100), ("full-disk", 200)] {
+        redis.renew_lease(edge).await.unwrap();
+        let admitted = redis.admit(edge, &row(&metered, tokens).await, BUDGET, None).await.unwrap();
+        assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+    }
+    redis.note_gaps("full-disk").await.unwrap();
+    metered.rows_become(2, "estimated AND completion_tokens IN (100, 200)").await;
+    let journals = ["killed", "full-disk"].map(|edge| leave_journal(&metered, edge, &database, boot.trim(), &[]));
+    eventually(BACKGROUND, "the journals are taken over", async || journals.iter().all(|path| !path.exists())).await;
+    metered.rows_become(1, "certainty = 3 AND completion_tokens = 0").await;
+    metered.rows_become(1, "certainty = 0 AND completion_tokens = 200").await;
+    let requests = "SELECT sum(requests)::bigint FROM ai_usage_days";
+    assert_eq!(metered.world.sql_number(requests).await, 2);
+    metered.assert_sums().await;
+    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
 }

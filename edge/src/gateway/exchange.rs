@@ -53,7 +53,8 @@ async fn admit_and_exchange(
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, estimated_prompt, body } = request;
-    let Admission { reservation, rate_limits } = match state.meter.admit(&key, &model.model, max_usage).await {
+    let admitted = state.meter.admit(&key, &model.model, max_usage, estimated_prompt);
+    let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
     };

@@ -176,6 +176,7 @@ impl Ledger {
         let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return false };
         let reserved = (row.tokens(), row.cost);
         update(&mut row);
+        row.likely = None;
         let exceeds_reservation = row.tokens() > reserved.0 || row.cost > reserved.1;
         let segment = self.journal.append(&RecordRef::Ended(&row));
         {
