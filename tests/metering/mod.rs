@@ -75,7 +75,8 @@ impl Metered {
     fn asker(&self, edge: usize) -> Asker {
         let edge = &self.world.edges[edge];
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.world.ca()).unwrap()).unwrap();
-        let http = client().tls_certs_only([ca]).timeout(2 * BACKGROUND).build().unwrap();
+        let within = 2 * BACKGROUND + sleeping_edge::stopped_for();
+        let http = client().tls_certs_only([ca]).timeout(within).build().unwrap();
         let url = edge.address("https://ai.svc.localhost/v1/chat/completions").to_string();
         Asker { http, url, key: self.key.clone() }
     }

@@ -142,21 +142,24 @@ impl Metered {
         (metered, received)
     }
 
-    /// Begins these completions, and returns once the provider has been asked for each.
+    /// Begins these completions, and returns once the provider has been asked for each. So many at a time that none is refused
+    /// because the machine is busy.
     pub(super) async fn hold(&self, edge: usize, wanted: impl IntoIterator<Item = Completion>) -> Held {
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let askers: Vec<_> = wanted.chunks(HELD_TOGETHER).map(|_| self.asker(edge)).collect();
-        let ask = |(n, wanted): (usize, Completion)| {
-            let (asker, asked) = (askers[n / HELD_TOGETHER].clone(), wanted.clone());
-            (wanted, tokio::spawn(async move { asker.is_served(&asked).await }))
-        };
-        let held = Held(wanted.iter().cloned().enumerate().map(ask).collect());
-        eventually(SETTLED_WITHIN, "the provider is asked", async || {
-            let asked = self.provider.asked_for();
-            wanted.iter().all(|wanted| asked.contains_key(&wanted.prompt))
-        })
-        .await;
-        held
+        let mut held = Vec::new();
+        for wanted in wanted.chunks(HELD_TOGETHER) {
+            let asker = self.asker(edge);
+            for completion in wanted {
+                let (asker, asked) = (asker.clone(), completion.clone());
+                held.push((completion.clone(), tokio::spawn(async move { asker.is_served(&asked).await })));
+            }
+            eventually(BACKGROUND, "the provider is asked", async || {
+                let asked = self.provider.asked_for();
+                wanted.iter().all(|wanted| asked.contains_key(&wanted.prompt))
+            })
+            .await;
+        }
+        Held(held)
     }
 
     async fn figures(&self, received: &Received) -> Figures {

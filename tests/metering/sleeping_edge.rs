@@ -12,7 +12,7 @@ use super::{
 use crate::world::holds_within;
 
 /// The time for which an edge is stopped at least; `SVC_TEST_STOPPED_SECONDS` makes it longer than others need to settle for it.
-fn stopped_for() -> Duration {
+pub(super) fn stopped_for() -> Duration {
     Duration::from_secs(std::env::var("SVC_TEST_STOPPED_SECONDS").map_or(0, |text| text.parse().unwrap()))
 }
 
