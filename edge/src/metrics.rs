@@ -93,6 +93,7 @@ pub fn describe() {
     describe_gauge!("svc_gateway_open", "Completions under way, each with a reservation.");
     describe_gauge!("svc_gateway_journal_backlog", "Completions that have ended and that Postgres does not have yet.");
     describe_counter!("svc_gateway_journal_errors_total", "Lines that the journal of usage did not take.");
+    describe_counter!("svc_gateway_journal_slow_total", "Writes to the journal of usage for which the disk took long.");
     describe_gauge!("svc_gateway_journals_foreign", "Dead edges in the spool whose journals are of another database.");
     describe_counter!("svc_gateway_replayed_total", "Completions written again because a copy took Postgres's place.");
     describe_gauge!("svc_gateway_drains", "Answers read to their end although their clients have gone.");
@@ -108,6 +109,10 @@ pub fn describe() {
          Postgres was away until their `age` was too great, or it `refused` them."
     );
     describe_counter!("svc_traffic_journal_errors_total", "Batches of traffic that the journal did not take.");
+    describe_counter!(
+        "svc_traffic_journal_slow_total",
+        "Writes to the journal of traffic for which the disk took long."
+    );
     describe_gauge!("svc_traffic_journals_foreign", "Dead edges in the spool whose traffic is of another database.");
     describe_counter!("svc_traffic_adopted_total", "Batches of traffic sent in the name of edges that died.");
     describe_counter!(

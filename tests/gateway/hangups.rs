@@ -1,6 +1,9 @@
 //! Clients that disconnect: the provider's answer is read to its end, and metered.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::Gateway;
 use crate::{
@@ -12,6 +15,8 @@ use crate::{
 
 /// Events in a stream before it is held.
 const HEARD: usize = 20;
+/// Answers of one account that are read to their end concurrently without their clients.
+const ACCOUNT_DRAINS: usize = 32;
 
 /// Asks for a completion, and disconnects: from a stream after its first chunk, else once the provider was asked.
 async fn ask_and_disconnect(gateway: &Gateway, client: &reqwest::Client, stream: bool) {
@@ -85,4 +90,81 @@ async fn what_a_reader_does_not_read_is_not_taken_into_memory() {
     assert_eq!(gateway.provider.finished(), 1, "the whole stream was taken into memory");
     drop(unread);
     eventually(BACKGROUND, "the rest is read", async || gateway.provider.finished() == 2).await;
+}
+
+/// A gateway at which the account's places for answers without clients are all taken, and the port of its metrics.
+async fn without_a_place() -> (Gateway, u16) {
+    let metrics = ports::free();
+    let listen = format!("127.0.0.1:{metrics}");
+    let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
+    let client = gateway.world.edge().another_browser(true);
+    for _ in 0..ACCOUNT_DRAINS {
+        gateway.provider.next(Script::completion().held_after(0));
+        ask_and_disconnect(&gateway, &client, false).await;
+    }
+    eventually(BACKGROUND, "every place is taken", async || {
+        Page::of(metrics).await.sum("svc_gateway_drains") > ACCOUNT_DRAINS as f64 - 0.5
+    })
+    .await;
+    (gateway, metrics)
+}
+
+impl Gateway {
+    /// Lets the provider end all answers that it holds, and waits until as many are metered exactly.
+    async fn end_all(&self) {
+        eventually(BACKGROUND, "the provider is heard to its end", async || {
+            self.provider.go_on();
+            self.provider.finished() >= ACCOUNT_DRAINS
+        })
+        .await;
+        let exact = "SELECT count(*) FROM ai_usage WHERE certainty = 2 AND completion_tokens = 12";
+        let all = i64::try_from(ACCOUNT_DRAINS).unwrap();
+        eventually(BACKGROUND, "the others are metered", async || self.world.sql_number(exact).await == all).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
+    let (gateway, _) = without_a_place().await;
+    let client = gateway.world.edge().another_browser(false);
+    gateway.provider.next(Script::completion().held_after(0));
+    ask_and_disconnect(&gateway, &client, false).await;
+    drop(client);
+    let charged =
+        "SELECT string_agg(certainty || ' ' || completion_tokens || ' ' || (prompt_tokens BETWEEN 1 AND 60), ',')
+                   FROM ai_usage";
+    eventually(BACKGROUND, "it is charged", async || {
+        gateway.world.sql_number("SELECT count(*) FROM ai_usage").await == 1
+    })
+    .await;
+    assert_eq!(gateway.world.sql_text(charged).await, "1 0 true");
+    gateway.end_all().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
+    let (gateway, metrics) = without_a_place().await;
+    let account = gateway.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
+    let (minute, open) = (format!("svc:ai:{{{account}}}:minute"), format!("svc:ai:{{{account}}}:open"));
+    let count = async |command: &str, key: &String| gateway.world.redis_number(command, &[key]).await;
+    let before = count("LLEN", &minute).await.unwrap();
+    gateway.world.redis_number("CLIENT", &["PAUSE", "2000", "ALL"]).await;
+    let client = gateway.world.edge().another_browser(false);
+    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
+    let request = client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({})));
+    // Sooner than the edge gives up on Redis.
+    let answered = timeout(Duration::from_millis(200), request.send()).await;
+    assert!(answered.is_err(), "it was answered: {answered:?}");
+    drop(client);
+    eventually(BACKGROUND, "there is no place for it", async || {
+        Page::of(metrics).await.sum("svc_gateway_drains_refused_total") > 0.5
+    })
+    .await;
+    eventually(BACKGROUND, "Redis has admitted it", async || count("LLEN", &minute).await == Some(before + 1)).await;
+    let others = i64::try_from(ACCOUNT_DRAINS).unwrap();
+    eventually(BACKGROUND, "it is released", async || count("HLEN", &open).await == Some(others)).await;
+    assert_eq!(gateway.provider.asked().len(), ACCOUNT_DRAINS);
+    gateway.end_all().await;
+    eventually(BACKGROUND, "nothing is open", async || count("HLEN", &open).await == Some(0)).await;
+    assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await, others);
 }

@@ -58,6 +58,7 @@ impl Budgets {
             completion,
             certainty: Certainty::Reserved,
             cost: Microcents(prompt + completion),
+            likely: None,
             at,
         }
     }

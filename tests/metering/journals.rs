@@ -1,6 +1,6 @@
 //! What becomes of the journals of dead edges: whose they are, and what they tell by what they do not hold.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _};
 
 use domain::{
     CompletionId, Timestamp, TokenId,
@@ -11,7 +11,12 @@ use live::{
     budgets::{Budget, Verdict},
 };
 
-use super::{relay::Relay, silent_redis::redis, *};
+use super::{
+    relay::Relay,
+    served::{completions, numbered, without_limits},
+    silent_redis::redis,
+    *,
+};
 use crate::{metrics::Page, world::ports};
 
 const BUDGET: Budget = Budget {
@@ -21,6 +26,10 @@ const BUDGET: Budget = Budget {
     account_limit: None,
     key_limit: None,
 };
+
+/// Completions that are asked for together of an edge that is then killed: each edge comes to ask Redis for so many before the
+/// first of them is given up.
+const KILLED_TOGETHER: usize = 16;
 
 /// The row of a completion of the only account, with so many tokens reserved for it.
 async fn row(metered: &Metered, completion: u64) -> UsageRow {
@@ -35,6 +44,7 @@ async fn row(metered: &Metered, completion: u64) -> UsageRow {
         completion,
         certainty: Certainty::Reserved,
         cost: Microcents(1),
+        likely: None,
         at,
     }
 }
@@ -99,26 +109,41 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
     let (port, _redis) = redis(folder.path());
     let relay = Relay::start(port).await;
     let url = format!("redis://127.0.0.1:{}", relay.port);
-    let mut metered = after_one(|builder| builder.edges(2).set("REDIS__URL", url)).await;
+    let mut metered = after_one(|builder| without_limits(builder).edges(2).set("REDIS__URL", url)).await;
     // The other edge is to settle, before admin would by the reservation.
-    metered.world.admin.kill();
+    metered.world.admin.signal("STOP");
     let redis = Redis::connect(&format!("redis://127.0.0.1:{port}")).unwrap();
     let open = async || {
-        let mut open = Vec::new();
+        let mut open = BTreeSet::new();
         for account in redis.accounts_with_open().await.unwrap() {
-            open.extend(redis.open_of(&account).await.unwrap());
+            open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row.id));
         }
-        open.len()
+        open
     };
-    eventually(BACKGROUND, "nothing is open", async || open().await == 0).await;
+    eventually(BACKGROUND, "nothing is open", async || open().await.is_empty()).await;
 
-    relay.swallow_answers();
-    let asker = metered.asker(0);
-    let asking = tokio::spawn(async move { asker.is_served(&Completion::of(2, 2).at_most(300)).await });
-    eventually(BACKGROUND, "it is reserved", async || open().await == 1).await;
-    metered.world.edges[0].process.kill();
-    assert!(!asking.await.unwrap());
-    eventually(BACKGROUND, "the reservation is given back", async || open().await == 0).await;
+    let (numbers, mut reserved) = ((0..completions(1)).collect::<Vec<_>>(), BTreeSet::new());
+    let numbers_in_all = numbers.len();
+    for numbers in numbers.chunks(KILLED_TOGETHER) {
+        let (asker, before) = (metered.asker(0), reserved.len());
+        relay.swallow_answers();
+        let wanted: Vec<_> = numbers.iter().map(|&number| numbered(number).at_most(300)).collect();
+        let asking = tokio::spawn(async move { asker.serve(wanted).await });
+        eventually(BACKGROUND, "they are reserved", async || {
+            reserved.extend(open().await);
+            reserved.len() == before + numbers.len()
+        })
+        .await;
+        metered.world.edges[0].process.kill();
+        assert!(asking.await.unwrap().is_empty());
+        if reserved.len() < numbers_in_all {
+            // An edge is ready when admin is.
+            metered.world.admin.signal("CONT");
+            metered.world.restart_edge(0).await;
+            metered.world.admin.signal("STOP");
+        }
+    }
+    eventually(BACKGROUND, "the reservations are given back", async || open().await.is_empty()).await;
     assert_eq!(metered.provider.asked(), [1]);
     assert_eq!(metered.rows("true").await, 1);
     metered.assert_sums().await;
@@ -159,4 +184,27 @@ async fn what_a_journal_may_have_lost_counts_as_an_estimate() {
     eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
     assert_eq!(metered.rows("true").await, 3);
     metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider_was_asked() {
+    let metered = after_one(|builder| builder).await;
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let database = metered.world.sql_text("SELECT name FROM database_name").await;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for (edge, tokens) in [("killed", 100), ("full-disk", 200)] {
+        redis.renew_lease(edge).await.unwrap();
+        let admitted = redis.admit(edge, &row(&metered, tokens).await, BUDGET, None).await.unwrap();
+        assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+    }
+    redis.note_gaps("full-disk").await.unwrap();
+    metered.rows_become(2, "estimated AND completion_tokens IN (100, 200)").await;
+    let journals = ["killed", "full-disk"].map(|edge| leave_journal(&metered, edge, &database, boot.trim(), &[]));
+    eventually(BACKGROUND, "the journals are taken over", async || journals.iter().all(|path| !path.exists())).await;
+    metered.rows_become(1, "certainty = 3 AND completion_tokens = 0").await;
+    metered.rows_become(1, "certainty = 0 AND completion_tokens = 200").await;
+    let requests = "SELECT sum(requests)::bigint FROM ai_usage_days";
+    assert_eq!(metered.world.sql_number(requests).await, 2);
+    metered.assert_sums().await;
+    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
 }

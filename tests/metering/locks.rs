@@ -2,7 +2,10 @@
 
 use sqlx::{Connection as _, PgConnection};
 
-use super::*;
+use super::{
+    served::{completions, numbered, without_limits},
+    *,
+};
 use crate::world::Site;
 
 /// Somebody in the middle of a transaction, of whom nothing more is heard: a machine that lost its power, or a stopped
@@ -33,35 +36,34 @@ async fn account_of(world: &World, login: &str) -> String {
 }
 
 /// Backends of our programs that wait for a lock.
-async fn waiting(world: &World) -> i64 {
+pub(super) async fn waiting(world: &World) -> i64 {
     let filter = "datname = current_database() AND wait_event_type = 'Lock'";
     world.sql_number(&format!("SELECT count(*) FROM pg_stat_activity WHERE {filter}")).await
 }
 
 #[tokio::test]
 async fn a_writer_that_sleeps_holds_up_its_own_account_only() {
-    let metered = Metered::start().await;
-    let bob = metered.world.user("bob").await;
-    let bobs = new_key(&bob).await;
     // One account is known already, the other's first row is written now.
-    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
-    metered.rows_become(1, "true").await;
+    let (metered, mut received) = Metered::after_one(without_limits).await;
+    let bobs = new_key(&metered.world.user("bob").await).await;
     let site = metered.ada.publish("engine", &Site::page("cold")).await;
     let ada = account_of(&metered.world, "ada").await;
     let sleeper = SleepingWriter::of(&metered.world, &ada).await;
 
-    for number in 0..5 {
-        metered.ask(&Completion::of(10 + number, 2)).await.assert_status(200);
-        metered.ask_at(0, &bobs, &Completion::of(20 + number, 3)).await.assert_status(200);
-    }
-    metered.rows_become(5, "completion_tokens = 3").await;
-    assert_eq!(metered.rows("completion_tokens = 2").await, 0, "the sleeper has the lock");
+    let count = completions(5);
+    received.extend(metered.serve_all(0, (0..count).map(numbered)).await);
+    let bobs = Asker { key: bobs, ..metered.asker(0) };
+    let of_bob = bobs.serve((count..2 * count).map(numbered)).await;
+    assert_eq!(of_bob.len() as u64, count);
+    received.extend(of_bob);
+    let bob = account_of(&metered.world, "bob").await;
+    metered.rows_become(count.try_into().unwrap(), &format!("account_id = '{bob}'")).await;
+    assert_eq!(metered.rows(&format!("account_id = '{ada}'")).await, 1, "the sleeper has the lock");
     assert!(waiting(&metered.world).await <= 1);
     metered.world.edge().get(&site.url).await.assert_body(200, "cold");
 
     sleeper.ends().await;
-    metered.rows_become(5, "completion_tokens = 2").await;
-    metered.assert_sums().await;
+    metered.assert_ledger(&received, 0).await;
 }
 
 #[tokio::test]

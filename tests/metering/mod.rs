@@ -8,13 +8,16 @@ mod figures;
 mod journals;
 mod key_sums;
 mod keys;
+mod leaving_clients;
 mod limits;
+mod load;
 mod locks;
 mod midnight;
 mod months;
 mod plans;
 pub mod provider;
 mod relay;
+mod served;
 mod silent_redis;
 mod sleeping_edge;
 mod usage;
@@ -72,7 +75,8 @@ impl Metered {
     fn asker(&self, edge: usize) -> Asker {
         let edge = &self.world.edges[edge];
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.world.ca()).unwrap()).unwrap();
-        let http = client().tls_certs_only([ca]).timeout(2 * BACKGROUND).build().unwrap();
+        let within = 2 * BACKGROUND + sleeping_edge::stopped_for();
+        let http = client().tls_certs_only([ca]).timeout(within).build().unwrap();
         let url = edge.address("https://ai.svc.localhost/v1/chat/completions").to_string();
         Asker { http, url, key: self.key.clone() }
     }

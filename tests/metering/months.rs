@@ -28,6 +28,7 @@ fn reserved(account: &Account, at: Timestamp, prompt: u64) -> UsageRow {
         completion: 100,
         certainty: Certainty::Reserved,
         cost: Microcents(prompt + 100),
+        likely: None,
         at,
     }
 }

@@ -1,6 +1,7 @@
 //! A provider whose answers use as many tokens as the prompt says, and which records the prompts that it was sent.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
@@ -91,7 +92,8 @@ pub struct PromptedProvider {
 
 #[derive(Clone, Default)]
 struct State {
-    asked: Arc<Mutex<Vec<u64>>>,
+    /// The prompt tokens and the completion tokens of each request.
+    asked: Arc<Mutex<Vec<(u64, u64)>>>,
     /// Whether held completions may end.
     released: watch::Sender<bool>,
 }
@@ -108,7 +110,12 @@ impl PromptedProvider {
 
     /// The prompt tokens of each request, in the order of arrival.
     pub fn asked(&self) -> Vec<u64> {
-        self.state.asked.lock().unwrap().clone()
+        self.state.asked.lock().unwrap().iter().map(|(prompt, _)| *prompt).collect()
+    }
+
+    /// The completion tokens that it was asked for, by the prompt tokens.
+    pub fn asked_for(&self) -> BTreeMap<u64, u64> {
+        self.state.asked.lock().unwrap().iter().copied().collect()
     }
 
     /// Lets held completions end, now and later.
@@ -127,7 +134,7 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     let spec: [u64; 4] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
     let [prompt, completion, takes, how] = spec;
     let (held, fails) = (how & 1, how & 2 > 0);
-    state.asked.lock().unwrap().push(prompt);
+    state.asked.lock().unwrap().push((prompt, completion));
     let takes = Duration::from_millis(takes);
     let mut released = state.released.subscribe();
     let ended = async move { released.wait_for(|released| *released || held == 0).await.map(drop).unwrap() };

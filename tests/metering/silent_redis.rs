@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use super::{relay::Relay, *};
+use super::{
+    relay::Relay,
+    served::{completions, numbered, without_limits},
+    *,
+};
 use crate::world::{ports, process::Process};
 
 /// A Redis at a port of its own.
@@ -19,21 +23,31 @@ async fn a_redis_that_vanished_is_given_up_for_the_one_in_its_place() {
     let ((first, _first), (second, _second)) = (redis(folder.path()), redis(folder.path()));
     let relay = Relay::start(first).await;
     let url = format!("redis://127.0.0.1:{}", relay.port);
-    let metered = Metered::start_with(|builder| builder.set("REDIS__URL", url)).await;
-    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
-    let asker = metered.asker(0);
-    let under_way = tokio::spawn(async move { asker.is_served(&Completion::of(10, 20).at_most(300).held()).await });
-    eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() == 2).await;
+    let (metered, mut received) = Metered::after_one(|builder| without_limits(builder).set("REDIS__URL", url)).await;
+    let count = completions(1);
+    let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(300).held())).await;
 
     relay.fall_silent();
-    eventually(BACKGROUND, "nothing is admitted", async || metered.ask(&Completion::of(2, 2)).await.status == 503)
-        .await;
+    let mut others = (count..).map(numbered);
+    eventually(BACKGROUND, "nothing is admitted", async || {
+        let wanted = others.next().unwrap();
+        let status = metered.ask(&wanted).await.status;
+        received.extend((status == 200).then_some(wanted));
+        status == 503
+    })
+    .await;
     relay.lead_to(second);
-    eventually(BACKGROUND, "the other one is used", async || metered.ask(&Completion::of(3, 3)).await.status == 200)
-        .await;
+    eventually(BACKGROUND, "the other one is used", async || {
+        let wanted = others.next().unwrap();
+        let status = metered.ask(&wanted).await.status;
+        received.extend((status == 200).then_some(wanted));
+        status == 200
+    })
+    .await;
     metered.provider.release();
-    assert!(under_way.await.unwrap());
-    metered.rows_become(1, "completion_tokens = 20").await;
-    assert_eq!(metered.rows("estimated").await, 0, "admin settled for an edge that lives");
-    metered.assert_sums().await;
+    let ended = under_way.end().await;
+    assert_eq!(ended.len() as u64, count);
+    received.extend(ended);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0, "admin settled for an edge that lives");
 }

@@ -1,50 +1,75 @@
 //! An edge that is stopped for longer than its lease, so that others settle for it, and goes on as if nothing had been.
 
-use super::*;
+use std::time::Instant;
 
-/// The requests and tokens that the account is charged with.
-async fn charged(metered: &Metered) -> (i64, i64) {
-    let sum = async |of: &str| {
-        metered.world.sql_number(&format!("SELECT coalesce(sum({of}), 0)::bigint FROM ai_usage_days")).await
-    };
-    (sum("requests").await, sum("prompt_tokens + completion_tokens").await)
+use sqlx::{Connection as _, PgConnection};
+
+use super::{
+    locks::waiting,
+    served::{UNLIMITED_TOKENS, completions, numbered, without_limits},
+    *,
+};
+use crate::world::holds_within;
+
+/// The time for which an edge is stopped at least; `SVC_TEST_STOPPED_SECONDS` makes it longer than others need to settle for it.
+pub(super) fn stopped_for() -> Duration {
+    Duration::from_secs(std::env::var("SVC_TEST_STOPPED_SECONDS").map_or(0, |text| text.parse().unwrap()))
+}
+
+/// Stops the edge; it goes on when it is long enough ago, and `others` have done what they do.
+async fn sleep_until(metered: &Metered, others: impl AsyncFnOnce()) {
+    let since = Instant::now();
+    metered.world.edge().process.signal("STOP");
+    others().await;
+    eventually(stopped_for() + BACKGROUND, "it slept for long", async || since.elapsed() >= stopped_for()).await;
+    metered.provider.release();
+    metered.world.edge().process.signal("CONT");
 }
 
 #[tokio::test]
 async fn what_was_settled_for_an_edge_that_slept_gives_way_to_what_it_knows() {
-    // What is reserved is asked for often.
-    let metered = Metered::start_with(|builder| builder.set("LIMITS__GATEWAY_PER_MIN", 100_000)).await;
-    metered.ask(&Completion::of(1, 1)).await.assert_status(200);
-    metered.rows_become(1, "NOT estimated").await;
-    let wanted = [
-        Completion::of(10, 20).at_most(300).held(),
-        Completion::of(11, 21).at_most(300).held().streamed(),
-        Completion::of(12, 22).at_most(300).held().failing(),
-    ];
-    let mut under_way = Vec::new();
-    for wanted in &wanted {
-        let (asked, asker, wanted) = (metered.provider.asked().len(), metered.asker(0), wanted.clone());
-        under_way.push(tokio::spawn(async move { asker.is_served(&wanted).await }));
-        eventually(BACKGROUND, "the provider is asked", async || metered.provider.asked().len() > asked).await;
-    }
-    metered.world.edge().process.signal("STOP");
-    metered.rows_become(3, "estimated AND completion_tokens = 300").await;
-    metered.provider.release();
-    metered.world.edge().process.signal("CONT");
-    let served = futures_util::future::join_all(under_way).await.into_iter().map(Result::unwrap);
-    assert_eq!(served.collect::<Vec<_>>(), [true, true, false]);
-    eventually(BACKGROUND, "what the provider has served is charged, and nothing else", async || {
-        charged(&metered).await == (3, 2 + 30 + 32)
+    let (metered, mut received) = Metered::after_one(without_limits).await;
+    // Some are streamed, some are not, and some fail.
+    let count = completions(1);
+    let failing = (0..count).map(|number| numbered(number).at_most(300).held().failing());
+    let serving = (count..3 * count).map(|number| numbered(number).at_most(300).held());
+    let under_way = metered.hold(0, failing.chain(serving)).await;
+    sleep_until(&metered, async || {
+        metered.rows_become(i64::try_from(3 * count).unwrap(), "estimated AND completion_tokens = 300").await;
     })
     .await;
-    metered.rows_become(0, "estimated").await;
-    metered.assert_sums().await;
+    let served = under_way.end().await;
+    assert_eq!(served.len() as u64, 2 * count);
+    received.extend(served);
+    // What the provider has served is charged, and nothing else.
+    let figures = metered.assert_ledger(&received, usize::try_from(count).unwrap()).await;
+    assert_eq!(figures.estimated, 0);
     // Redis goes by it, too.
     eventually(BACKGROUND, "nothing is reserved", async || {
         let wanted = Completion::of(0, 0).at_most(1);
         let answer = metered.ask(&wanted).await.assert_status(200);
         let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-        left == 1_000_000 - 64 - wanted.reserves()
+        left == UNLIMITED_TOKENS - received.tokens() - wanted.reserves()
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_edge_that_slept_while_it_recorded_usage_has_counted_it_once() {
+    let (metered, mut received) = Metered::after_one(without_limits).await;
+    let mut holder = PgConnection::connect(metered.world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE ai_usage_days IN EXCLUSIVE MODE").execute(&mut holder).await.unwrap();
+    received.extend(metered.serve_all(0, (0..completions(3)).map(numbered)).await);
+    eventually(BACKGROUND, "usage is being recorded", async || waiting(&metered.world).await > 0).await;
+    sleep_until(&metered, async || {
+        holder.close().await.unwrap();
+        let is_recorded = async || metered.rows("true").await > 1;
+        assert!(holds_within(SEEN_WITHIN, is_recorded).await, "it was not recording");
+        // Admin settles what the edge has not said to Redis, and finds it in Postgres.
+        eventually(BACKGROUND, "it is settled", async || open_in_redis(&metered, "").await == Some(0)).await;
+    })
+    .await;
+    received.extend(metered.serve_all(0, (1_000_000..1_000_003).map(numbered)).await);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
 }

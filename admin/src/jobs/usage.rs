@@ -6,7 +6,11 @@ use std::{
 };
 
 use db::gateway::ai_usage;
-use domain::{CompletionId, usage::UsageRow};
+use domain::{
+    CompletionId,
+    usage::{Certainty, UsageRow},
+};
+use live::budgets::Open;
 
 use super::{Batch, Job};
 use crate::app::App;
@@ -44,7 +48,7 @@ impl Job for Sweep {
                 }
                 // By the clock that the completions' own times are of.
                 if gone.get(&open.edge) == Some(&true) || epoch.now.since(open.row.at) > FORGOTTEN_AFTER {
-                    left.push(open.row);
+                    left.push(open.clone());
                 }
                 seen.insert(open.edge);
             }
@@ -63,12 +67,21 @@ impl Job for Sweep {
     }
 }
 
-async fn settle(app: &App, left: Vec<UsageRow>) -> anyhow::Result<usize> {
-    let mut rows = Vec::new();
-    for left in left.chunk_by(|a, b| a.account == b.account) {
-        let ids: Vec<&CompletionId> = left.iter().map(|row| &row.id).collect();
-        rows.extend(app.redis.claim(&left[0].account, &ids).await?.into_iter().map(|open| open.row));
+async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {
+    // A journal that comes back may know that no provider was asked.
+    let mut reserved: HashMap<&str, Vec<&UsageRow>> = HashMap::new();
+    for Open { edge, row } in left.iter().filter(|open| open.row.certainty == Certainty::Reserved) {
+        reserved.entry(edge).or_default().push(row);
     }
+    for (edge, rows) in reserved {
+        app.redis.note_settled(edge, &rows).await?;
+    }
+    let mut rows = Vec::new();
+    for left in left.chunk_by(|a, b| a.row.account == b.row.account) {
+        let ids: Vec<&CompletionId> = left.iter().map(|open| &open.row.id).collect();
+        rows.extend(app.redis.claim(&left[0].row.account, &ids).await?.into_iter().map(|open| open.row));
+    }
+    rows.iter_mut().for_each(UsageRow::set_unheard);
     if rows.is_empty() {
         return Ok(0);
     }

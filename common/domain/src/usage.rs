@@ -164,8 +164,18 @@ impl From<Certainty> for WrittenCertainty {
     }
 }
 
+/// What a completion is charged when nothing is heard of its end: as much of an answer as it can have, for a prompt of as many
+/// tokens as are likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LikelyUsage {
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// The price, with as many tokens of an answer as there can be.
+    pub cost: Microcents,
+}
+
 /// The usage of one completion, as it is recorded. Before the completion's end it says what the completion can use at
-/// most, so that it stays true when nothing more is heard of it. It holds no word of the prompt or the completion.
+/// most, which is what its budget has to have. It holds no word of the prompt or the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRow {
     /// The completion's id, made at admission. A row with the same id is recorded once.
@@ -187,6 +197,9 @@ pub struct UsageRow {
     pub certainty: Certainty,
     /// The price.
     pub cost: Microcents,
+    /// What is charged instead when nothing is heard of the completion's end. Rows of versions that did not know it have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely: Option<LikelyUsage>,
     /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.
     pub at: Timestamp,
 }
@@ -203,8 +216,18 @@ impl UsageRow {
         matches!(self.certainty, Certainty::Reserved | Certainty::Seen)
     }
 
+    /// Makes it say what is charged when nothing is heard of the completion's end, unless that is known.
+    pub fn set_unheard(&mut self) {
+        if let Some(likely) = self.likely.take()
+            && self.certainty == Certainty::Reserved
+        {
+            (self.prompt, self.cost) = (likely.prompt, likely.cost);
+        }
+    }
+
     /// Makes it say that the completion used nothing.
     pub fn set_unused(&mut self) {
+        self.likely = None;
         (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
     }
 

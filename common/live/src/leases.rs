@@ -2,7 +2,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use domain::Timestamp;
+use domain::{Timestamp, usage::UsageRow};
 use redis::{AsyncCommands as _, RedisError, Script};
 use sha2::{Digest as _, Sha256};
 
@@ -17,6 +17,10 @@ const LEASE: Duration = Duration::from_secs(5);
 const GONE: Duration = Duration::from_secs(5);
 /// How long it is remembered since when.
 const GONE_KEPT: Duration = Duration::from_hours(24);
+
+/// Time for which it is remembered what was settled without its edge. Shorter than [`GONE_KEPT`], which bounds how long it is
+/// known that an edge's journal has gaps: whoever takes something back has to know that.
+const SETTLED_KEPT: Duration = Duration::from_hours(12);
 
 /// The longest time between two looks at every completion that is open.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -102,6 +106,26 @@ impl Redis {
         self.commands().exists(gaps_key(edge)).await
     }
 
+    /// Notes that completions of `edge`, of which nothing but their reservations is known, are settled without it: it may not have
+    /// come to ask a provider for them. To be called before they are claimed.
+    pub async fn note_settled(&self, edge: &str, rows: &[&UsageRow]) -> Result<(), RedisError> {
+        if edge == SWEEPER {
+            return Ok(());
+        }
+        let row = |row: &&UsageRow| (row.id.to_string(), serde_json::to_string(row).unwrap_or_default());
+        let rows: Vec<(String, String)> = rows.iter().map(row).collect();
+        let mut pipe = redis::pipe();
+        pipe.hset_multiple(settled_key(edge), &rows).ignore();
+        pipe.pexpire(settled_key(edge), i64::try_from(whole(SETTLED_KEPT)).unwrap_or(i64::MAX)).ignore();
+        pipe.query_async(&mut self.commands()).await
+    }
+
+    /// Returns the completions that [`Self::note_settled`] was called for.
+    pub async fn settled_of(&self, edge: &str) -> Result<Vec<UsageRow>, RedisError> {
+        let rows: Vec<String> = self.commands().hvals(settled_key(edge)).await?;
+        Ok(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect())
+    }
+
     /// Returns the edges that are gone ([`Self::is_gone`]) and may have left completions open.
     pub async fn gone_edges(&self) -> Result<Vec<String>, RedisError> {
         let mut gone = Vec::new();
@@ -171,6 +195,10 @@ fn gone_key(edge: &str) -> String {
 
 fn gaps_key(edge: &str) -> String {
     format!("svc:ai:gaps:{{{edge}}}")
+}
+
+fn settled_key(edge: &str) -> String {
+    format!("svc:ai:settled:{{{edge}}}")
 }
 
 fn whole(duration: Duration) -> u64 {

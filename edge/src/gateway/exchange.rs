@@ -14,15 +14,15 @@ use super::{
     drains::Disconnected,
     error::{ApiError, ProviderError},
     json_answer,
-    meter::{Admission, RateLimits, Reservation, Usage},
+    meter::{Admission, RateLimits, Usage},
+    metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
     sse::Frames,
     state::State,
-    stream::{MeteredFrames, Relay, StreamBody},
+    stream::{Relay, StreamBody},
     upstream::{AskError, GzipDecoder, ReadError, UpstreamResponse},
-    usage_report,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
@@ -53,7 +53,8 @@ async fn admit_and_exchange(
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, estimated_prompt, body } = request;
-    let Admission { reservation, rate_limits } = match state.meter.admit(&key, &model.model, max_usage).await {
+    let admitted = state.meter.admit(&key, &model.model, max_usage, estimated_prompt);
+    let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
     };
@@ -66,18 +67,16 @@ async fn admit_and_exchange(
         reservation.release();
         return refuse(ProviderError::CutOff.into(), Some(&rate_limits));
     }
+    let metered = MeteredAnswer::new(reservation, estimated_prompt, max_usage.completion);
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
     let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream)).await {
-        Some(Ok((answer, true))) => exchange.relay_stream(answer, reservation, turn),
-        Some(Ok((answer, false))) => exchange.relay_json(answer, reservation, is_stream).await,
+        Some(Ok((answer, true))) => exchange.relay_stream(answer, metered, turn),
+        Some(Ok((answer, false))) => exchange.relay_json(answer, metered, is_stream).await,
         Some(Err(error)) => {
-            reservation.release();
+            metered.release();
             Err(error)
         }
-        None => {
-            reservation.settle(exchange.usage_seen(&[]));
-            Err(ProviderError::CutOff)
-        }
+        None => Err(ProviderError::CutOff),
     };
     match answered {
         Ok(mut response) => {
@@ -169,14 +168,14 @@ impl Exchange {
     fn relay_stream(
         self,
         mut answer: UpstreamResponse,
-        reservation: Reservation,
+        metered: MeteredAnswer,
         turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
             Err(error) => {
                 self.warn(&error);
-                reservation.release();
+                metered.release();
                 return Err(ProviderError::FAILED);
             }
         };
@@ -185,7 +184,7 @@ impl Exchange {
         let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
         let relay = Relay {
             answer,
-            metered: MeteredFrames::new(frames, reservation),
+            metered: metered.into_frames(frames),
             gzip,
             model: self.model,
             request_id: self.request_id,
@@ -203,18 +202,14 @@ impl Exchange {
     async fn relay_json(
         &self,
         answer: UpstreamResponse,
-        reservation: Reservation,
+        mut metered: MeteredAnswer,
         is_stream: bool,
     ) -> Result<Response<Body>, ProviderError> {
-        let mut read = BytesMut::new();
         let cut_off = &self.state.under_way.cut_off;
-        let Some(answered) = cut_off.run_until_cancelled(self.read_json(answer, &mut read)).await else {
-            reservation.settle(self.usage_seen(&read));
-            return Err(ProviderError::CutOff);
-        };
-        match answered {
+        let answered = cut_off.run_until_cancelled(self.read_json(answer, &mut metered.read)).await;
+        match answered.ok_or(ProviderError::CutOff)? {
             Ok((body, usage)) => {
-                reservation.settle(usage);
+                metered.settle(usage);
                 if is_stream {
                     let mut response = Response::new(json_answer::to_stream(&body, &self.model).into());
                     insert_stream_headers(response.headers_mut());
@@ -226,16 +221,10 @@ impl Exchange {
                 Ok(response)
             }
             Err(error) => {
-                reservation.release();
+                metered.release();
                 Err(error)
             }
         }
-    }
-
-    /// The usage of a whole answer that is cut off, by what was read of it.
-    fn usage_seen(&self, read: &[u8]) -> Usage {
-        let completion = if read.is_empty() { 0 } else { usage_report::estimate_completion(read) };
-        Usage { prompt: self.estimated_prompt, completion: completion.min(self.max_completion), is_estimated: true }
     }
 
     /// Reads a whole answer into `body`, and rewrites it for the client.

@@ -21,6 +21,7 @@ mod exchange;
 mod json;
 mod json_answer;
 pub mod meter;
+mod metered_answer;
 mod models;
 mod openapi;
 mod rate_headers;

@@ -122,8 +122,8 @@ pub(super) struct MeteredFrames {
 }
 
 impl MeteredFrames {
-    pub(super) fn new(frames: Frames, reservation: Reservation) -> Self {
-        Self { frames, reservation: Some(reservation) }
+    pub(super) fn new(frames: Frames, reservation: Option<Reservation>) -> Self {
+        Self { frames, reservation }
     }
 
     fn settle(&mut self, usage: Usage) {

@@ -39,6 +39,8 @@ pub(crate) const REDIS_BATCH: usize = 256;
 pub(crate) const JOURNAL_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// Bytes of a segment of the journal, after which a new one begins.
 pub(crate) const JOURNAL_SEGMENT: u64 = 4 * 1024 * 1024;
+/// Interval at which the journal is brought to the disk while Postgres takes no usage.
+pub(crate) const JOURNAL_SYNC: Duration = Duration::from_millis(500);
 /// Time for which a segment of the journal is kept after Postgres has had all of it: a copy that takes Postgres's place may lack
 /// its last moments.
 pub(crate) const JOURNAL_KEPT: Duration = Duration::from_mins(15);

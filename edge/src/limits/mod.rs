@@ -16,12 +16,13 @@ mod metrics;
 mod platform;
 mod shares;
 mod sites;
+mod spool;
 mod traffic;
 mod traffic_journal;
 
 pub(crate) use self::{
     agents::*, clients::*, front::*, gate::*, gateway::*, http::*, listen::*, memory::*, meter::*, metrics::*,
-    platform::*, sites::*, traffic::*, traffic_journal::*,
+    platform::*, sites::*, spool::*, traffic::*, traffic_journal::*,
 };
 pub use self::{
     http::blocking_threads,

@@ -30,10 +30,10 @@ impl<R: Record> Spool<R> {
     /// Names the history of the system that takes the records, such as a database's timeline: what is released from now on is
     /// in it. Another one may lack what was taken before. A name has no dots or slashes.
     pub fn set_history(&self, history: &str) {
-        self.state().history = Some(history.to_owned());
+        *self.history() = Some(history.to_owned());
     }
 
-    /// Returns the segments on disk that this process has written, those that are kept left out.
+    /// Returns the segments on disk that this process has written, those that are kept left out. Blocks.
     pub fn own_segments(&self) -> Vec<PathBuf> {
         let state = self.state();
         state.full.values().chain(&state.current).map(|segment| segment.path().to_owned()).collect()
@@ -56,7 +56,7 @@ impl<R: Record> Spool<R> {
 
     /// Returns the kept segments, of whichever process, whose records went into another history than the spool's. Blocks.
     pub fn lost_segments(&self) -> io::Result<Vec<PathBuf>> {
-        let Some(present) = self.state().history.clone() else { return Ok(Vec::new()) };
+        let Some(present) = self.history().clone() else { return Ok(Vec::new()) };
         let is_lost = |path: &PathBuf| parse_path::<R>(path).is_some_and(|(_, history)| history != present);
         Ok(self.kept()?.into_iter().filter(is_lost).collect())
     }

@@ -5,6 +5,7 @@
 //! its owner's (for usage, `gateway::meter`). Start with [`Spool`].
 
 mod kept;
+mod pace;
 mod segment;
 mod take_over;
 
@@ -14,14 +15,21 @@ use std::{
     io,
     marker::PhantomData,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use self::segment::Segment;
 pub use self::take_over::Abandoned;
+use self::{
+    pace::{Pace, block_in_place},
+    segment::Segment,
+};
+use crate::limits;
 
 /// A kind of record that a [`Spool`] keeps. Each kind has a file suffix of its own, so several kinds can share a folder.
 ///
@@ -37,6 +45,8 @@ pub trait Record: DeserializeOwned {
     const KIND: &'static str;
     /// The name of the counter of records that could not be written.
     const ERRORS: &'static str;
+    /// The name of the counter of writes that took long.
+    const SLOW: &'static str;
     /// The name of the gauge of dead processes whose segments are of another scope.
     const FOREIGN: &'static str;
 }
@@ -82,6 +92,11 @@ pub struct SegmentId(u64);
 /// When [`append`](Self::append) has returned, the record is in the kernel's page cache and survives the death of the
 /// process. It survives the loss of power after the next [`sync`](Self::sync). The owner chooses when to pay for that.
 ///
+/// # Slow disks
+/// A record is written where [`append`](Self::append) is called. Where that takes long (a throttled disk, one that hangs), the
+/// thread's other tasks move to another thread, up to [`limits::SLOW_WRITERS`] times at once; what is to be written beyond
+/// that is given up. No other method waits for a write, except those that say so.
+///
 /// # Keeping
 /// A record is released when another system has taken it. That system may lose what it has taken, when a copy takes its place
 /// that lacks the last moments. So segments are kept for a while in the subfolder `settled`, each under the name of the
@@ -89,14 +104,25 @@ pub struct SegmentId(u64);
 /// histories.
 ///
 /// # Access
-/// The folder is made for the user of the process alone. One that another user owns, or that every user may write to, is not
-/// used: what a segment says is believed.
+/// The folder is made for the user of the process alone. One that another user owns, or may write to, is not used: what a
+/// segment says is believed.
 pub struct Spool<R> {
     options: Options,
     scope: OnceLock<String>,
     /// The number of dead processes whose segments were last found to be of another scope.
     foreign: AtomicUsize,
     state: Mutex<State>,
+    /// Bytes of all segments. They change with `state`, and are read without it.
+    bytes: AtomicU64,
+    /// Whether there is a segment that is written to.
+    has_begun: AtomicBool,
+    /// Whether the last record could not be written.
+    is_failing: AtomicBool,
+    /// Records that are released, and not yet in `state`.
+    released: Mutex<Vec<SegmentId>>,
+    /// The history that released records went into, once it is known.
+    history: Mutex<Option<String>>,
+    pace: Pace,
     record: PhantomData<fn() -> R>,
 }
 
@@ -107,12 +133,8 @@ struct State {
     /// Full segments with records that are not released. They stay open, because closing a file drops its lock.
     full: BTreeMap<SegmentId, Segment>,
     next: u64,
-    /// Bytes of all segments.
-    bytes: u64,
     /// The last write failed, perhaps in the middle of a line.
-    is_failing: bool,
-    /// The history that released records went into, once it is known.
-    history: Option<String>,
+    is_cut_off: bool,
 }
 
 /// The first line of a segment.
@@ -138,8 +160,19 @@ fn boot_id() -> Option<String> {
 impl<R: Record> Spool<R> {
     /// An empty spool. It touches no file before it is [begun](Self::begin), or the first [`append`](Self::append).
     pub fn new(options: Options) -> Self {
-        let (scope, foreign) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { options, scope, foreign, state: Mutex::default(), record: PhantomData }
+        Self {
+            options,
+            scope: OnceLock::new(),
+            foreign: AtomicUsize::new(0),
+            state: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
+            released: Mutex::default(),
+            history: Mutex::default(),
+            pace: Pace::new(R::KIND, R::SLOW),
+            record: PhantomData,
+        }
     }
 
     /// Says whose the records are, such as a database's: a spool takes over only records of the same scope. Until that is
@@ -163,24 +196,23 @@ impl<R: Record> Spool<R> {
     /// An owner that asks before it begins something keeps the other half for the records with which it ends what it
     /// has begun.
     pub fn has_room(&self) -> bool {
-        self.state().bytes < self.options.max_bytes / 2
+        self.bytes.load(Ordering::Relaxed) < self.options.max_bytes / 2
     }
 
     /// Writes a record, and returns the segment that holds it, to be given to [`release`](Self::release).
     ///
     /// Returns `None` when the record could not be written; that is counted, and logged once per series of failures.
     pub fn append(&self, record: &R::Ref<'_>) -> Option<SegmentId> {
-        let mut state = self.state();
-        match self.write(&mut state, record) {
+        match self.serialize_and_write(record) {
             Ok(id) => {
-                if std::mem::take(&mut state.is_failing) {
+                if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed) {
                     tracing::info!(kind = R::KIND, "the spool can be written again");
                 }
                 Some(id)
             }
             Err(error) => {
                 metrics::counter!(R::ERRORS).increment(1);
-                if !std::mem::replace(&mut state.is_failing, true) {
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let folder = self.options.folder.display();
                     tracing::error!(kind = R::KIND, %error, %folder, "the spool cannot be written (edge.spool)");
                 }
@@ -189,21 +221,45 @@ impl<R: Record> Spool<R> {
         }
     }
 
-    fn write(&self, state: &mut State, record: &R::Ref<'_>) -> io::Result<SegmentId> {
-        // After a failure, end the line that may have been cut off, so that it cannot spoil this one.
-        let mut line = if state.is_failing { vec![b'\n'] } else { Vec::with_capacity(512) };
+    fn serialize_and_write(&self, record: &R::Ref<'_>) -> io::Result<SegmentId> {
+        let mut line = Vec::with_capacity(512);
+        line.push(b'\n');
         serde_json::to_writer(&mut line, record)?;
         line.push(b'\n');
-        if state.bytes.saturating_add(line.len() as u64) > self.options.max_bytes {
+        self.change(|state| self.write(state, &line)).ok_or_else(|| io::Error::other("the disk is too slow"))?
+    }
+
+    /// Writes a line, which is given with an end of a line before it.
+    fn write(&self, state: &mut State, line: &[u8]) -> io::Result<SegmentId> {
+        // After a failure, end the line that may have been cut off, so that it cannot spoil this one.
+        let line = if state.is_cut_off { line } else { line.get(1..).unwrap_or_default() };
+        let len = line.len() as u64;
+        if self.bytes.load(Ordering::Relaxed).saturating_add(len) > self.options.max_bytes {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool has reached its largest size"));
         }
         if state.current.as_ref().is_none_or(|segment| self.is_full(segment)) {
             self.begin_segment(state)?;
         }
         let Some(segment) = &mut state.current else { return Err(io::ErrorKind::NotFound.into()) };
-        segment.write(&line)?;
-        state.bytes += line.len() as u64;
+        let written = segment.write(line);
+        state.is_cut_off = written.is_err();
+        written?;
+        self.bytes.fetch_add(len, Ordering::Relaxed);
         Ok(segment.id)
+    }
+
+    /// Changes the state by `work`, which may write. Returns `None` when too many wait for the disk.
+    fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        if !self.pace.is_slow()
+            && let Some(mut state) = self.try_state()
+        {
+            return Some(self.pace.time(|| work(&mut state)));
+        }
+        let _place = self.pace.wait()?;
+        Some(block_in_place(|| {
+            let mut state = self.state();
+            self.pace.time(|| work(&mut state))
+        }))
     }
 
     fn is_full(&self, segment: &Segment) -> bool {
@@ -214,10 +270,11 @@ impl<R: Record> Spool<R> {
     /// Begins the first segment, if that is not done: from then on the death of this process is noticed by others. Where it
     /// fails, [`append`](Self::append) says so.
     pub fn begin(&self) {
-        let mut state = self.state();
-        if state.current.is_none()
-            && let Err(error) = self.begin_segment(&mut state)
-        {
+        if self.has_begun.load(Ordering::Relaxed) {
+            return;
+        }
+        let begin = |state: &mut State| if state.current.is_none() { self.begin_segment(state) } else { Ok(()) };
+        if let Some(Err(error)) = self.change(begin) {
             tracing::debug!(kind = R::KIND, %error, "the spool cannot be begun");
         }
     }
@@ -235,33 +292,37 @@ impl<R: Record> Spool<R> {
         let mut segment = Segment::create(path, id)?;
         state.next += 1;
         segment.write_head(&header)?;
-        state.bytes += segment.bytes;
-        if let Some(full) = state.current.replace(segment) {
-            if full.unreleased == 0 {
-                self.retire(state, full);
-            } else {
-                state.full.insert(full.id, full);
-            }
-        }
+        self.bytes.fetch_add(segment.bytes, Ordering::Relaxed);
+        self.has_begun.store(true, Ordering::Relaxed);
+        state.full.extend(state.current.replace(segment).map(|full| (full.id, full)));
+        state.is_cut_off = false;
+        self.take_released(state).into_iter().for_each(|segment| self.retire(segment));
         Ok(())
     }
 
     /// Gives up one record in each of these segments. A full segment is put aside when its last record is released.
     pub fn release(&self, segments: impl IntoIterator<Item = SegmentId>) {
-        let mut state = self.state();
-        let state = &mut *state;
-        for id in segments {
-            if let Some(current) = state.current.as_mut().filter(|current| current.id == id) {
-                current.unreleased = current.unreleased.saturating_sub(1);
-            } else if let Some(segment) = state.full.get_mut(&id) {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).extend(segments);
+        // Whoever holds the state may hold it for long. Then the next one sees to it.
+        let Some(mut state) = self.try_state() else { return };
+        let retired = self.take_released(&mut state);
+        drop(state);
+        if !retired.is_empty() {
+            let retire = || retired.into_iter().for_each(|segment| self.retire(segment));
+            if self.pace.is_slow() { block_in_place(retire) } else { retire() }
+        }
+    }
+
+    /// Takes out the full segments without unreleased records.
+    fn take_released(&self, state: &mut State) -> Vec<Segment> {
+        let released = std::mem::take(&mut *self.released.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in released {
+            let current = state.current.as_mut().filter(|current| current.id == id);
+            if let Some(segment) = current.or_else(|| state.full.get_mut(&id)) {
                 segment.unreleased = segment.unreleased.saturating_sub(1);
-                if segment.unreleased == 0
-                    && let Some(segment) = state.full.remove(&id)
-                {
-                    self.retire(state, segment);
-                }
             }
         }
+        state.full.extract_if(.., |_, segment| segment.unreleased == 0).map(|(_, segment)| segment).collect()
     }
 
     /// Brings every segment from the kernel's page cache to the disk. Blocks.
@@ -285,27 +346,45 @@ impl<R: Record> Spool<R> {
     }
 
     /// Puts the current segment aside if no record of the spool is unreleased. Called at a clean end, it leaves nothing to take
-    /// over.
+    /// over. Blocks.
     pub fn close(&self) {
         let mut state = self.state();
+        self.take_released(&mut state).into_iter().for_each(|segment| self.retire(segment));
         let is_empty = state.full.is_empty() && state.current.as_ref().is_none_or(|current| current.unreleased == 0);
         if is_empty && let Some(current) = state.current.take() {
-            self.retire(&mut state, current);
+            self.has_begun.store(false, Ordering::Relaxed);
+            self.retire(current);
         }
     }
 
-    fn retire(&self, state: &mut State, segment: Segment) {
-        state.bytes -= segment.bytes;
+    fn retire(&self, segment: Segment) {
+        self.bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
         if self.options.kept_bytes == 0 {
             segment.delete();
             return;
         }
-        let target = kept::path::<R>(&self.options, segment.id, state.history.as_deref());
+        let target = kept::path::<R>(&self.options, segment.id, self.history().as_deref());
         segment.retire(&target);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, unless somebody holds it for longer than a fast write takes.
+    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+        for _ in 0..limits::WRITE_SPINS {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    fn history(&self) -> MutexGuard<'_, Option<String>> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

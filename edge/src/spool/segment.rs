@@ -15,7 +15,7 @@ use super::{Record, SegmentId};
 pub(super) struct Segment {
     pub(super) id: SegmentId,
     path: PathBuf,
-    file: File,
+    pub(super) file: File,
     /// The size of the file, as far as it was written by complete writes.
     pub(super) bytes: u64,
     /// The number of records that are not released.
@@ -23,7 +23,7 @@ pub(super) struct Segment {
     /// Whether there is a record in it, released or not.
     has_records: bool,
     /// Whether something was written since the last [`unsynced_handle`](Self::unsynced_handle).
-    is_unsynced: bool,
+    pub(super) is_unsynced: bool,
 }
 
 impl Segment {
@@ -96,15 +96,18 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Fails if another user than ours and root owns the folder, or every user may write to it.
+/// Fails if another user than ours and root owns the folder, or may write to it.
 pub(super) fn check_owner(folder: &Path) -> io::Result<()> {
     let metadata = fs::metadata(folder)?;
-    let is_ours = [rustix::process::geteuid().as_raw(), 0].contains(&metadata.uid());
-    let is_writable_by_others = metadata.mode() & 0o002 != 0;
+    let us = rustix::process::geteuid().as_raw();
+    let is_ours = [us, 0].contains(&metadata.uid());
+    let is_writable_by_others = metadata.mode() & 0o022 != 0;
     if is_ours && !is_writable_by_others {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder is another user's, or every user may write to it"))
+    let folder = folder.display();
+    let message = format!("other users may write to {folder}: `chown {us} {folder}; chmod 700 {folder}`");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
 /// The path of a segment.

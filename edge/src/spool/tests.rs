@@ -8,6 +8,8 @@ use std::{
 
 use super::*;
 
+mod slow_disk;
+
 const KEPT_FOR: Duration = Duration::from_mins(15);
 
 /// A record of any length.
@@ -20,6 +22,7 @@ impl Record for Word {
     const SUFFIX: &'static str = ".words";
     const KIND: &'static str = "words";
     const ERRORS: &'static str = "test_errors_total";
+    const SLOW: &'static str = "test_slow_total";
     const FOREIGN: &'static str = "test_foreign";
 }
 
@@ -131,10 +134,15 @@ fn the_folder_is_for_its_user_alone() {
     let file = fs::metadata(folder.join("a-00000000.words")).unwrap();
     assert_eq!(file.mode() & 0o777, 0o600);
     // Somebody may have written what is there.
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let other = spool(&folder, "b");
-    assert!(other.append(&"word").is_none());
-    assert!(other.take_over(|words: &mut Vec<String>, Word(word)| words.push(word)).is_err());
+    for mode in [0o777, 0o770, 0o702] {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        let other = spool(&folder, "b");
+        assert!(other.append(&"word").is_none(), "{mode:o}");
+        let refused = other.take_over(|words: &mut Vec<String>, Word(word)| words.push(word)).err().unwrap();
+        assert!(refused.to_string().contains(&format!("chmod 700 {}", folder.display())), "{refused}");
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(spool(&folder, "c").append(&"word").is_some());
 }
 
 #[test]
@@ -361,4 +369,12 @@ fn a_folder_that_cannot_be_written_stops_nobody() {
     assert!(spool.append(&"word").is_none());
     spool.sync();
     spool.close();
+}
+
+impl<R: Record> Spool<R> {
+    /// Whether every record is on the disk.
+    pub(crate) fn is_synced(&self) -> bool {
+        let state = self.state();
+        state.full.values().chain(&state.current).all(|segment| !segment.is_unsynced)
+    }
 }

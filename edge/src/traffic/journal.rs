@@ -37,6 +37,7 @@ impl spool::Record for Batch {
     const SUFFIX: &'static str = ".traffic";
     const KIND: &'static str = "traffic";
     const ERRORS: &'static str = "svc_traffic_journal_errors_total";
+    const SLOW: &'static str = "svc_traffic_journal_slow_total";
     const FOREIGN: &'static str = "svc_traffic_journals_foreign";
 }
 

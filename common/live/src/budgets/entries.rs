@@ -58,7 +58,7 @@ pub(super) fn month_number(month: Month) -> i32 {
 mod tests {
     use domain::{
         CompletionId, Timestamp, TokenId, UserId,
-        usage::{Certainty, Microcents},
+        usage::{Certainty, LikelyUsage, Microcents},
     };
 
     use super::*;
@@ -66,6 +66,7 @@ mod tests {
     #[test]
     fn an_open_completion_is_read_back() {
         let now = Timestamp::from_unix_millis(1_798_761_599_999);
+        let likely = Some(LikelyUsage { prompt: 3, cost: Microcents(47) });
         let row = UsageRow {
             id: CompletionId::new(now),
             account: UserId::new(now).into(),
@@ -76,12 +77,17 @@ mod tests {
             completion: 4096,
             certainty: Certainty::Seen,
             cost: Microcents(4711),
+            likely,
             at: now,
         };
         let text = text("00ff", &row);
         assert!(text.starts_with("4108 4711 20261231 00ff {"), "{text}");
         let open = parse(&text).unwrap();
         assert_eq!((open.edge.as_str(), &open.row), ("00ff", &row));
+        // Those of a version that knew less.
+        let (likely, known) = (r#""likely":{"prompt":3,"cost":47},"#, UsageRow { likely: None, ..row.clone() });
+        assert!(text.contains(likely));
+        assert_eq!(super::parse(&text.replace(likely, "")).unwrap().row, known);
         assert_eq!(month_number(row.month()), 202_612);
     }
 }

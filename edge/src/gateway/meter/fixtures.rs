@@ -18,6 +18,7 @@ pub(super) fn row(completion: u64) -> UsageRow {
         completion,
         certainty: Certainty::Reserved,
         cost: Microcents(1),
+        likely: None,
         at: now,
     }
 }

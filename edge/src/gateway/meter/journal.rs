@@ -48,7 +48,7 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RecordRef<'a> {
-    /// The completion was admitted and can use at most what the row says.
+    /// The completion was admitted and can use at most what the row says, and likely what it says of that.
     Open(&'a UsageRow),
     /// The completion has ended and used what the row says.
     Ended(&'a UsageRow),
@@ -71,6 +71,7 @@ impl spool::Record for Record {
     const SUFFIX: &'static str = ".usage";
     const KIND: &'static str = "usage";
     const ERRORS: &'static str = "svc_gateway_journal_errors_total";
+    const SLOW: &'static str = "svc_gateway_journal_slow_total";
     const FOREIGN: &'static str = "svc_gateway_journals_foreign";
 }
 

@@ -64,6 +64,8 @@ struct State {
     to_release: VecDeque<(CompletionId, Instant)>,
     /// The number of completions that have ended since the process began.
     ended: u64,
+    /// The number of rows that Postgres has taken since the process began.
+    taken: u64,
 }
 
 struct Entry {
@@ -138,6 +140,12 @@ impl Ledger {
         (count(Status::Open), count(Status::Ended))
     }
 
+    /// The number of rows that Postgres has taken so far, while some wait for it.
+    pub(super) fn taken_so_far(&self) -> Option<u64> {
+        let state = self.state();
+        state.entries.values().any(|entry| entry.status == Status::Ended).then_some(state.taken)
+    }
+
     /// Enters an admitted completion, with a row that says what it can use at most.
     pub(super) fn open(&self, row: UsageRow) {
         let segment = self.journal.append(&RecordRef::Open(&row));
@@ -168,6 +176,7 @@ impl Ledger {
         let Some(mut row) = self.state().entries.get(id).map(|entry| entry.row.clone()) else { return false };
         let reserved = (row.tokens(), row.cost);
         update(&mut row);
+        row.likely = None;
         let exceeds_reservation = row.tokens() > reserved.0 || row.cost > reserved.1;
         let segment = self.journal.append(&RecordRef::Ended(&row));
         {
@@ -364,6 +373,7 @@ impl Ledger {
     /// Records that Postgres has these rows. They are not reported to Redis any more, except by their confirmation.
     pub(super) fn mark_written(&self, rows: &[UsageRow]) {
         let mut state = self.state();
+        state.taken += rows.len() as u64;
         for row in rows {
             if let Some(entry) = state.entries.get_mut(&row.id) {
                 entry.status = Status::Written;

@@ -37,7 +37,7 @@ use config::{Config, models::Model};
 use domain::{
     Account, Clock, CompletionId, Timestamp, TokenId,
     month::{Month, next_midnight},
-    usage::{Base, Certainty, Microcents, UsageRow},
+    usage::{Base, Certainty, LikelyUsage, Microcents, UsageRow},
 };
 use live::{
     Redis, RedisError,
@@ -118,16 +118,20 @@ impl Meter {
         (Self(Arc::new(inner)), tasks)
     }
 
-    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left.
+    /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left. When nothing is
+    /// heard of its end, its prompt counts as `likely_prompt` tokens.
     pub async fn admit(
         &self,
         key: &Arc<GatewayKey>,
         model: &Arc<Model>,
         max_usage: MaxUsage,
+        likely_prompt: u64,
     ) -> Result<Admission, AdmissionError> {
         let now = self.0.clock.now();
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
+        let cost = |prompt| Microcents::of(prompt, model.input_cents, completion, model.output_cents);
+        let likely_prompt = likely_prompt.min(prompt);
         let row = UsageRow {
             id: CompletionId::new(now),
             account: key.account.clone(),
@@ -137,7 +141,8 @@ impl Meter {
             prompt,
             completion,
             certainty: Certainty::Reserved,
-            cost: Microcents::of(prompt, model.input_cents, completion, model.output_cents),
+            cost: cost(prompt),
+            likely: Some(LikelyUsage { prompt: likely_prompt, cost: cost(likely_prompt) }),
             at: now,
         };
         let budget = Budget {

@@ -1,6 +1,6 @@
 //! Reservations in Redis whose completions nobody is going to settle.
 
-use domain::CompletionId;
+use domain::{CompletionId, usage::UsageRow};
 use live::{
     Redis, RedisError,
     budgets::{Open, Release},
@@ -23,13 +23,22 @@ pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) ->
     Ok(released)
 }
 
-/// Releases what a dead edge reserved and did not come to ask a provider for. Returns the number of those reservations.
+/// Releases what a dead edge reserved and did not come to ask a provider for. Returns the number of those reservations, and
+/// what others have settled of such, or are settling.
 ///
 /// An edge asks only for what is in its journal, so `journal` must have all of it. Where the edge had to go on without, it has
 /// said so in Redis; then nothing is released, and the reservations count as estimates.
-pub(super) async fn release_unasked(redis: &Redis, edge: &str, journal: &Completions) -> Result<usize, RedisError> {
+pub(super) async fn release_unasked(
+    redis: &Redis,
+    edge: &str,
+    journal: &Completions,
+) -> Result<(usize, Vec<UsageRow>), RedisError> {
     if redis.has_gaps(edge).await? {
-        return Ok(0);
+        return Ok((0, Vec::new()));
     }
-    release(redis, |open| open.edge == edge && !journal.contains(&open.row.id)).await
+    let released = release(redis, |open| open.edge == edge && !journal.contains(&open.row.id)).await?;
+    // Not before: what was left above because it is claimed had been noted then.
+    let mut settled = redis.settled_of(edge).await?;
+    settled.retain(|row| !journal.contains(&row.id));
+    Ok((released, settled))
 }

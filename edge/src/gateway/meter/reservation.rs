@@ -44,7 +44,7 @@ impl Drop for PendingAdmission<'_> {
 /// The reservation of an admitted completion.
 ///
 /// It is settled before the client gets the last bytes of its answer: when [`settle`](Self::settle) returns, the usage
-/// survives the death of this process. A reservation that is dropped counts in full, as an estimate.
+/// survives the death of this process. A reservation that is dropped counts as an estimate, with all of the answer.
 pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
@@ -89,7 +89,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.is_ended {
             tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
-            self.ledger.end(&self.id, |_| {});
+            self.ledger.end(&self.id, UsageRow::set_unheard);
         }
     }
 }

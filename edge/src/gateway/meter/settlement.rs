@@ -2,6 +2,7 @@
 
 mod adoption;
 mod failover;
+mod sync;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -65,7 +66,13 @@ impl MeterTasks {
     /// Runs until `stop` is cancelled, then writes what has ended to Postgres, within [`limits::METER_LAST_WORD`].
     pub async fn run(self, stop: CancellationToken) {
         let work = async {
-            tokio::join!(self.report_usage(), self.renew_lease(), self.release_orphans(), self.adopt_journals())
+            tokio::join!(
+                self.report_usage(),
+                self.renew_lease(),
+                self.release_orphans(),
+                self.adopt_journals(),
+                self.sync_while_behind(),
+            )
         };
         let write = self.write_usage(&stop);
         tokio::pin!(work);
@@ -240,10 +247,6 @@ impl MeterTasks {
             }
         };
         self.ledger.requeue_unwritten(&left);
-        if outcome.is_err() {
-            let ledger = self.ledger.clone();
-            let _ = tokio::task::spawn_blocking(move || ledger.journal.sync()).await;
-        }
         outcome
     }
 

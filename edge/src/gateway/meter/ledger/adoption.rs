@@ -1,5 +1,7 @@
 //! Completions that come to the ledger from journals.
 
+use domain::usage::UsageRow;
+
 use super::{Ledger, Status};
 use crate::gateway::meter::journal::{AbandonedCompletion, Completions};
 
@@ -17,7 +19,7 @@ impl Ledger {
         if completion.is_released {
             self.release(id);
         } else {
-            self.end_with(id, |_| {}, false);
+            self.end_with(id, UsageRow::set_unheard, false);
         }
     }
 
@@ -26,6 +28,15 @@ impl Ledger {
         // What goes on is in the ledger of the edge that it goes on at.
         let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
         ended.map(|completion| self.adopt(completion)).count()
+    }
+
+    /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing.
+    pub(in crate::gateway::meter) fn withdraw(&self, row: UsageRow) {
+        let id = row.id.clone();
+        if !self.contains(&id) {
+            self.open(row);
+            self.release(&id);
+        }
     }
 
     /// Has every completion written again that Postgres has and Redis has not confirmed.

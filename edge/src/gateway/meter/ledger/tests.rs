@@ -1,4 +1,4 @@
-use domain::usage::Microcents;
+use domain::usage::{LikelyUsage, Microcents};
 use tempfile::TempDir;
 
 use super::{
@@ -79,6 +79,29 @@ fn a_completion_of_a_dead_edge_is_written_and_not_reported() {
     ledger.adopt(&completion);
     assert!(ledger.take_to_revalue(10).is_empty());
     assert_eq!(ids(&ledger.take_to_write(10)), [&completion.row.id]);
+}
+
+#[test]
+fn a_completion_of_whose_end_nothing_is_known_counts_with_the_likely_prompt() {
+    let (ledger, _folder) = ledger();
+    let likely = Some(LikelyUsage { prompt: 4, cost: Microcents(304) });
+    let of = |certainty, row: UsageRow| UsageRow { prompt: 64, cost: Microcents(364), certainty, likely, ..row };
+    let (open, ended) = (of(Certainty::Reserved, row(300)), of(Certainty::Seen, row(300)));
+    ledger.adopt(&AbandonedCompletion { row: open, has_ended: false, is_released: false });
+    ledger.adopt(&AbandonedCompletion { row: ended, has_ended: true, is_released: false });
+    let written: Vec<_> = ledger.take_to_write(10).iter().map(|row| (row.prompt, row.completion, row.cost)).collect();
+    assert_eq!(written, [(4, 300, Microcents(304)), (64, 300, Microcents(364))]);
+}
+
+#[test]
+fn what_others_settled_of_a_dead_edge_is_withdrawn() {
+    let (ledger, _folder) = ledger();
+    let row = row(300);
+    ledger.withdraw(row.clone());
+    ledger.withdraw(row.clone());
+    assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
+    ledger.finish_release(&row.id, Some(Release::Missing));
+    assert_eq!(ledger.take_to_write(10)[0].certainty, Certainty::Unused);
 }
 
 #[test]

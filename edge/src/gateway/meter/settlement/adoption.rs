@@ -57,21 +57,25 @@ impl MeterTasks {
         let _ = tokio::task::spawn_blocking(move || abandoned.delete()).await;
     }
 
-    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for. Without Redis it counts as an
-    /// estimate in the end.
+    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
+    /// that. Without Redis it counts as an estimate in the end.
     async fn release_unasked(&self, abandoned: &Abandoned<Completions>) {
         let releasing = async {
             loop {
                 match orphans::release_unasked(&self.redis, &abandoned.owner, &abandoned.contents).await {
-                    Ok(completions) => return completions,
+                    Ok(unasked) => return unasked,
                     Err(error) => tracing::debug!(%error, "the open completions of a dead edge cannot be released"),
                 }
                 sleep(REDIS_PAUSE).await;
             }
         };
-        let completions = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or(0);
-        if completions > 0 {
-            tracing::info!(completions, "released what a dead edge had not asked a provider for");
+        let (released, settled) = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or_default();
+        let withdrawn = settled.len();
+        if released + withdrawn > 0 {
+            tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
         }
+        let ledger = self.ledger.clone();
+        let withdraw = move || settled.into_iter().for_each(|row| ledger.withdraw(row));
+        let _ = tokio::task::spawn_blocking(withdraw).await;
     }
 }

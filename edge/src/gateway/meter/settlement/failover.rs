@@ -39,6 +39,7 @@ impl MeterTasks {
         }
         let history = self.find_history(replay).await;
         replay.looked = Some(Instant::now());
+        let mut is_other = false;
         if let Some(history) = &history
             && replay.history.as_ref() != Some(history)
         {
@@ -48,11 +49,14 @@ impl MeterTasks {
             // Their totals may be of rows that are lost.
             unconfirmed.clear();
             self.ledger.requeue_written();
-            replay.segments = self.ledger.journal.own_segments().into();
+            is_other = true;
             replay.history = Some(history.clone());
         }
         let (ledger, mut segments) = (self.ledger.clone(), std::mem::take(&mut replay.segments));
         let entered = tokio::task::spawn_blocking(move || {
+            if is_other {
+                segments = ledger.journal.own_segments().into();
+            }
             let entered = history.map_or(Ok(()), |history| enter_lost(&ledger, &history, &mut segments));
             (segments, entered.and_then(|()| ledger.journal.prune_kept()))
         });

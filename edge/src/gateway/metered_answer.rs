@@ -1,0 +1,59 @@
+//! An answer together with the reservation for it.
+
+use bytes::BytesMut;
+
+use super::{
+    meter::{Reservation, Usage},
+    sse::Frames,
+    stream::MeteredFrames,
+    usage_report,
+};
+
+/// An answer, as far as it was read, together with its reservation.
+///
+/// One that is dropped before its end, because it is cut off or nobody is left to read it, is settled with the likely tokens
+/// of its prompt, which the provider has been sent, and an estimate of what was read.
+pub(super) struct MeteredAnswer {
+    pub(super) read: BytesMut,
+    /// `None` once it is settled, released or handed on.
+    reservation: Option<Reservation>,
+    estimated_prompt: u64,
+    max_completion: u64,
+}
+
+impl MeteredAnswer {
+    /// An answer of which nothing was read. The prompt has `estimated_prompt` tokens, likely, and the answer at most
+    /// `max_completion`.
+    pub(super) fn new(reservation: Reservation, estimated_prompt: u64, max_completion: u64) -> Self {
+        Self { read: BytesMut::new(), reservation: Some(reservation), estimated_prompt, max_completion }
+    }
+
+    /// Hands the reservation on to the frames of a stream.
+    pub(super) fn into_frames(mut self, frames: Frames) -> MeteredFrames {
+        MeteredFrames::new(frames, self.reservation.take())
+    }
+
+    /// Settles an answer that was read to its end.
+    pub(super) fn settle(mut self, usage: Usage) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(usage);
+        }
+    }
+
+    /// Releases the reservation of a completion that failed.
+    pub(super) fn release(mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.release();
+        }
+    }
+}
+
+impl Drop for MeteredAnswer {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            let completion = if self.read.is_empty() { 0 } else { usage_report::estimate_completion(&self.read) };
+            let completion = completion.min(self.max_completion);
+            reservation.settle(Usage { prompt: self.estimated_prompt, completion, is_estimated: true });
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The pace of the disk: when a write may block for long, it must not keep a thread of the runtime from other tasks.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::limits;
+
+/// The pace of a spool's disk, by its writes. While it is fast, two atomics are looked at, and no lock is taken.
+pub(super) struct Pace {
+    /// The instant that the others are counted from.
+    start: Instant,
+    /// The microsecond in which the write in progress began; 0 while there is none.
+    pub(super) began: AtomicU64,
+    /// The microsecond until which writes are expected to be slow; 0 while they are fast.
+    slow_until: AtomicU64,
+    /// The number of those who wait for the disk.
+    waiting: AtomicUsize,
+    /// Whether it is logged that the disk is slow.
+    is_logged: AtomicBool,
+    kind: &'static str,
+    counter: &'static str,
+}
+
+/// The place of one who waits for the disk.
+pub(super) struct Place<'a>(&'a AtomicUsize);
+
+impl Pace {
+    /// The pace of a disk that has not been written to, for records of `kind`. Slow writes are counted by `counter`.
+    pub(super) fn new(kind: &'static str, counter: &'static str) -> Self {
+        let (began, slow_until) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (waiting, is_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { start: Instant::now(), began, slow_until, waiting, is_logged, kind, counter }
+    }
+
+    /// Whether a write takes long, or did a moment ago.
+    pub(super) fn is_slow(&self) -> bool {
+        let (began, until) = (self.began.load(Ordering::Relaxed), self.slow_until.load(Ordering::Relaxed));
+        if began == 0 && until == 0 {
+            return false;
+        }
+        let now = self.micros();
+        let is_stuck = began != 0 && now.saturating_sub(began) > micros(limits::SLOW_WRITE);
+        if is_stuck {
+            self.log_slow();
+        }
+        is_stuck || now < until
+    }
+
+    /// Runs a write, and notes how long it took.
+    pub(super) fn time<T>(&self, write: impl FnOnce() -> T) -> T {
+        let began = self.micros();
+        self.began.store(began, Ordering::Relaxed);
+        let written = write();
+        self.began.store(0, Ordering::Relaxed);
+        let now = self.micros();
+        if now - began > micros(limits::SLOW_WRITE) {
+            self.slow_until.store(now + micros(limits::SLOW_FOR), Ordering::Relaxed);
+            metrics::counter!(self.counter).increment(1);
+            self.log_slow();
+        } else if (1..now).contains(&self.slow_until.load(Ordering::Relaxed)) {
+            self.slow_until.store(0, Ordering::Relaxed);
+            if self.is_logged.swap(false, Ordering::Relaxed) {
+                tracing::info!(kind = self.kind, "the spool's disk is fast again");
+            }
+        }
+        written
+    }
+
+    /// A place among those who wait for the disk, if fewer than [`limits::SLOW_WRITERS`] do.
+    pub(super) fn wait(&self) -> Option<Place<'_>> {
+        let next = |waiting| (waiting < limits::SLOW_WRITERS).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(Place(&self.waiting))
+    }
+
+    fn log_slow(&self) {
+        if !self.is_logged.swap(true, Ordering::Relaxed) {
+            tracing::warn!(kind = self.kind, "the spool's disk is slow (edge.spool)");
+        }
+    }
+
+    /// The microseconds since the start, from 1 on.
+    fn micros(&self) -> u64 {
+        micros(self.start.elapsed()) + 1
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs what may block. On a thread of a runtime with several, its other tasks move to another one first.
+pub(super) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
