@@ -145,7 +145,7 @@ impl Output {
         }
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style
-            .with_key("done", sized(|state| state.pos()))
+            .with_key("done", sized(ProgressState::pos))
             .with_key("all", sized(|state| state.len().unwrap_or_default()));
         #[expect(
             clippy::cast_possible_truncation,

@@ -49,7 +49,7 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
     assert_eq!(complete().await, 200);
 
     let before = world.edge().process.memory("VmRSS");
-    let (sender, mut statuses) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut statuses) = tokio::sync::mpsc::channel(CONNECTIONS * STREAMS);
     let mut held = Vec::new();
     for _ in 0..CONNECTIONS {
         let attacker = client(&world, 1);
@@ -59,7 +59,8 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
             held.push(tokio::spawn(async move {
                 if let Ok(response) = sent.await {
                     let retry = response.headers().get("retry-after").map(|wait| wait.to_str().unwrap().to_owned());
-                    let _ = sender.send((response.status().as_u16(), retry, response.text().await.unwrap_or_default()));
+                    let text = response.text().await.unwrap_or_default();
+                    let _ = sender.send((response.status().as_u16(), retry, text)).await;
                 }
             }));
         }

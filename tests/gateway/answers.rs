@@ -80,6 +80,55 @@ async fn a_whole_answer_to_a_request_for_a_stream_becomes_one() {
 }
 
 #[tokio::test]
+async fn a_stream_in_answer_to_a_request_for_json_becomes_one_completion() {
+    let gateway = Gateway::start().await;
+    let call = |arguments: &str| {
+        let call =
+            json!({ "index": 0, "id": "c", "type": "function", "function": { "name": "f", "arguments": arguments } });
+        event(&json!([choice(&json!({ "tool_calls": [call] }), None)]), &Value::Null)
+    };
+    let mut events = usual_events(3);
+    events.splice(4..4, [call("{\"a\""), call(":1}")]);
+    let pieces = pieces_of(&events, "\n");
+    let gzip = ("content-encoding", "gzip");
+    for script in [
+        Script::events(&events),
+        Script::events(&events).cut(7),
+        Script::encoded_stream(&[gzip], zipped(&pieces), true).cut(11),
+        Script::stream(pieces_of(&events, "\r"), true),
+        Script::stream(pieces.clone(), false).then(Act::Hang),
+    ] {
+        gateway.provider.next(script);
+        let answer = gateway.complete(&json!({})).await.assert_hides_provider();
+        assert_eq!(answer.header("content-type"), "application/json");
+        let answer = answer.ok();
+        assert_eq!((&answer["object"], &answer["model"]), (&json!("chat.completion"), &json!("svc/gpt-oss-20b")));
+        assert_eq!((&answer["id"], &answer["usage"]["completion_tokens"]), (&json!("cmpl-0001"), &json!(3)));
+        let choice = &answer["choices"][0];
+        assert_eq!((&answer["choices"][1], &choice["finish_reason"]), (&Value::Null, &json!("stop")));
+        let message = &choice["message"];
+        assert_eq!((&message["role"], &message["content"]), (&json!("assistant"), &json!("wörd0 wörd1 wörd2 ")));
+        assert_eq!(message["tool_calls"][0]["function"], json!({ "name": "f", "arguments": "{\"a\":1}" }));
+    }
+    let exact = "SELECT count(*) FROM ai_usage WHERE prompt_tokens = 9 AND completion_tokens = 3 AND NOT estimated";
+    eventually(BACKGROUND, "all are metered", async || gateway.world.sql_number(exact).await == 5).await;
+
+    // One that breaks off is no answer, and charged by what came; one that fails before its first word is not.
+    let error = |events: usize| [&pieces[..events], &[b"data: {\"error\":1}\n\n".to_vec()]].concat();
+    for script in [
+        Script::stream(pieces[..3].to_vec(), false).then(Act::Close),
+        Script::stream(error(3), true),
+        Script::stream(error(0), true),
+    ] {
+        gateway.provider.next(script);
+        gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    }
+    let seen = "SELECT count(*) FROM ai_usage WHERE completion_tokens BETWEEN 1 AND 50 AND estimated";
+    eventually(BACKGROUND, "what came is metered", async || gateway.world.sql_number(seen).await == 2).await;
+    assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage").await, 7);
+}
+
+#[tokio::test]
 async fn the_media_type_of_a_stream_has_no_case() {
     let gateway = Gateway::start().await;
     let body: String = usual_events(2).iter().flat_map(|event| [event, "\n\n"]).collect();

@@ -3,7 +3,7 @@
 use super::Gateway;
 
 /// Fields of requests that are refused, beside the usual ones, as they are written, and the `param` of the refusal.
-const REFUSED: [(&str, &str); 83] = [
+const REFUSED: [(&str, &str); 96] = [
     // Tools that run at the provider.
     (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
     (r#""tools":[{"type":"web_search_premium"}]"#, "tools[0].type"),
@@ -27,6 +27,21 @@ const REFUSED: [(&str, &str); 83] = [
     (r#""Tools":[{"type":"web_search"}]"#, "Tools"),
     (r#""TOOLS":[]"#, "TOOLS"),
     (r#""tool\u017f":[{"type":"web_search"}]"#, "tool\u{17f}"),
+    // Some servers go by a tool's fields.
+    (r#""tools":[{"google_search":{}}]"#, "tools[0].google_search"),
+    (r#""tools":[{"type":"function","function":{"name":"f"},"web_search":{}}]"#, "tools[0].web_search"),
+    (
+        r#""tools":[{"type":"function","function":{"name":"f"},"server_url":"https://example.com"}]"#,
+        "tools[0].server_url",
+    ),
+    (r#""tools":[{"Function":{"name":"f"}}]"#, "tools[0].Function"),
+    (r#""tools":[{"function":{"name":"f"},"function":{"name":"g"}}]"#, "tools[0].function"),
+    (r#""tool_choice":{"type":"web_search"}"#, "tool_choice.type"),
+    (r#""tool_choice":{"type":"mcp","server_label":"x"}"#, "tool_choice.type"),
+    (r#""tool_choice":{"type":"function","function":{"name":"f"},"server_label":"x"}"#, "tool_choice.server_label"),
+    (r#""tool_choice":{"t\u0079pe":"code_interpreter"}"#, "tool_choice.type"),
+    (r#""tool_choice":"none","tool_choice":{"type":"web_search"}"#, "tool_choice"),
+    (r#""Tool_Choice":{"type":"web_search"}"#, "Tool_Choice"),
     // Governed fields that are said twice, or whose names are in another form.
     (r#""messages":[{"role":"user"}]"#, "messages"),
     (r#""MODEL":"other""#, "MODEL"),
@@ -92,10 +107,12 @@ const REFUSED: [(&str, &str); 83] = [
     (r#""chat_template_kwargs":{"chat_template":"x"}"#, "chat_template_kwargs"),
     (r#""chat_template_kwargs":{"Chat\u005ftemplate":"x"}"#, "chat_template_kwargs"),
     (r#""chat_template_kwargs":"x""#, "chat_template_kwargs"),
+    (r#""chat_template_kwargs":{"tools":[{"a":1}]}"#, "chat_template_kwargs"),
+    (r#""chat_template_kwargs":{"custom_tools":{"a":1}}"#, "chat_template_kwargs"),
 ];
 
 /// Parts of a message that are refused, and what follows the message in the `param` of the refusal.
-const REFUSED_OF_MESSAGES: [(&str, &str); 13] = [
+const REFUSED_OF_MESSAGES: [(&str, &str); 34] = [
     (r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
     (r#""content":[{"type":"input_audio","input_audio":{"data":"x"}}]"#, "content[0].type"),
@@ -107,18 +124,53 @@ const REFUSED_OF_MESSAGES: [(&str, &str); 13] = [
     (r#""content":[{"Type":"file","type":"text"}]"#, "content[0].Type"),
     (r#""content":"hi","content":[{"type":"file"}]"#, "content"),
     (r#""Content":[{"type":"file"}]"#, "Content"),
+    // Some servers go by a part's fields, whatever its type says; a stored image is another customer's.
+    (r#""content":[{"type":"text","text":"x","uuid":"u","video_url":"https://example.com"}]"#, "content[0].uuid"),
+    (r#""content":[{"type":"text","text":"x","video_url":{"url":"https://example.com"}}]"#, "content[0].video_url"),
+    (r#""content":[{"type":"text","text":"x","audio_url":"https://example.com"}]"#, "content[0].audio_url"),
+    (r#""content":[{"type":"text","text":"x","input_audio":{"data":"x"}}]"#, "content[0].input_audio"),
+    (r#""content":[{"type":"text","text":"x","prompt_embeds":"x"}]"#, "content[0].prompt_embeds"),
+    (r#""content":[{"type":"text","text":"x","image_embeds":{}}]"#, "content[0].image_embeds"),
+    (r#""content":[{"type":"text","text":"x","file":{"file_id":"x"}}]"#, "content[0].file"),
+    (r#""content":[{"type":"text","text":"x","document_url":"https://example.com"}]"#, "content[0].document_url"),
+    (r#""content":[{"type":"text","text":"x","image_url":{"url":"https://example.com"}}]"#, "content[0].image_url"),
+    (r#""content":[{"type":"text","text":"x","v\u0069deo_url":"https://example.com"}]"#, "content[0].video_url"),
+    (
+        r#""content":[{"type":"text","text":"x","video_url":null,"video_url":"https://example.com"}]"#,
+        "content[0].video_url",
+    ),
+    (r#""content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]"#, "content[0].cache_control"),
+    (r#""content":[{"type":"text","Text":"x"}]"#, "content[0].Text"),
+    (r#""content":[{"type":"text","te\u0078t":"x","text":"y"}]"#, "content[0].text"),
+    (r#""content":[{"type":"text","text":"x","a\ud800":1}]"#, "content[0]"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"data:,x"},"uuid":"u"}]"#, "content[0].uuid"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"data:,x"},"text":"x"}]"#, "content[0].text"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"data:,x"},"IMAGE_URL":"x"}]"#, "content[0].IMAGE_URL"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"data:,x","file_id":"x"}}]"#, "content[0].image_url.file_id"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"data:,x","URL":"x"}}]"#, "content[0].image_url.URL"),
+    (r#""content":[{"type":"image_url","image_url":{"url":"a","u\u0072l":"b"}}]"#, "content[0].image_url.url"),
     (r#""ROLE":"system""#, "ROLE"),
     (r#""audio":{"id":"audio_abc"}"#, "audio"),
 ];
 
+/// Parts of a message that pass.
+const PASSED_OF_MESSAGES: [&str; 3] = [
+    r#""content":[{"type":"text","text":"video_url"},{"type":"te\u0078t","t\u0065xt":"x"}]"#,
+    r#""content":[{"type":"image_url","image_url":{"url":"data:,x","detail":"low"}},{"type":"image_url","image_url":"data:,x"}]"#,
+    // Clients that write out every field that a part could have.
+    r#""content":[{"type":"text","text":"x","image_url":null,"uuid":null},{"type":"image_url","text":null,"image_url":{"url":"data:,x","detail":null}}]"#,
+];
+
 /// Fields that pass, because they cost and reach no more than tokens.
-const PASSED: [&str; 14] = [
+const PASSED: [&str; 16] = [
     r#""temperature":0.50,"top_p":1e0,"seed":123456789012345678901234567890"#,
     r#""stop":["a"],"presence_penalty":1,"frequency_penalty":1,"logit_bias":{"1":2}"#,
     r#""logprobs":true,"top_logprobs":5"#,
     r#""response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"models":[]}}}"#,
     r#""tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","parallel_tool_calls":false"#,
     r#""tools":[{"type":"func\u0074ion","function":{"name":"web_search"}}]"#,
+    r#""tools":[{"type":"function","function":{"name":"f","strict":true},"web_search":null}]"#,
+    r#""tool_choice":{"type":"function","function":{"name":"f"}}"#,
     r#""user":"models","reasoning_effort":"low","verbosity":"low","prompt_cache_key":"x""#,
     r#""top_k":5,"min_p":0.1,"repetition_penalty":1.1,"guided_json":{}"#,
     r#""chat_template_kwargs":{"enable_thinking":false}"#,
@@ -136,20 +188,20 @@ fn body(fields: &str) -> String {
 #[tokio::test]
 async fn what_reaches_beyond_tokens_never_gets_to_the_provider() {
     let gateway = Gateway::start().await;
-    let of_messages = REFUSED_OF_MESSAGES.map(|(fields, param)| {
-        let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user",{fields}}}]}}"#);
-        (body, format!("messages[0].{param}"))
-    });
+    let of_message = |fields: &str| format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user",{fields}}}]}}"#);
+    let of_messages = REFUSED_OF_MESSAGES.map(|(fields, param)| (of_message(fields), format!("messages[0].{param}")));
     let refused = REFUSED.map(|(fields, param)| (body(fields), param.to_owned()));
     for (body, param) in refused.into_iter().chain(of_messages) {
         let error = gateway.post(&*body).await.assert_openai_error(400, "invalid_value");
         assert_eq!((&error["param"], &error["type"]), (&param.into(), &"invalid_request_error".into()), "{body}");
     }
     assert!(gateway.provider.asked().is_empty());
-    for fields in PASSED {
-        gateway.post(body(fields)).await.assert_status(200);
+    let of_messages = PASSED_OF_MESSAGES.map(|fields| (of_message(fields), fields));
+    let passed = PASSED.map(|fields| (body(fields), fields));
+    for (body, fields) in passed.into_iter().chain(of_messages) {
+        gateway.post(body).await.assert_status(200);
         let sent = gateway.provider.last_asked().text;
         assert!(sent.contains(fields), "{fields} in {sent}");
     }
-    assert_eq!(gateway.provider.asked().len(), PASSED.len());
+    assert_eq!(gateway.provider.asked().len(), PASSED.len() + PASSED_OF_MESSAGES.len());
 }

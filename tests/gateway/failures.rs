@@ -79,7 +79,6 @@ async fn an_invalid_answer_is_an_upstream_error() {
         Script::answer(200, &[("content-type", "text/html")], format!("<html>{SECRET}").as_bytes()),
         Script::json(&json!({ "error": { "message": SECRET } })),
         Script::json(&no_choices),
-        Script::usual_stream(3),
         Script(vec![
             Act::Send(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000\r\n\r\n{\"choices\":["
@@ -109,6 +108,42 @@ async fn an_invalid_answer_is_an_upstream_error() {
     }
     // The gateway still works.
     gateway.complete(&json!({})).await.ok();
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_breaks_off_is_charged_by_what_came() {
+    let gateway = Gateway::start_with(|world| world.set("GATEWAY__IDLE_SECONDS", 1)).await;
+    let whole = completion(&"word ".repeat(200)).to_string().into_bytes();
+    let cut = &whole[..whole.len() / 2];
+    let usage_first = br#"{"usage":{"prompt_tokens":9,"completion_tokens":12},"choices":[{"message":{"cont"#;
+    let head = |fields: &str| format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{fields}\r\n").into_bytes();
+    let begun = |body: &[u8]| Script(vec![Act::Send([&head("content-length: 9000\r\n"), body].concat())]);
+    let endless = |body: &[u8]| Script(vec![Act::Send([&head("connection: close\r\n"), body].concat())]);
+    // With how many rows of usage there are afterwards, and how many of them are exact.
+    for (script, status, rows, exact) in [
+        (begun(cut).then(Act::Close), 502, 1, 0),
+        (begun(cut).then(Act::Hang), 504, 2, 0),
+        (endless(cut).then(Act::Close), 502, 3, 0),
+        (begun(usage_first).then(Act::Close), 502, 4, 1),
+        // Nothing has come, or an error, or what is whole and no completion.
+        (begun(b" \n").then(Act::Close), 502, 4, 1),
+        (begun(br#"{"error":{"message":"#).then(Act::Close), 502, 4, 1),
+        (endless(br#"{"choices":7}"#).then(Act::Close), 502, 4, 1),
+    ] {
+        let what = format!("{script:?}");
+        gateway.provider.next(script);
+        let code = if status == 504 { "upstream_timeout" } else { "upstream_error" };
+        gateway.complete(&json!({})).await.assert_openai_error(status, code);
+        let counted =
+            async |which: &str| gateway.world.sql_number(&format!("SELECT count(*) FROM ai_usage WHERE {which}")).await;
+        eventually(BACKGROUND, &what, async || counted("true").await == rows).await;
+        assert_eq!(counted("NOT estimated AND prompt_tokens = 9 AND completion_tokens = 12").await, exact, "{what}");
+        // Half of the words, by their bytes, and not all that could have been used.
+        assert_eq!(counted("estimated AND completion_tokens NOT BETWEEN 100 AND 250").await, 0, "{what}");
+    }
+    gateway.complete(&json!({})).await.ok();
+    let released = "SELECT count(*) FROM ai_usage";
+    eventually(BACKGROUND, "the others are released", async || gateway.world.sql_number(released).await == 5).await;
 }
 
 /// A stream that fails: what came before, and the error. The connection does not end as a whole answer does.

@@ -59,7 +59,10 @@ async fn max_tokens_has_a_ceiling_that_is_also_the_default() {
         (json!({ "max_tokens": null }), json!(4096), Value::Null),
         (json!({ "max_tokens": 4096 }), json!(4096), Value::Null),
         (json!({ "max_tokens": 1 }), json!(1), Value::Null),
-        (json!({ "max_completion_tokens": 7 }), Value::Null, json!(7)),
+        // A server that does not know the newer name would ignore it.
+        (json!({ "max_completion_tokens": 7 }), json!(7), Value::Null),
+        (json!({ "max_completion_tokens": 7, "max_tokens": null }), json!(7), Value::Null),
+        (json!({ "max_completion_tokens": 7, "max_tokens": 6 }), json!(6), Value::Null),
     ] {
         gateway.complete(&fields).await.ok();
         let body = gateway.provider.last_asked().body();

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 16;
 /// Completions that are held over one client's connections.
 const HELD_TOGETHER: usize = 50;
 /// Time within which the ledger comes to say what the provider has served, with many completions.
-const SETTLED_WITHIN: Duration = Duration::from_secs(120);
+const SETTLED_WITHIN: Duration = Duration::from_mins(2);
 
 /// The number of completions of a fault test: `usual`, or as many as `SVC_TEST_COMPLETIONS` says if that is more.
 pub(super) fn completions(usual: u64) -> u64 {

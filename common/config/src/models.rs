@@ -77,6 +77,11 @@ pub enum ModelsError {
     /// The address is not of HTTP.
     #[error("{0} must be an http:// or https:// address without a query")]
     Address(String),
+    /// A provider that would get no ceiling.
+    #[error(
+        "gateway.providers.{0}.quirks.drop leaves out what quirks.ceiling names: its completions would have no limit"
+    )]
+    Ceiling(String),
     /// A key without the server it is for.
     #[error("gateway.provider_api_key is for gateway.provider_url, which is not set")]
     KeyWithoutUrl,
@@ -102,12 +107,17 @@ impl Models {
                     let quirks = Some(provider.quirks.clone());
                     (format!("gateway.providers.{name}.base_url"), &provider.base_url, access, quirks)
                 };
+                let quirks = quirks.unwrap_or_default();
+                let is_dropped = |field: &&str| quirks.drop.iter().any(|dropped| dropped == field);
+                if quirks.ceiling.names().iter().all(is_dropped) {
+                    return Err(ModelsError::Ceiling(name.clone()));
+                }
                 let provider = Provider {
                     name: name.clone(),
                     owned_by: provider.owned_by.clone(),
                     base_url: base(url).ok_or(ModelsError::Address(key))?,
                     access,
-                    quirks: quirks.unwrap_or_default(),
+                    quirks,
                 };
                 Ok((name.as_str(), Arc::new(provider)))
             })
@@ -230,5 +240,10 @@ mod tests {
         };
         assert!(wrong(move_model).contains("gpt-5"));
         assert!(wrong(|c| drop(c.providers.remove("scaleway"))).contains("scaleway"));
+        let drop_ceiling = |config: &mut Gateway| {
+            let mistral = config.providers.get_mut("mistral").unwrap();
+            mistral.quirks.drop.push("max_tokens".into());
+        };
+        assert!(wrong(drop_ceiling).contains("gateway.providers.mistral.quirks.drop"));
     }
 }

@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
-use std::{future::poll_fn, sync::Arc, time::Instant};
+use std::{borrow::Cow, future::poll_fn, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use domain::Account;
@@ -19,10 +19,10 @@ use super::{
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
-    sse::Frames,
+    sse::{Frames, Merged, Progress},
     state::State,
     stream::{Relay, StreamBody},
-    upstream::{AskError, GzipDecoder, ReadError, UpstreamResponse},
+    upstream::{AskError, GzipDecoder, GzipError, ReadError, UpstreamResponse},
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
@@ -70,7 +70,8 @@ async fn admit_and_exchange(
     let metered = MeteredAnswer::new(reservation, estimated_prompt, max_usage.completion);
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
     let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream)).await {
-        Some(Ok((answer, true))) => exchange.relay_stream(answer, metered, turn),
+        Some(Ok((answer, true))) if is_stream => exchange.relay_stream(answer, metered, turn),
+        Some(Ok((answer, true))) => exchange.relay_merged(answer, metered).await,
         Some(Ok((answer, false))) => exchange.relay_json(answer, metered, is_stream).await,
         Some(Err(error)) => {
             metered.release();
@@ -115,14 +116,14 @@ impl Exchange {
             }
         })?;
         let media_type = MediaType::of(&answer.headers);
-        let is_wanted = match media_type {
-            MediaType::EventStream => is_stream,
-            // Whoever asked for a stream gets a whole answer as one.
-            MediaType::Json | MediaType::None => true,
-            MediaType::Other => !is_stream,
+        // Whoever asked for a stream gets a whole answer as one, and the other way round.
+        let is_streamed = match media_type {
+            MediaType::EventStream => Some(true),
+            MediaType::Json => Some(false),
+            MediaType::None => Some(is_stream),
+            MediaType::Other => (!is_stream).then_some(false),
         };
-        if answer.status == StatusCode::OK && is_wanted {
-            let is_streamed = is_stream && media_type != MediaType::Json;
+        if let (StatusCode::OK, Some(is_streamed)) = (answer.status, is_streamed) {
             return Ok((answer, is_streamed));
         }
         self.warn(&format_args!("status {}, media type {media_type:?}", answer.status.as_u16()));
@@ -215,16 +216,71 @@ impl Exchange {
                     insert_stream_headers(response.headers_mut());
                     return Ok(response);
                 }
-                let mut response = Response::new(body.into());
-                let headers = response.headers_mut();
-                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                Ok(response)
+                Ok(json_response(body))
             }
             Err(error) => {
-                metered.release();
+                metered.settle_failed();
                 Err(error)
             }
         }
+    }
+
+    /// Answers with a whole completion although the provider streams it, and settles its reservation.
+    async fn relay_merged(
+        &self,
+        answer: UpstreamResponse,
+        metered: MeteredAnswer,
+    ) -> Result<Response<Body>, ProviderError> {
+        let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
+        let mut metered = metered.into_frames(frames);
+        let cut_off = &self.state.under_way.cut_off;
+        match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await {
+            Some(Ok(body)) => {
+                metered.settle_whole();
+                Ok(json_response(body))
+            }
+            Some(Err(error)) => {
+                metered.settle_failed();
+                Err(error)
+            }
+            None => {
+                metered.settle_so_far();
+                Err(ProviderError::CutOff)
+            }
+        }
+    }
+
+    /// Reads a stream to its last frame, and merges its frames.
+    async fn read_merged(&self, mut answer: UpstreamResponse, frames: &mut Frames) -> Result<Bytes, ProviderError> {
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
+        let (mut merged, mut events, mut read) = (Merged::default(), BytesMut::new(), 0);
+        let mut progress = Progress::Ongoing;
+        while progress == Progress::Ongoing {
+            let Some(chunk) = self.next_chunk(&mut answer).await? else {
+                frames.end(&mut events).map_err(|error| self.unusable(&error))?;
+                break;
+            };
+            for piece in pieces(&chunk, gzip.is_some()) {
+                let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
+                read += plain.len();
+                if read > limits::ANSWER_BYTES {
+                    return Err(self.unusable(&"the answer is too large"));
+                }
+                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
+                merged.add(&events.split()).map_err(|error| self.unusable(&error))?;
+                if progress == Progress::Complete {
+                    break;
+                }
+            }
+        }
+        merged.add(&events).map_err(|error| self.unusable(&error))?;
+        self.discard(answer);
+        let body = merged.into_answer();
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
+        json_answer::rewrite(&body, &self.model, self.estimated_prompt, self.max_completion)
+            .filter(|_| is_json)
+            .map(|(body, _)| body)
+            .ok_or_else(|| self.unusable(&"the stream is no completion"))
     }
 
     /// Reads a whole answer into `body`, and rewrites it for the client.
@@ -233,36 +289,32 @@ impl Exchange {
         mut answer: UpstreamResponse,
         body: &mut BytesMut,
     ) -> Result<(Bytes, Usage), ProviderError> {
-        let unusable = |why: &dyn std::fmt::Display| {
-            metrics::upstream_failed(&self.model.upstream.name, "unusable answer");
-            self.warn(why);
-            ProviderError::FAILED
-        };
-        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| unusable(&error))?;
-        while let Some(chunk) = poll_fn(|cx| answer.poll_chunk(cx)).await {
-            let chunk = chunk.map_err(|error| {
-                metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
-                self.warn(&error);
-                if error == ReadError::Timeout { ProviderError::Timeout } else { ProviderError::FAILED }
-            })?;
-            match &mut gzip {
-                None => body.extend_from_slice(&chunk),
-                Some(gzip) => {
-                    for piece in chunk.chunks(limits::ZIPPED_PIECE_BYTES) {
-                        body.extend_from_slice(&gzip.decode(piece).map_err(|error| unusable(&error))?);
-                        if body.len() > limits::ANSWER_BYTES {
-                            break;
-                        }
-                    }
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
+        while let Some(chunk) = self.next_chunk(&mut answer).await? {
+            for piece in pieces(&chunk, gzip.is_some()) {
+                body.extend_from_slice(&decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?);
+                if body.len() > limits::ANSWER_BYTES {
+                    return Err(self.unusable(&"the answer is too large"));
                 }
-            }
-            if body.len() > limits::ANSWER_BYTES {
-                return Err(unusable(&"the answer is too large"));
             }
         }
         self.model.upstream.keep(answer.into_connection());
         json_answer::rewrite(body, &self.model, self.estimated_prompt, self.max_completion)
-            .ok_or_else(|| unusable(&"the answer is no completion"))
+            .ok_or_else(|| self.unusable(&"the answer is no completion"))
+    }
+
+    async fn next_chunk(&self, answer: &mut UpstreamResponse) -> Result<Option<Bytes>, ProviderError> {
+        poll_fn(|cx| answer.poll_chunk(cx)).await.transpose().map_err(|error| {
+            metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
+            self.warn(&error);
+            if error == ReadError::Timeout { ProviderError::Timeout } else { ProviderError::FAILED }
+        })
+    }
+
+    fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {
+        metrics::upstream_failed(&self.model.upstream.name, "unusable answer");
+        self.warn(why);
+        ProviderError::FAILED
     }
 
     fn warn(&self, why: &dyn std::fmt::Display) {
@@ -291,6 +343,24 @@ impl MediaType {
             _ => Self::Other,
         }
     }
+}
+
+/// The pieces of a chunk that are decoded one by one: small ones of a compressed answer, since each may become a large one.
+fn pieces(chunk: &[u8], is_zipped: bool) -> impl Iterator<Item = &[u8]> {
+    chunk.chunks(if is_zipped { limits::ZIPPED_PIECE_BYTES } else { chunk.len().max(1) })
+}
+
+fn decode<'p>(gzip: &mut Option<GzipDecoder>, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, GzipError> {
+    match gzip {
+        None => Ok(Cow::Borrowed(piece)),
+        Some(gzip) => gzip.decode(piece).map(Cow::Owned),
+    }
+}
+
+fn json_response(body: Bytes) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 fn insert_stream_headers(headers: &mut HeaderMap) {

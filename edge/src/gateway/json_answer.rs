@@ -51,6 +51,34 @@ pub(super) fn rewrite(
     Some((out.freeze(), usage))
 }
 
+/// The usage of an answer of which only the beginning `read` has come: as it says itself, or an estimate. `None` if it is no
+/// beginning of a completion, but nothing, an error, or JSON that is whole or wrong.
+pub(super) fn usage_of_beginning(read: &[u8], estimated_prompt: u64, max_completion: u64) -> Option<Usage> {
+    let is_cut = serde_json::from_slice::<serde::de::IgnoredAny>(read).is_err_and(|error| error.is_eof());
+    if !is_cut || !read.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let (mut usage, mut end) = (None, 0);
+    for field in json::fields(read).map_while(Result::ok) {
+        let value = read.get(field.value.clone())?;
+        match &*field.name() {
+            b"error" if value != b"null" => return None,
+            b"usage" => usage = usage_report::later(usage, usage_report::parse(value)),
+            _ => {}
+        }
+        end = field.whole.end;
+    }
+    // The field in which it was cut.
+    let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
+    if cut.starts_with(b"\"error\"") {
+        return None;
+    }
+    Some(usage.unwrap_or_else(|| {
+        let completion = usage_report::estimate_completion(read).min(max_completion.max(1));
+        Usage { prompt: estimated_prompt, completion, is_estimated: true }
+    }))
+}
+
 /// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
 pub(super) fn to_stream(body: &[u8], model: &ServedModel) -> Bytes {
     let (mut common, mut choices, mut usage) = (Vec::new(), Vec::new(), &b"null"[..]);
@@ -157,6 +185,34 @@ mod tests {
             "\n\ndata: [DONE]\n\n",
         ];
         assert_eq!(String::from_utf8(stream.to_vec()).unwrap(), expected.concat());
+    }
+
+    #[test]
+    fn a_beginning_is_charged_by_what_it_says() {
+        let of = |read: &str| {
+            let usage = usage_of_beginning(read.as_bytes(), 7, 90)?;
+            Some((usage.prompt, usage.completion, usage.is_estimated))
+        };
+        let words = "x".repeat(264);
+        for (read, usage) in [
+            ("", None),
+            (" \n ", None),
+            ("no JSON", None),
+            ("[", None),
+            (r#"{"error":{"message":"#, None),
+            (r#"{"error":{"message":"x"},"id":"#, None),
+            (r#"{"id":"x"}"#, None),
+            (r#"{"choices":[{]}"#, None),
+            ("\n{", Some((7, 1, true))),
+            (r#"{"id":"x","error":null,"choices":["#, Some((7, 1, true))),
+            (format!(r#"{{"choices":[{{"message":{{"content":"{words}"#).as_str(), Some((7, 59, true))),
+            (format!(r#"{{"choices":[{{"message":{{"content":"{words}{words}"#).as_str(), Some((7, 90, true))),
+            (r#"{"usage":{"prompt_tokens":3,"completion_tokens":2},"choices":["#, Some((3, 2, false))),
+            (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}"#, Some((3, 2, false))),
+            (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tok"#, Some((7, 1, true))),
+        ] {
+            assert_eq!(of(read), usage, "{read}");
+        }
     }
 
     #[test]

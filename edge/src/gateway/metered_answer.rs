@@ -3,10 +3,10 @@
 use bytes::BytesMut;
 
 use super::{
+    json_answer,
     meter::{Reservation, Usage},
     sse::Frames,
     stream::MeteredFrames,
-    usage_report,
 };
 
 /// An answer, as far as it was read, together with its reservation.
@@ -40,6 +40,16 @@ impl MeteredAnswer {
         }
     }
 
+    /// Settles an answer that the provider failed to complete: what was begun is paid, as it is of a stream.
+    pub(super) fn settle_failed(mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            match json_answer::usage_of_beginning(&self.read, self.estimated_prompt, self.max_completion) {
+                Some(usage) => reservation.settle(usage),
+                None => reservation.release(),
+            }
+        }
+    }
+
     /// Releases the reservation of a completion that failed.
     pub(super) fn release(mut self) {
         if let Some(reservation) = self.reservation.take() {
@@ -51,9 +61,12 @@ impl MeteredAnswer {
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            let completion = if self.read.is_empty() { 0 } else { usage_report::estimate_completion(&self.read) };
-            let completion = completion.min(self.max_completion);
-            reservation.settle(Usage { prompt: self.estimated_prompt, completion, is_estimated: true });
+            let usage = json_answer::usage_of_beginning(&self.read, self.estimated_prompt, self.max_completion);
+            reservation.settle(usage.unwrap_or(Usage {
+                prompt: self.estimated_prompt,
+                completion: 0,
+                is_estimated: true,
+            }));
         }
     }
 }

@@ -9,12 +9,20 @@
 mod content;
 pub(super) mod passing;
 mod prompt;
+mod provider_body;
 
 use std::{borrow::Cow, ops::RangeInclusive, sync::Arc};
 
 use bytes::Bytes;
-use config::models::{Access, MAX_TOKENS};
+use config::{
+    gateway::Quirks,
+    models::{Access, MAX_TOKENS},
+};
 
+use self::{
+    content::Found,
+    provider_body::{Ceilings, ProviderBody},
+};
 use super::{
     error::ApiError,
     json,
@@ -42,7 +50,7 @@ pub(super) const GOVERNED: [&[u8]; 7] =
     [b"model", b"max_tokens", b"max_completion_tokens", b"n", b"stream", b"stream_options", b"store"];
 
 /// The fields that are judged and passed on as they are.
-pub(super) const JUDGED: [&[u8]; 2] = [b"messages", b"tools"];
+pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 
 /// Validates the body of a request, and writes the provider's.
 pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
@@ -50,12 +58,13 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
     let model: String = serde_json::from_slice(model).map_err(|_| ApiError::invalid_type("model", "a string"))?;
     let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
-    let images = content::validate_messages(fields.only("messages")?)?;
-    let tools = fields.only("tools")?;
-    content::validate_tools(tools)?;
-    passing::check(&fields.0, &model.model.provider.quirks)?;
-    let max_tokens = fields.integer("max_tokens", 1..=MAX_TOKENS)?;
-    let max_completion_tokens = fields.integer("max_completion_tokens", 1..=MAX_TOKENS)?;
+    let quirks = &model.model.provider.quirks;
+    let found = fields.judge(quirks)?;
+    let ceilings = Ceilings::new(
+        quirks,
+        fields.integer("max_tokens", 1..=MAX_TOKENS)?,
+        fields.integer("max_completion_tokens", 1..=MAX_TOKENS)?,
+    );
     let choices = fields.integer("n", 1..=limits::CHOICES)?.unwrap_or(1);
     let is_stream = match fields.last(b"stream") {
         Some(b"true") => true,
@@ -69,18 +78,16 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
         return Err(ApiError::model_unavailable(&model.model.id));
     }
 
-    let ceiling = max_tokens.max(max_completion_tokens);
     let max_usage = MaxUsage {
-        prompt: prompt::max_tokens(body, tools, images).min(model.model.context.map_or(u64::MAX, u64::from)),
-        completion: ceiling.unwrap_or(MAX_TOKENS).saturating_mul(choices),
+        prompt: prompt::max_tokens(body, &found).min(model.model.context.map_or(u64::MAX, u64::from)),
+        completion: ceilings.largest().saturating_mul(choices),
     };
-    let writer = ProviderBody { fields: &fields, model, out: Vec::with_capacity(body.len() + limits::ADDED_BYTES) };
     Ok(CompletionRequest {
         model: model.clone(),
         is_stream,
         max_usage,
         estimated_prompt: estimate_tokens(body.len()),
-        body: writer.write(is_stream, ceiling.is_none()),
+        body: ProviderBody::new(&fields, model, &ceilings, body.len()).write(is_stream),
     })
 }
 
@@ -125,6 +132,19 @@ impl<'t> Fields<'t> {
         Ok(Self(fields))
     }
 
+    /// Judges the fields that are passed on as they are, for a provider with these quirks. Returns what they hold.
+    fn judge(&self, quirks: &Quirks) -> Result<Found, ApiError> {
+        let mut found = Found::default();
+        found.add_messages(self.only("messages")?)?;
+        found.add_tools(self.only("tools")?)?;
+        content::validate_tool_choice(self.only("tool_choice")?)?;
+        for field in &self.0 {
+            passing::check(field, quirks)?;
+            found.surplus += passing::surplus(field);
+        }
+        Ok(found)
+    }
+
     /// The value of the last field with this name.
     fn last(&self, name: &[u8]) -> Option<&'t [u8]> {
         self.0.iter().rfind(|field| *field.name == *name).map(|field| field.value)
@@ -161,102 +181,6 @@ fn governed_but_for_case(name: &[u8]) -> Option<&'static str> {
 /// A client's name of a field, cut to what a message repeats.
 fn quoted(name: &[u8]) -> String {
     String::from_utf8_lossy(name).chars().take(limits::QUOTED_CHARS).collect()
-}
-
-/// The body for the provider, being written.
-struct ProviderBody<'a> {
-    fields: &'a Fields<'a>,
-    model: &'a ServedModel,
-    out: Vec<u8>,
-}
-
-impl ProviderBody<'_> {
-    fn write(mut self, is_stream: bool, needs_ceiling: bool) -> Bytes {
-        self.out.push(b'{');
-        for (index, field) in self.fields.0.iter().enumerate() {
-            let name = &*field.name;
-            if !GOVERNED.contains(&name) {
-                self.copy(name, field.whole, field.value);
-                continue;
-            }
-            let later = self.fields.0.get(index + 1..).unwrap_or_default();
-            if later.iter().any(|later| later.name == field.name) {
-                continue;
-            }
-            match name {
-                b"model" => self.write_value(name, self.model.upstream_id_json.as_bytes()),
-                b"store" => self.write_value(name, b"false"),
-                b"stream_options" if is_stream => self.write_value(name, &with_usage(field.value)),
-                // A null means the default, which is the ceiling.
-                b"max_tokens" | b"max_completion_tokens" if field.value == b"null" => {}
-                _ => self.copy(name, field.whole, field.value),
-            }
-        }
-        if needs_ceiling {
-            self.write_value(b"max_tokens", MAX_TOKENS.to_string().as_bytes());
-        }
-        if is_stream && self.fields.last(b"stream_options").is_none() {
-            self.write_value(b"stream_options", &with_usage(b"null"));
-        }
-        self.out.push(b'}');
-        self.out.into()
-    }
-
-    /// Writes a field byte by byte, unless the provider has another name for it, or none.
-    fn copy(&mut self, name: &[u8], whole: &[u8], value: &[u8]) {
-        let quirks = &self.model.model.provider.quirks;
-        let has_quirks = !quirks.drop.is_empty() || !quirks.rename.is_empty();
-        if !has_quirks || !self.has_quirk(name) {
-            self.separate();
-            self.out.extend_from_slice(whole);
-        } else {
-            self.write_value(name, value);
-        }
-    }
-
-    fn has_quirk(&self, name: &[u8]) -> bool {
-        let quirks = &self.model.model.provider.quirks;
-        quirks.drop.iter().any(|quirk| quirk.as_bytes() == name)
-            || quirks.rename.keys().any(|quirk| quirk.as_bytes() == name)
-    }
-
-    /// Writes a field with this value, under the provider's name for it. Omits one that the provider does not take, and
-    /// one whose other name the client has used too.
-    fn write_value(&mut self, name: &[u8], value: &[u8]) {
-        let quirks = &self.model.model.provider.quirks;
-        if quirks.drop.iter().any(|dropped| dropped.as_bytes() == name) {
-            return;
-        }
-        let renamed =
-            quirks.rename.iter().find(|(ours, _)| ours.as_bytes() == name).map(|(_, renamed)| renamed.as_bytes());
-        if renamed.is_some_and(|renamed| self.fields.last(renamed).is_some_and(|value| value != b"null")) {
-            return;
-        }
-        self.separate();
-        self.out.push(b'"');
-        self.out.extend_from_slice(renamed.unwrap_or(name));
-        self.out.extend_from_slice(b"\":");
-        self.out.extend_from_slice(value);
-    }
-
-    fn separate(&mut self) {
-        if self.out.len() > 1 {
-            self.out.push(b',');
-        }
-    }
-}
-
-/// The stream's options with `include_usage` set, whatever the client had set it to.
-fn with_usage(options: &[u8]) -> Vec<u8> {
-    let mut out = br#"{"include_usage":true"#.to_vec();
-    let is_other =
-        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| content::folded(&name) != b"include_usage");
-    for field in json::fields(options).filter_map(Result::ok).filter(is_other) {
-        out.push(b',');
-        out.extend_from_slice(options.get(field.whole).unwrap_or_default());
-    }
-    out.push(b'}');
-    out
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ pub(super) struct Relay {
 ///
 /// A stream that is dropped before its end is settled with what its frames have said so far, or an estimate from them.
 pub(super) struct MeteredFrames {
-    frames: Frames,
+    pub(super) frames: Frames,
     /// `None` once it is settled or released.
     reservation: Option<Reservation>,
 }
@@ -126,6 +126,21 @@ impl MeteredFrames {
         Self { frames, reservation }
     }
 
+    /// Settles a stream that is complete.
+    pub(super) fn settle_whole(&mut self) {
+        let usage = self.frames.usage();
+        self.settle(usage);
+    }
+
+    /// Settles a stream that the provider failed to complete. One that failed before its first word is not paid.
+    pub(super) fn settle_failed(&mut self) {
+        if self.frames.has_content() {
+            self.settle_so_far();
+        } else if let Some(reservation) = self.reservation.take() {
+            reservation.release();
+        }
+    }
+
     fn settle(&mut self, usage: Usage) {
         if let Some(reservation) = self.reservation.take() {
             reservation.settle(usage);
@@ -133,7 +148,7 @@ impl MeteredFrames {
     }
 
     /// Settles a stream that ends before its end.
-    fn settle_so_far(&mut self) {
+    pub(super) fn settle_so_far(&mut self) {
         let usage = self.frames.usage_so_far();
         self.settle(usage);
     }
@@ -196,8 +211,7 @@ impl Relay {
                     Step::Bytes(self.out.split().freeze())
                 }
                 Ok(Progress::Complete) => {
-                    let usage = self.metered.frames.usage();
-                    self.metered.settle(usage);
+                    self.metered.settle_whole();
                     Step::Done(self.out.split().freeze())
                 }
                 Err(error) => self.fail(&error),
@@ -248,11 +262,11 @@ impl Relay {
     fn fail(&mut self, error: &RelayError) -> Step {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
-        // A provider that failed before its first word is not paid; one that was cut off had read the prompt.
-        if matches!(error, RelayError::CutOff) || self.metered.frames.has_content() {
+        // A provider that was cut off had read the prompt.
+        if matches!(error, RelayError::CutOff) {
             self.metered.settle_so_far();
-        } else if let Some(reservation) = self.metered.reservation.take() {
-            reservation.release();
+        } else {
+            self.metered.settle_failed();
         }
         let error = match error {
             RelayError::Read(ReadError::Timeout) => ProviderError::Timeout,

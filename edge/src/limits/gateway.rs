@@ -48,6 +48,8 @@ pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of one event of a stream.
 pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
+/// Fields of an answer that is put together from a stream, those of its choices included.
+pub(crate) const MERGED_FIELDS: usize = 4_096;
 /// Bytes of a compressed answer that are decompressed in one step, to at most a thousand times as many.
 pub(crate) const ZIPPED_PIECE_BYTES: usize = 1024;
 /// Bytes of a provider's error that are read, unseen, to keep the connection.
@@ -72,8 +74,14 @@ pub(crate) const IMAGE_TOKENS: u64 = 4_096;
 pub(crate) const TEMPLATE_TOKENS: u64 = 64;
 /// Tokens with which a chat template introduces the tools, at most.
 pub(crate) const TOOLS_TOKENS: u64 = 512;
-/// Tokens with which a chat template surrounds one member of the tools' descriptions, at most, beyond its indentation.
-pub(crate) const TOOL_MEMBER_TOKENS: u64 = 8;
+/// Tokens with which a chat template surrounds one member of JSON that it prints, at most, beyond its indentation.
+pub(crate) const MEMBER_TOKENS: u64 = 8;
+/// Tokens by which a number with an exponent is longer in full: at most sixteen digits and `.0`.
+pub(crate) const NUMBER_TOKENS: u64 = 16;
+/// Bytes of an argument for the chat template.
+pub(crate) const TEMPLATE_ARGUMENT_BYTES: usize = 256;
+/// Tokens that a template makes of a byte of such an argument, at most: some print each character as a string of its own.
+pub(crate) const TEMPLATE_ARGUMENT_TOKENS: u64 = 4;
 /// Bytes of text that make a token, usually.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// Bytes of a choice that are not the model's words.

@@ -74,6 +74,37 @@ pub struct Quirks {
     /// gateway sets itself; any other is 400. A field in this list passes whatever it reaches. Without a list, every
     /// field passes that the gateway does not know to reach beyond tokens.
     pub allow: Option<Vec<String>>,
+    /// The names of the field in which the provider gets the most tokens that a choice may have, whichever of them the
+    /// client has used.
+    pub ceiling: Ceiling,
+}
+
+/// The names of the field in which a provider gets the most tokens that a choice may have.
+///
+/// A provider that does not know the name ignores the limit, and there is none: so the name is the provider's, and not the
+/// client's choice. Both are not sent to everybody, because some servers, `OpenAI`'s own among them, refuse a request that
+/// has both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ceiling {
+    /// `max_tokens`: every server of this format knows it, except for models that refuse a request which has it.
+    #[default]
+    MaxTokens,
+    /// `max_completion_tokens`, for models that refuse the older name.
+    MaxCompletionTokens,
+    /// Both, for servers that take both, in whatever version they run.
+    Both,
+}
+
+impl Ceiling {
+    /// The names.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::MaxTokens => &["max_tokens"],
+            Self::MaxCompletionTokens => &["max_completion_tokens"],
+            Self::Both => &["max_tokens", "max_completion_tokens"],
+        }
+    }
 }
 
 /// One of `gateway.models`.
@@ -123,12 +154,12 @@ fn shipped_providers() -> BTreeMap<String, Provider> {
             "tool_choice",
             "top_p",
         ])),
-        rename: [("max_completion_tokens", "max_tokens"), ("seed", "random_seed")]
-            .map(|(ours, theirs)| (ours.to_owned(), theirs.to_owned()))
-            .into(),
+        rename: [("seed".to_owned(), "random_seed".to_owned())].into(),
+        ceiling: Ceiling::MaxTokens,
     };
-    // These two run vLLM, which has no use for these three.
-    let vllm = Quirks { drop: names(&["metadata", "service_tier", "store"]), ..Quirks::default() };
+    // These two run vLLM, which has no use for these three. It takes both names of the ceiling, and calls one outdated.
+    let vllm =
+        Quirks { drop: names(&["metadata", "service_tier", "store"]), ceiling: Ceiling::Both, ..Quirks::default() };
     [
         ("mistral", "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", mistral),
         ("scaleway", "Scaleway", "https://api.scaleway.ai/v1", "SCW_SECRET_KEY", vllm.clone()),

@@ -7,7 +7,8 @@
 
 use config::gateway::Quirks;
 
-use super::{super::error::ApiError, Field, GOVERNED, JUDGED, content, json, quoted};
+use super::{super::error::ApiError, Field, GOVERNED, content, json, prompt, quoted};
+use crate::limits;
 
 /// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
 pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
@@ -109,15 +110,14 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
 /// The field with arguments for the model's own chat template.
 const TEMPLATE_ARGUMENTS: &str = "chat_template_kwargs";
 
-/// Checks that each field may reach a provider with these quirks.
-pub(super) fn check(fields: &[Field<'_>], quirks: &Quirks) -> Result<(), ApiError> {
-    fields.iter().try_for_each(|field| check_field(field, quirks))
-}
+/// The judged fields that pass whatever a provider's entry allows.
+pub(in crate::gateway) const ALWAYS: [&[u8]; 2] = [b"messages", b"tools"];
 
-fn check_field(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> {
+/// Checks that a field may reach a provider with these quirks.
+pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> {
     let name = &*field.name;
     let is_in = |list: &[String]| list.iter().any(|listed| listed.as_bytes() == name);
-    if GOVERNED.contains(&name) || JUDGED.contains(&name) || is_in(&quirks.drop) {
+    if GOVERNED.contains(&name) || ALWAYS.contains(&name) || is_in(&quirks.drop) {
         return Ok(());
     }
     if let Some(allowed) = &quirks.allow {
@@ -129,17 +129,48 @@ fn check_field(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> {
         _ if field.value == b"null" => true,
         "modalities" => json::elements(field.value).is_some_and(|mut all| all.all(|one| one == b"\"text\"")),
         "service_tier" => matches!(field.value, b"\"auto\"" | b"\"default\""),
-        TEMPLATE_ARGUMENTS => json::fields(field.value).all(|argument| {
-            argument.is_ok_and(|argument| {
-                argument
-                    .decoded_name()
-                    .is_some_and(|name| !matches!(&*content::folded(&name), b"chat_template" | b"tokenize"))
-            })
-        }),
+        TEMPLATE_ARGUMENTS => return check_template_arguments(field),
         name => !BEYOND_TOKENS.contains(&name),
     };
     if passes {
         return Ok(());
     }
     Err(ApiError::invalid_value(quoted(name), "it can cost or reach more than tokens, and is not passed on"))
+}
+
+/// Checks the arguments for the chat template: no other template, and single values. A template prints a list that it is
+/// given in place of its own, of tools above all, at a length that the list does not show.
+fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
+    let passes = json::fields(field.value).all(|argument| {
+        argument.is_ok_and(|argument| {
+            let value = field.value.get(argument.value.clone()).unwrap_or_default();
+            let is_single =
+                !matches!(value.first(), Some(b'{' | b'[')) && value.len() <= limits::TEMPLATE_ARGUMENT_BYTES;
+            let name = argument.decoded_name().map(|name| content::folded(&name));
+            is_single && name.is_some_and(|name| !matches!(&*name, b"chat_template" | b"tokenize"))
+        })
+    });
+    if passes {
+        return Ok(());
+    }
+    let rule = "only numbers, booleans and short strings are taken, and no template";
+    Err(ApiError::invalid_value(quoted(&field.name), rule))
+}
+
+/// The tokens that a prompt can have beyond the bytes of a field that is not [judged](super::JUDGED).
+pub(super) fn surplus(field: &Field<'_>) -> u64 {
+    let name = &*field.name;
+    if GOVERNED.contains(&name) || ALWAYS.contains(&name) {
+        return 0;
+    }
+    let mut surplus = prompt::surplus(field.value);
+    if content::folded(name) == TEMPLATE_ARGUMENTS.as_bytes() {
+        for argument in json::fields(field.value).filter_map(Result::ok) {
+            let value = field.value.get(argument.value.clone()).unwrap_or_default();
+            if matches!(value.first(), Some(b'{' | b'[' | b'"')) {
+                surplus += limits::TOOLS_TOKENS + limits::TEMPLATE_ARGUMENT_TOKENS * value.len() as u64;
+            }
+        }
+    }
+    surplus
 }

@@ -3,18 +3,19 @@
 //! No tokenizer of the models makes two tokens of one byte, and hardly more can be said of all text: of digits,
 //! hexadecimal numbers and rare scripts some make one token a byte. So the body's bytes are the bound. Its JSON pays
 //! for what a chat template puts around each message, its escapes are longer than what they stand for, and what the
-//! gateway adds to the bound is where a prompt can be longer than its JSON: the template's own words, tools that are
-//! printed with indentation, images, and the few characters that Unicode's composed form takes apart. What is too much
-//! is given back when the answer ends.
+//! gateway adds to the bound is where a prompt can be longer than its JSON: the template's own words, JSON that servers
+//! read and print anew ([`surplus`]), images, and the few characters that Unicode's composed form takes apart. What is
+//! too much is given back when the answer ends.
 
+use super::{content::Found, json};
 use crate::limits;
 
-/// The most tokens that the prompt of a request with this body, these tools and so many images can have.
-pub(super) fn max_tokens(body: &[u8], tools: Option<&[u8]>, images: u64) -> u64 {
+/// The most tokens that the prompt of a request with this body can have, in which this was found.
+pub(super) fn max_tokens(body: &[u8], found: &Found) -> u64 {
     let text = body.len() as u64 + decomposed_bytes(body);
-    let images = images.saturating_mul(limits::IMAGE_TOKENS);
-    let tools = tools.filter(|tools| *tools != b"null").map_or(0, surplus_of_tools);
-    text + limits::TEMPLATE_TOKENS + tools + images
+    let images = found.images().saturating_mul(limits::IMAGE_TOKENS);
+    let tools = if found.tools > 0 { limits::TOOLS_TOKENS } else { 0 };
+    text + limits::TEMPLATE_TOKENS + tools + found.surplus + images
 }
 
 /// The bytes by which the characters in a text can grow when it is normalized to Unicode's form NFC, as some tokenizers
@@ -38,30 +39,56 @@ fn decomposed_bytes(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap_or_default().chars().map(grows).sum()
 }
 
-/// The tokens that the tools can have beyond the bytes of their JSON: templates print each member on a line of its own,
-/// indented by four spaces a level, or between tags of its own, and what is not ASCII as escapes.
-fn surplus_of_tools(tools: &[u8]) -> u64 {
-    let (mut surplus, mut depth, mut is_string, mut is_escaped) = (limits::TOOLS_TOKENS, 0_u64, false, false);
-    for byte in tools {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = is_string,
-            b'"' => is_string = !is_string,
-            0x80.. => surplus += 2,
-            _ if is_string => {}
-            b'{' | b'[' => {
-                depth += 1;
-                surplus += limits::TOOL_MEMBER_TOKENS + depth;
+/// The tokens that the JSON `value` can have beyond its bytes where a server reads it and prints it anew, as templates do with
+/// tools and their calls: each member on a line of its own, indented by four spaces a level, or between tags of its own,
+/// what is not ASCII as escapes, numbers in full, and the same with what a string holds if that is JSON.
+pub(super) fn surplus(value: &[u8]) -> u64 {
+    if value.starts_with(b"\"") {
+        return surplus_in_string(value);
+    }
+    let (mut surplus, mut depth) = (0, 0_u64);
+    let (mut string, mut is_escaped, mut last) = (None, false, b' ');
+    for (at, &byte) in value.iter().enumerate() {
+        match (string, byte) {
+            (_, 0x80..) => surplus += 2,
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), b'\\') => is_escaped = true,
+            (Some(start), b'"') => {
+                string = None;
+                surplus += surplus_in_string(value.get(start..=at).unwrap_or_default());
             }
-            b',' => surplus += limits::TOOL_MEMBER_TOKENS + depth,
-            b'}' | b']' => {
+            (Some(_), _) => {}
+            (None, b'"') => string = Some(at),
+            (None, b'{' | b'[') => {
+                depth += 1;
+                surplus += limits::MEMBER_TOKENS + depth;
+            }
+            (None, b',') => surplus += limits::MEMBER_TOKENS + depth,
+            (None, b'}' | b']') => {
                 depth = depth.saturating_sub(1);
                 surplus += 1 + depth;
             }
-            _ => {}
+            (None, b'e' | b'E') if last.is_ascii_digit() => surplus += limits::NUMBER_TOKENS,
+            (None, _) => {}
         }
+        last = byte;
     }
     surplus
+}
+
+/// The [`surplus`] of what the JSON string `text` holds, if that may be JSON.
+fn surplus_in_string(text: &[u8]) -> u64 {
+    let inner = json::string(text);
+    let is_text = !inner.is_empty() || text == b"\"\"";
+    match inner.trim_ascii_start().first() {
+        Some(b'{' | b'[') => surplus(&inner),
+        // Half of a pair of surrogates, which not every parser minds.
+        _ if !is_text => {
+            let members = text.iter().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
+            limits::MEMBER_TOKENS.saturating_mul(members as u64)
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_prompt_has_a_token_a_byte_at_most() {
-        let of = |body: &str| max_tokens(body.as_bytes(), None, 0) - limits::TEMPLATE_TOKENS;
+        let of = |body: &str| max_tokens(body.as_bytes(), &Found::default()) - limits::TEMPLATE_TOKENS;
         for text in ["0123456789", "deadbeef00ff", "the quick brown fox", "漢字かな交じり文", "🦀🏴‍☠️", "\\ud83e\\udd80"]
         {
             assert_eq!(of(text), text.len() as u64, "{text}");
@@ -80,13 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn tools_count_as_they_are_printed() {
-        let of = |tools: &str| surplus_of_tools(tools.as_bytes()) - limits::TOOLS_TOKENS;
-        assert_eq!(of("[]"), limits::TOOL_MEMBER_TOKENS + 1 + 1);
+    fn json_counts_as_it_is_printed() {
+        let of = |value: &str| surplus(value.as_bytes());
+        assert_eq!(of("[]"), limits::MEMBER_TOKENS + 1 + 1);
         // Ten levels, and a hundred members each of which stands on a line of its own behind forty spaces.
         let deep = format!("{}1{}{}", "[".repeat(10), ",1".repeat(100), "]".repeat(10));
         assert!(of(&deep) > 100 * 10, "{}", of(&deep));
-        assert_eq!(of(r#""[[,,{{\"[[""#), 0, "what is said is not printed otherwise");
-        assert_eq!(of("\"é\""), 4);
+        assert_eq!(of(r#""a [[,,{{\"[[""#), 0, "what is said is not printed otherwise");
+        assert_eq!(of("{\"é\":1}"), of("{\"e\":1}") + 4);
+        assert_eq!(of("[1e15,true]"), of("[1,true]") + limits::NUMBER_TOKENS);
+        // A string with JSON in it, however that is escaped.
+        let nested = of("[1,2]");
+        assert_eq!((of(r#""[1,2]""#), of(r#"" \n\u005b1,2]""#)), (nested, nested));
+        assert_eq!(of(r#"{"a":"[1,2]"}"#), of("{}") + nested);
+        assert_eq!(of(r#"{"a":"{\"b\":\"[1,2]\"}"}"#), 2 * of("{}") + nested);
+        assert!(of(r#""[1,2,\ud800]""#) >= 3 * limits::MEMBER_TOKENS);
     }
 }

@@ -1,4 +1,6 @@
+mod ceilings;
 mod differential;
+mod tokens;
 
 use config::{Gateway, gateway::Quirks, models::Models};
 use http::StatusCode;
@@ -33,7 +35,7 @@ fn refused(body: &str) -> (StatusCode, serde_json::Value) {
 
 #[test]
 fn other_fields_pass_byte_by_byte() {
-    let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"x":1}]"#;
+    let fields = r#","max_tokens": 7 , "seed":123456789012345678901234567890, "x" : {"b":1.0,"a":[ null ]},"temperature":1e0,"tools":[{"function": {"x":1.0}}]"#;
     assert_eq!(sent(fields), fields.replace(" , ", ",").replace(", ", ","));
 }
 
@@ -41,11 +43,7 @@ fn other_fields_pass_byte_by_byte() {
 fn the_ceiling_is_sent_where_the_client_sets_none() {
     assert_eq!(sent(""), r#","max_tokens":4096"#);
     assert_eq!(sent(r#","max_tokens":null"#), r#","max_tokens":4096"#);
-    assert_eq!(sent(r#","max_completion_tokens":5"#), r#","max_completion_tokens":5"#);
-    assert_eq!(
-        sent(r#","max_tokens":4096,"max_completion_tokens":1"#),
-        r#","max_tokens":4096,"max_completion_tokens":1"#
-    );
+    assert_eq!(sent(r#","max_completion_tokens":null"#), r#","max_tokens":4096"#);
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn a_reservation_covers_every_choice() {
     };
     assert_eq!(reserved(""), 4096);
     assert_eq!(reserved(r#","n":3,"max_tokens":10"#), 30);
-    assert_eq!(reserved(r#","max_tokens":10,"max_completion_tokens":20"#), 20);
+    assert_eq!(reserved(r#","n":2,"max_completion_tokens":20"#), 40);
 }
 
 #[test]
@@ -101,7 +99,7 @@ fn a_providers_quirks_drop_and_rename_fields() {
     let quirks = Quirks {
         drop: vec!["store".into(), "stream_options".into(), "user".into()],
         rename: [("max_completion_tokens".into(), "max_tokens".into()), ("seed".into(), "random_seed".into())].into(),
-        allow: None,
+        ..Quirks::default()
     };
     let sent = |fields: &str| {
         let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user"}}],{fields}}}"#);
@@ -174,11 +172,132 @@ fn invalid_requests_get_a_code_and_a_param() {
 
 #[test]
 fn the_content_of_a_message_is_text_or_parts() {
-    for message in [r#""content":7"#, r#""content":{"type":"text"}"#, r#""content":["hi"]"#] {
+    for message in [
+        r#""content":7"#,
+        r#""content":{"type":"text"}"#,
+        r#""content":["hi"]"#,
+        r#""content":[{"type":"text","text":{"a":1}}]"#,
+        r#""content":[{"type":"text","text":["a"]}]"#,
+        r#""content":[{"type":"image_url","image_url":["data:,x"]}]"#,
+        r#""content":[{"type":"image_url","image_url":{"url":{"a":1}}}]"#,
+    ] {
         let (status, error) =
             refused(&format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user",{message}}}]}}"#));
         assert_eq!((status.as_u16(), error["code"].as_str()), (400, Some("invalid_type")), "{message}");
     }
+    let body = r#"{"model":"svc/qwen3-32b","messages":[{"role":"user"}],"tool_choice":["auto"]}"#;
+    assert_eq!(refused(body).1["code"], "invalid_type");
+}
+
+#[test]
+fn a_part_has_the_fields_of_its_kind_and_no_others() {
+    let param = |part: &str| {
+        let body = format!(r#"{{"model":"svc/qwen3-32b","messages":[{{"role":"user","content":[{part}]}}]}}"#);
+        let error = validated(&body).err()?;
+        let error: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
+        assert_eq!(error["error"]["code"], "invalid_value", "{part}: {error}");
+        Some(error["error"]["param"].as_str().unwrap().trim_start_matches("messages[0].content[0].").to_owned())
+    };
+    // The names by which servers find a part's content whatever its type is, and what is billed beside its tokens.
+    for name in [
+        "uuid",
+        "video_url",
+        "audio_url",
+        "audio",
+        "input_audio",
+        "input_image",
+        "prompt_embeds",
+        "image_embeds",
+        "audio_embeds",
+        "image_pil",
+        "tool_reference",
+        "file",
+        "file_id",
+        "document_url",
+        "data",
+        "source",
+        "url",
+        "cache_control",
+        "annotations",
+        "vide\\u006f_url",
+        "Video_URL",
+        "video_url\\u0000",
+        "u\\u0075id",
+    ] {
+        let decoded: String = serde_json::from_str(&format!("\"{name}\"")).unwrap();
+        for value in [r#""https://example.com""#, r#"{"url":"https://example.com"}"#, "false", "0", "[]"] {
+            for part in [
+                format!(r#"{{"type":"text","text":"x","{name}":{value}}}"#),
+                format!(r#"{{"{name}":{value},"type":"text"}}"#),
+                format!(r#"{{"type":"image_url","image_url":{{"url":"data:,x"}},"{name}":{value}}}"#),
+            ] {
+                assert_eq!(param(&part).as_deref(), Some(decoded.as_str()), "{part}");
+            }
+        }
+        assert_eq!(param(&format!(r#"{{"type":"text","text":"x","{name}":null}}"#)), None, "{name}");
+    }
+}
+
+#[test]
+fn arguments_for_the_template_are_single_values() {
+    for (arguments, passes) in [
+        (r#"{"enable_thinking":false,"thinking_budget":100,"model_identity":"You are Ada.","x":null}"#, true),
+        ("null", true),
+        (r#"{"tools":[]}"#, false),
+        (r#"{"custom_tools":{"a":1}}"#, false),
+        (r#"{"builtin_tools":["browser"]}"#, false),
+        (r#"{"documents":[{"text":"x"}]}"#, false),
+        (format!(r#"{{"tools":"{}"}}"#, "x".repeat(300)).as_str(), false),
+        ("7", false),
+    ] {
+        let param = refused_param(&Quirks::default(), &format!(r#""chat_template_kwargs":{arguments}"#));
+        assert_eq!(param.is_none(), passes, "{arguments}");
+    }
+    // What the operator allows passes, and is counted.
+    let quirks = Quirks { allow: Some(vec!["chat_template_kwargs".into()]), ..Quirks::default() };
+    let reserved = |arguments: &str| {
+        let fields = format!(r#""chat_template_kwargs":{arguments}"#);
+        let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{"role":"user"}}],{fields}}}"#);
+        let bytes = body.len() as u64;
+        validate(&body.into(), &models(&quirks)).unwrap().max_usage.prompt - bytes
+    };
+    assert!(reserved(r#"{"enable_thinking":true}"#) < limits::TEMPLATE_TOKENS + 16);
+    assert!(reserved(r#"{"tools":[{"a":1,"b":[2,3,4]}]}"#) > limits::TOOLS_TOKENS + 5 * limits::MEMBER_TOKENS);
+    assert!(reserved(r#"{"tools":"abcdefgh"}"#) > limits::TOOLS_TOKENS + 3 * 8);
+}
+
+#[test]
+fn what_is_printed_anew_counts_wherever_it_stands() {
+    let beyond_bytes = |message: &str, fields: &str| {
+        let body = format!(r#"{{"model":"svc/gpt-oss-20b","messages":[{{{message}}}]{fields}}}"#);
+        let bytes = body.len() as u64;
+        validated(&body).unwrap_or_else(|error| panic!("{body}: {error:?}")).max_usage.prompt - bytes
+    };
+    let ones = |length: usize| format!("[1{}]", ",1".repeat(length - 1));
+    let tool = format!(r#"{{"type":"function","function":{{"name":"f","parameters":{{"enum":{}}}}}}}"#, ones(100));
+    let call = |arguments: &str| {
+        format!(
+            r#""role":"assistant","tool_calls":[{{"type":"function","function":{{"name":"f","arguments":{arguments}}}}}]"#
+        )
+    };
+    let plain = beyond_bytes(r#""role":"user","content":"x""#, "");
+    for (message, fields) in [
+        (r#""role":"user""#.to_owned(), format!(r#","tools":[{tool}]"#)),
+        (r#""role":"user""#.to_owned(), format!(r#","functions":[{tool}]"#)),
+        (r#""role":"user""#.to_owned(), format!(r#","response_format":{{"json_schema":{tool}}}"#)),
+        (format!(r#""role":"developer","tools":[{tool}]"#), String::new()),
+        (format!(r#""Tools":[{tool}],"role":"developer""#), String::new()),
+        (call(&format!("\"{}\"", ones(100))), String::new()),
+        (call(&ones(100)), String::new()),
+        (format!(r#""role":"tool","content":"{}""#, ones(100)), String::new()),
+        (format!(r#""role":"t\u006fol","content":[{{"type":"text","text":"{}"}}]"#, ones(100)), String::new()),
+    ] {
+        let beyond = beyond_bytes(&message, &fields);
+        assert!(beyond >= plain + 100 * limits::MEMBER_TOKENS, "{beyond} for {message} {fields}");
+    }
+    assert!(beyond_bytes(r#""role":"developer","tools":[]"#, "") > plain + limits::TOOLS_TOKENS);
+    // What somebody says is passed on as it is.
+    assert_eq!(beyond_bytes(&format!(r#""role":"user","content":"{}""#, ones(100)), ""), plain);
 }
 
 /// The `param` of the refusal of a request with these fields beside the usual ones.
@@ -203,6 +322,7 @@ fn an_entry_says_which_fields_its_provider_gets() {
         // What the operator allows passes, whatever it is; governed and judged fields always do.
         (r#""temperature":1,"best_of":2"#, None),
         (r#""max_tokens":1,"n":1,"stream":true,"stream_options":{},"store":false,"tools":[]"#, None),
+        (r#""tool_choice":"auto""#, Some("tool_choice")),
     ] {
         assert_eq!(refused_param(&strict, fields).as_deref(), param, "{fields}");
     }

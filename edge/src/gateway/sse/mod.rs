@@ -4,6 +4,7 @@
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
 mod event;
+mod merged;
 
 use std::{ops::Range, sync::Arc};
 
@@ -11,6 +12,7 @@ use bytes::{Buf as _, BytesMut};
 use memchr::memmem;
 
 use self::event::{Data, Event, Search};
+pub(super) use self::merged::Merged;
 use super::{
     json::{self, JsonError},
     meter::Usage,

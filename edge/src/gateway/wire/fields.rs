@@ -120,6 +120,11 @@ impl<'t> Object<'t> {
         }
     }
 
+    /// Whether each field that is not null has one of these names.
+    pub(super) fn has_only(&self, names: &[&str]) -> bool {
+        self.0.iter().all(|(name, value)| *value == b"null" || names.contains(&name.as_str()))
+    }
+
     /// The number in the field with this name, or `None` if the field is absent or null.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Violation> {
         let value = self.only(name)?.filter(|value| *value != b"null");

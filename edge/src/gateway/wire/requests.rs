@@ -6,7 +6,10 @@ use config::{gateway::Quirks, models::MAX_TOKENS};
 use super::{
     super::{
         json,
-        request::{self, CompletionRequest, GOVERNED, JUDGED, passing::BEYOND_TOKENS},
+        request::{
+            self, CompletionRequest, GOVERNED, JUDGED,
+            passing::{ALWAYS, BEYOND_TOKENS},
+        },
     },
     Violation, Wire,
     fields::{Object, is_spelling},
@@ -100,6 +103,9 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
     let (messages, tools) = (sent.only("messages")?.unwrap_or_default(), sent.only("tools")?.unwrap_or_default());
     let images = check_messages(messages)?;
     check_tools(tools)?;
+    if let Some(choice) = sent.only("tool_choice")?.filter(|choice| choice.starts_with(b"{")) {
+        check_tool(choice)?;
+    }
     let prompt = (messages.len() + tools.len()) as u64 + images * limits::IMAGE_TOKENS;
     let readable = model.context.map_or(u64::MAX, u64::from);
     let upstream = request.model.upstream_id_json.as_bytes();
@@ -121,7 +127,7 @@ fn check_sent(request: &CompletionRequest) -> Result<u64, Violation> {
 
 /// Whether a field may reach a provider with these quirks.
 fn may_pass(name: &str, value: &[u8], quirks: &Quirks) -> bool {
-    if is_known(name.as_bytes()) {
+    if GOVERNED.contains(&name.as_bytes()) || ALWAYS.contains(&name.as_bytes()) {
         return true;
     }
     if let Some(allowed) = &quirks.allow {
@@ -151,9 +157,14 @@ fn check_messages(messages: &[u8]) -> Result<u64, Violation> {
         for part in json::elements(content).into_iter().flatten() {
             let part = Object::read(part)?;
             let kind = part.only("type")?.and_then(|kind| serde_json::from_slice::<String>(kind).ok());
-            let is_image = part.only("image_url")?.is_some() || kind.as_deref() == Some("image_url");
-            let is_taken = matches!(kind.as_deref(), Some("text" | "image_url"));
-            require(messages, [("a part is text or an image", is_taken)])?;
+            let is_image = kind.as_deref() == Some("image_url");
+            let is_taken = is_image || kind.as_deref() == Some("text");
+            let is_alone = part.has_only(&["type", if is_image { "image_url" } else { "text" }]);
+            require(messages, [("a part is text or an image", is_taken), ("a part is nothing else", is_alone)])?;
+            if let Some(image) = part.only("image_url")?.filter(|image| image.starts_with(b"{")) {
+                let image = Object::read(image)?;
+                require(messages, [("an image is an address", image.has_only(&["url", "detail"]))])?;
+            }
             images += u64::from(is_image);
         }
     }
@@ -164,9 +175,16 @@ fn check_messages(messages: &[u8]) -> Result<u64, Violation> {
 /// Checks the tools for the provider.
 fn check_tools(tools: &[u8]) -> Result<(), Violation> {
     for tool in json::elements(tools).into_iter().flatten() {
-        let kind = Object::read(tool)?.only("type")?.map(serde_json::from_slice::<String>);
-        let is_own = kind.is_none_or(|kind| kind.is_ok_and(|kind| kind == "function"));
-        require(tools, [("a tool is the client's own", is_own)])?;
+        check_tool(tool)?;
     }
     Ok(())
+}
+
+/// Checks a tool for the provider, or the choice of one.
+fn check_tool(text: &[u8]) -> Result<(), Violation> {
+    let tool = Object::read(text)?;
+    let kind = tool.only("type")?.map(serde_json::from_slice::<String>);
+    let is_own = kind.is_none_or(|kind| kind.is_ok_and(|kind| kind == "function"));
+    let is_alone = tool.has_only(&["type", "function"]);
+    require(text, [("a tool is the client's own", is_own), ("a tool is nothing else", is_alone)])
 }

@@ -1,7 +1,9 @@
 //! What the gateway judges is what others read: random requests are judged, and what would be sent is given to the parsers
-//! of Python and JavaScript, to one that takes the first of two fields, and to ones that do not tell upper from lower case.
+//! of Python and JavaScript, to one that takes the first of two fields, to ones that do not tell upper from lower case, and to
+//! one that goes by a part's fields and not by its type.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     io::Write as _,
     path::{Path, PathBuf},
@@ -51,11 +53,19 @@ fn array(elements: impl Strategy<Value = String>, most: usize) -> impl Strategy<
 fn part() -> impl Strategy<Value = String> {
     let types =
         &["\"text\"", "\"text\"", "\"text\"", "\"image_url\"", "\"image\\u005furl\"", "\"te\\u0078t\"", "\"file\""];
-    let more = prop_oneof![
-        9 => Just(String::new()),
-        1 => field("type", types).prop_map(|field| format!(",{field}")),
+    let address = &["\"data:,x\"", "{\"url\":\"data:,x\"}", "{\"u\\u0072l\":\"a\",\"detail\":\"low\"}", "null"];
+    let content = prop_oneof![
+        6 => field("text", &["\"x\"", "\"\"", "null"]),
+        3 => field("image_url", address),
     ];
-    (field("type", types), more).prop_map(|(kind, more)| format!("{{{kind},\"text\":\"x\"{more}}}"))
+    let more = prop_oneof![
+        12 => Just(String::new()),
+        1 => field("type", types).prop_map(|field| format!(",{field}")),
+        1 => field("image_url", address).prop_map(|field| format!(",{field}")),
+        1 => field("video_url", &["\"https://example.com\"", "null"]).prop_map(|field| format!(",{field}")),
+        1 => field("uuid", &["\"u\"", "null"]).prop_map(|field| format!(",{field}")),
+    ];
+    (field("type", types), content, more).prop_map(|(kind, content, more)| format!("{{{kind},{content}{more}}}"))
 }
 
 fn message() -> impl Strategy<Value = String> {
@@ -65,7 +75,12 @@ fn message() -> impl Strategy<Value = String> {
 }
 
 fn tool() -> impl Strategy<Value = String> {
-    object(field("type", &["\"function\"", "\"function\"", "\"web_search\"", "\"func\\u0074ion\""]), 1)
+    let fields = prop_oneof![
+        6 => field("type", &["\"function\"", "\"function\"", "\"web_search\"", "\"func\\u0074ion\""]),
+        3 => field("function", &["{\"name\":\"f\"}"]),
+        1 => field("web_search", &["{}", "null"]),
+    ];
+    object(fields, 2)
 }
 
 fn other() -> impl Strategy<Value = String> {
@@ -93,23 +108,20 @@ fn request() -> impl Strategy<Value = String> {
     })
 }
 
-/// What the request was judged to be, in the form of the readers.
-fn judged(request: &CompletionRequest, sent: &Value) -> Value {
-    let images = sent["messages"].as_array().unwrap().iter().filter_map(|message| message["content"].as_array());
-    let types: Vec<_> = images.flatten().map(|part| part["type"].as_str().unwrap()).collect();
-    let mut unique = types.clone();
-    unique.sort_unstable();
-    unique.dedup();
-    let has_tools = sent["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+/// What the request was judged to be, in the form of the readers: the governed fields as they are sent and reserved, and
+/// what was found in the messages and tools.
+fn judged(body: &[u8], request: &CompletionRequest) -> Value {
+    let found = Fields::parse(body).unwrap().judge(&request.model.model.provider.quirks).unwrap();
+    let parts: BTreeMap<_, _> = found.parts().filter(|(_, count)| *count > 0).collect();
     json!({
         "model": request.model.model.upstream,
         "completion": request.max_usage.completion,
         "stream": request.is_stream,
         "usage": request.is_stream,
         "store": false,
-        "tools": if has_tools { vec!["function"] } else { Vec::new() },
-        "parts": unique,
-        "images": types.iter().filter(|kind| **kind == "image_url").count(),
+        "tools": found.tools,
+        "parts": parts,
+        "images": found.images(),
     })
 }
 
@@ -137,19 +149,27 @@ fn read(program: &str, script: &str, requests: &str) -> Vec<Vec<Value>> {
 fn every_parser_reads_what_was_judged() {
     let (models, wire) = (models(&Quirks::default()), Wire::new().unwrap());
     let mut runner = TestRunner::deterministic();
-    let (mut sent, mut expected) = (String::new(), Vec::new());
+    let (mut sent, mut expected, mut kinds) = (String::new(), Vec::new(), BTreeMap::<String, u64>::new());
     for _ in 0..REQUESTS {
         let body = request().new_tree(&mut runner).unwrap().current();
         wire.check_request(body.as_bytes()).unwrap();
-        let Ok(request) = validate(&Bytes::from(body), &models) else { continue };
+        let body = Bytes::from(body);
+        let Ok(request) = validate(&body, &models) else { continue };
         let text = std::str::from_utf8(&request.body).unwrap();
-        // Without a stream its options pass as they came, also under names that serde does not read.
-        let Ok(value) = serde_json::from_str(text) else { continue };
-        expected.push(judged(&request, &value));
+        // Without a stream its options pass as they came, also under names that other parsers do not read.
+        if serde_json::from_str::<Value>(text).is_err() {
+            continue;
+        }
+        let judged = judged(&body, &request);
+        for (kind, count) in judged["parts"].as_object().unwrap() {
+            *kinds.entry(kind.clone()).or_default() += count.as_u64().unwrap();
+        }
+        expected.push(judged);
         sent.push_str(text);
         sent.push('\n');
     }
     assert!(expected.len() > REQUESTS / 20 && expected.len() < REQUESTS, "{} are accepted", expected.len());
+    assert!(kinds.len() == 2 && kinds.values().all(|count| *count > 20), "{kinds:?}");
     for (program, script) in [("python3", "readers.py"), ("node", "reader.mjs")] {
         let taken = read(program, script, &sent);
         assert_eq!(taken.len(), expected.len());

@@ -37,8 +37,13 @@ TEKKEN = MistralTokenizer.from_file(str(file("mistral-common", "tekken_240911.js
 
 
 def content(message):
-    parts = message["content"]
+    parts = message["content"] or ""
     return parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+
+
+def calls(message):
+    """The calls of tools in a message, as servers give them to templates: with arguments that they have read."""
+    return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message.get("tool_calls", [])]
 
 
 def mistral(body):
@@ -61,7 +66,10 @@ def gpt_oss(body):
             for name, schema in function["parameters"].get("properties", {}).items():
                 text += f"// {schema.get('description', '')}\n{name}?: {json.dumps(schema, ensure_ascii=False)},\n"
             tokens += count(text + "}) => any;\n\n")
-    return tokens + sum(4 + count(content(message)) for message in body["messages"])
+    for message in body["messages"]:
+        tokens += 4 + count(content(message))
+        tokens += sum(6 + count(f"functions.{name}json{json.dumps(arguments, ensure_ascii=False)}") for name, arguments in calls(message))
+    return tokens
 
 
 def llama(body):
@@ -74,7 +82,12 @@ def llama(body):
             "name and its value}.Do not use variables.\n\n"
         )
         tokens += sum(count(json.dumps(tool, indent=4, ensure_ascii=False) + "\n\n") for tool in body["tools"])
-    return tokens + sum(5 + count(content(message)) for message in body["messages"])
+    for message in body["messages"]:
+        said = content(message)
+        tokens += 5 + count(json.dumps(said, ensure_ascii=False) if message["role"] == "tool" else said)
+        for name, arguments in calls(message):
+            tokens += count(f'{{"name": "{name}", "parameters": {json.dumps(arguments, ensure_ascii=False)}}}')
+    return tokens
 
 
 def qwen(body):
@@ -88,7 +101,13 @@ def qwen(body):
             '"arguments": <args-json-object>}\n</tool_call>'
         )
         tokens += sum(count("\n" + json.dumps(tool, ensure_ascii=False)) for tool in body["tools"])
-    return tokens + sum(5 + count(content(message)) for message in body["messages"])
+    for message in body["messages"]:
+        said = content(message)
+        tokens += 5 + count(f"<tool_response>\n{said}\n</tool_response>" if message["role"] == "tool" else said)
+        for name, arguments in calls(message):
+            call = f'{{"name": "{name}", "arguments": {json.dumps(arguments, ensure_ascii=False)}}}'
+            tokens += count(f"\n<tool_call>\n{call}\n</tool_call>")
+    return tokens
 
 
 def letters(*ranges):
@@ -139,11 +158,50 @@ def requests():
         nested = {"type": "object", "properties": {"a": nested, "b": {"enum": [1, 2, 3]}}}
     function = {"name": "f", "description": "", "parameters": nested}
     yield {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": function}]}
+    # JSON whose numbers are printed with spaces between them, and in full.
+    for number in ("1", "1e15"):
+        numbers = "[" + ",".join([number] * 150) + "]"
+        yield {"messages": [{"role": "user", "content": "hi"}, *called(f'{{"a":{numbers}}}', numbers)]}
+        function = {"name": "f", "description": "", "parameters": {"enum": Numbers(numbers)}}
+        yield {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": function}]}
+
+
+    base = [chr(code) for code in range(128) if chr(code).isalnum()] + ["+", "/"]
+    marks = letters((0x300, 0x36F))
+    for length in (1, 40, 160):
+        yield {"messages": [{"role": "user", "content": "".join(random.choice(base) for _ in range(length))}]}
+        yield {"messages": [{"role": "user", "content": "".join("e" + random.choice(marks) for _ in range(length))}]}
+
+
+class Numbers(list):
+    """Numbers that a client writes as they are in `text`."""
+
+    def __init__(self, text):
+        super().__init__(json.loads(text))
+        self.text = text
+
+
+def called(arguments, result):
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "abcdefghi", "name": "f", "content": result},
+    ]
+
+
+def as_client(body, ascii):
+    """What a client sends that leaves no room between fields and writes numbers as short as can be."""
+    text = json.dumps(body, ensure_ascii=ascii, separators=(",", ":"))
+    for tool in body.get("tools", []):
+        numbers = tool["function"]["parameters"].get("enum")
+        if isinstance(numbers, Numbers):
+            text = text.replace(json.dumps(numbers, separators=(",", ":")), numbers.text)
+    return text
 
 
 random.seed(1)
 with open("prompts.jsonl", "w") as out:
     for number, request in enumerate(requests()):
         for model, tokens in MODELS.items():
-            body = json.dumps({"model": model, **request}, ensure_ascii=number % 2 == 0, separators=(",", ":"))
+            body = as_client({"model": model, **request}, number % 2 == 0)
             out.write(json.dumps({"tokens": tokens(request), "body": body}, ensure_ascii=False) + "\n")

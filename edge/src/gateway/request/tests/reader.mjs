@@ -4,15 +4,15 @@ import { readFileSync } from "node:fs";
 const taken = (body) => {
   const parts = body.messages.flatMap((message) => (Array.isArray(message.content) ? message.content : []));
   const types = parts.map((part) => part.type);
-  const unique = (all) => [...new Set(all)].sort();
+  const counted = (all) => Object.fromEntries([...new Set(all)].map((one) => [one, all.filter((other) => other === one).length]));
   return {
     model: body.model,
     completion: Math.max(body.max_tokens ?? 0, body.max_completion_tokens ?? 0) * (body.n ?? 1),
     stream: body.stream === true,
     usage: body.stream === true && body.stream_options?.include_usage === true,
     store: body.store ?? false,
-    tools: unique((body.tools ?? []).map((tool) => tool.type ?? "function")),
-    parts: unique(types),
+    tools: (body.tools ?? []).filter((tool) => (tool.type ?? "function") === "function").length,
+    parts: counted(types),
     images: types.filter((type) => type === "image_url").length,
   };
 };

@@ -1,0 +1,183 @@
+//! The body that a provider gets for a request: the client's fields in their order, with those replaced that the gateway
+//! governs, under the names that the provider has for them.
+
+use bytes::Bytes;
+use config::{gateway::Quirks, models::MAX_TOKENS};
+
+use super::{super::json, Field, Fields, GOVERNED, ServedModel, content};
+use crate::limits;
+
+/// The client's names of the most tokens that a choice may have.
+const CEILINGS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+
+/// The most tokens that a choice may have, as the provider gets it: under the names that its entry has, at least one.
+pub(super) struct Ceilings<'q>(Vec<Ceiling<'q>>);
+
+struct Ceiling<'q> {
+    /// The name in the client's format.
+    name: &'static str,
+    /// The provider's name.
+    sent_as: &'q str,
+    value: u64,
+    /// The client's field that `value` is from.
+    source: Option<&'static str>,
+}
+
+impl<'q> Ceilings<'q> {
+    /// The ceilings for a provider with these quirks. Under each name the client's value for it counts, or else for the
+    /// other name, or else the largest.
+    pub(super) fn new(quirks: &'q Quirks, max_tokens: Option<u64>, max_completion_tokens: Option<u64>) -> Self {
+        let given: Vec<_> = CEILINGS
+            .into_iter()
+            .zip([max_tokens, max_completion_tokens])
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
+        let mut ceilings: Vec<Ceiling<'q>> = Vec::with_capacity(CEILINGS.len());
+        for &name in quirks.ceiling.names() {
+            let sent_as = quirks.rename.get(name).map_or(name, String::as_str);
+            let is_dropped = quirks.drop.iter().any(|dropped| dropped == name);
+            if is_dropped || ceilings.iter().any(|other| other.sent_as == sent_as) {
+                continue;
+            }
+            let own = given.iter().find(|(given, _)| *given == name).or(given.first());
+            let (source, value) = own.map_or((None, MAX_TOKENS), |&(source, value)| (Some(source), value));
+            ceilings.push(Ceiling { name, sent_as, value, source });
+        }
+        Self(ceilings)
+    }
+
+    /// The largest of them.
+    pub(super) fn largest(&self) -> u64 {
+        self.0.iter().map(|ceiling| ceiling.value).max().unwrap_or(MAX_TOKENS)
+    }
+}
+
+/// The body for the provider, being written.
+pub(super) struct ProviderBody<'a> {
+    fields: &'a Fields<'a>,
+    model: &'a ServedModel,
+    ceilings: &'a Ceilings<'a>,
+    out: Vec<u8>,
+}
+
+impl<'a> ProviderBody<'a> {
+    /// A body with these fields, which the client has sent in so many bytes.
+    pub(super) fn new(
+        fields: &'a Fields<'a>,
+        model: &'a ServedModel,
+        ceilings: &'a Ceilings<'a>,
+        client_bytes: usize,
+    ) -> Self {
+        Self { fields, model, ceilings, out: Vec::with_capacity(client_bytes + limits::ADDED_BYTES) }
+    }
+
+    /// Writes it.
+    pub(super) fn write(mut self, is_stream: bool) -> Bytes {
+        self.out.push(b'{');
+        for (index, field) in self.fields.0.iter().enumerate() {
+            let name = &*field.name;
+            if !GOVERNED.contains(&name) {
+                self.copy(field);
+                continue;
+            }
+            let later = self.fields.0.get(index + 1..).unwrap_or_default();
+            if later.iter().any(|later| later.name == field.name) {
+                continue;
+            }
+            match name {
+                b"model" => self.write_value(name, self.model.upstream_id_json.as_bytes()),
+                b"store" => self.write_value(name, b"false"),
+                b"stream_options" if is_stream => self.write_value(name, &with_usage(field.value)),
+                b"max_tokens" | b"max_completion_tokens" => self.write_ceilings_of(field),
+                _ => self.copy(field),
+            }
+        }
+        for ceiling in self.ceilings.0.iter().filter(|ceiling| ceiling.source.is_none()) {
+            self.write_pair(ceiling.sent_as.as_bytes(), ceiling.value.to_string().as_bytes());
+        }
+        if is_stream && self.fields.last(b"stream_options").is_none() {
+            self.write_value(b"stream_options", &with_usage(b"null"));
+        }
+        self.out.push(b'}');
+        self.out.into()
+    }
+
+    /// Writes the ceilings that have their value from the client's `field`.
+    fn write_ceilings_of(&mut self, field: &Field<'_>) {
+        // A null means the default, which is the ceiling.
+        let is_source = |source: &str| source.as_bytes() == &*field.name && field.value != b"null";
+        for ceiling in self.ceilings.0.iter().filter(|ceiling| ceiling.source.is_some_and(is_source)) {
+            if ceiling.sent_as.as_bytes() == &*field.name {
+                self.separate();
+                self.out.extend_from_slice(field.whole);
+            } else {
+                self.write_pair(ceiling.sent_as.as_bytes(), ceiling.value.to_string().as_bytes());
+            }
+        }
+    }
+
+    /// Writes a field byte by byte, unless the provider has another name for it, or none.
+    fn copy(&mut self, field: &Field<'_>) {
+        let name = &*field.name;
+        // One that the client has made up under the provider's own name of the ceiling.
+        if self.ceilings.0.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name) {
+            return;
+        }
+        let quirks = &self.model.model.provider.quirks;
+        let has_quirks = !quirks.drop.is_empty() || !quirks.rename.is_empty();
+        if !has_quirks || !self.has_quirk(name) {
+            self.separate();
+            self.out.extend_from_slice(field.whole);
+        } else {
+            self.write_value(name, field.value);
+        }
+    }
+
+    fn has_quirk(&self, name: &[u8]) -> bool {
+        let quirks = &self.model.model.provider.quirks;
+        quirks.drop.iter().any(|quirk| quirk.as_bytes() == name)
+            || quirks.rename.keys().any(|quirk| quirk.as_bytes() == name)
+    }
+
+    /// Writes a field with this value, under the provider's name for it. Omits one that the provider does not take, and
+    /// one whose other name the client has used too.
+    fn write_value(&mut self, name: &[u8], value: &[u8]) {
+        let quirks = &self.model.model.provider.quirks;
+        if quirks.drop.iter().any(|dropped| dropped.as_bytes() == name) {
+            return;
+        }
+        let renamed =
+            quirks.rename.iter().find(|(ours, _)| ours.as_bytes() == name).map(|(_, renamed)| renamed.as_bytes());
+        if renamed.is_some_and(|renamed| self.fields.last(renamed).is_some_and(|value| value != b"null")) {
+            return;
+        }
+        self.write_pair(renamed.unwrap_or(name), value);
+    }
+
+    fn write_pair(&mut self, name: &[u8], value: &[u8]) {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name);
+        self.out.extend_from_slice(b"\":");
+        self.out.extend_from_slice(value);
+    }
+
+    fn separate(&mut self) {
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+    }
+}
+
+/// The stream's options with `include_usage` set, whatever the client had set it to.
+fn with_usage(options: &[u8]) -> Vec<u8> {
+    let mut out = br#"{"include_usage":true"#.to_vec();
+    let is_other =
+        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| content::folded(&name) != b"include_usage");
+    for field in json::fields(options).filter_map(Result::ok).filter(is_other) {
+        out.push(b',');
+        out.extend_from_slice(options.get(field.whole).unwrap_or_default());
+    }
+    out.push(b'}');
+    out
+}

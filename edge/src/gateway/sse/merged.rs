@@ -1,0 +1,321 @@
+//! A stream's frames merged into one answer, for a client that asked for no stream.
+
+use super::{
+    super::json,
+    event::{Data, Event, Search},
+};
+use crate::limits;
+
+/// Fields of a delta whose strings are whole each time; other strings in a delta are pieces of one.
+const WHOLE: [&[u8]; 6] = [b"role", b"id", b"type", b"name", b"index", b"format"];
+
+/// The frames of a stream that cannot be one answer: one is no object, or there are too many fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the stream's frames do not make an answer")]
+pub(in crate::gateway) struct MergeError;
+
+/// The frames of a stream so far, merged. The pieces of each choice's `delta` are put together to its `message`; of
+/// everything else the last value that is not null holds.
+#[derive(Debug, Default)]
+pub(in crate::gateway) struct Merged {
+    answer: Object,
+    /// The number of fields, and of elements of lists.
+    fields: usize,
+}
+
+/// An object, with its fields in the order in which they came.
+#[derive(Debug, Default)]
+struct Object(Vec<(Vec<u8>, Node)>);
+
+/// The value of a field.
+#[derive(Debug)]
+enum Node {
+    /// As JSON.
+    Text(Vec<u8>),
+    Object(Object),
+    /// Objects that say in a field `index` which of them a piece belongs to.
+    List(Vec<(u64, Object)>),
+}
+
+/// Where in a frame an object stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Frame,
+    Choice,
+    /// In the `delta` of a choice, or its `logprobs`.
+    Delta,
+    Other,
+}
+
+impl Merged {
+    /// Adds whole events, as [`Frames`](super::Frames) writes them.
+    pub(in crate::gateway) fn add(&mut self, events: &[u8]) -> Result<(), MergeError> {
+        let mut rest = events;
+        while !rest.is_empty() {
+            // The last one may end in a CR, which the search takes for the first half of a line's end.
+            let len = Search::default().end_of_event(rest).unwrap_or(rest.len());
+            let (event, others) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+            rest = others;
+            let lines;
+            let frame = match Event::parse(event).data {
+                Data::None => continue,
+                Data::Line(span) => event.get(span).unwrap_or_default(),
+                Data::Lines(joined) => {
+                    lines = joined;
+                    &lines
+                }
+            };
+            if frame.trim_ascii() != b"[DONE]" {
+                self.answer.merge(frame, Place::Frame, &mut self.fields)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer.
+    pub(in crate::gateway) fn into_answer(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.answer.write(Place::Frame, &mut out);
+        out
+    }
+}
+
+impl Object {
+    fn merge(&mut self, text: &[u8], place: Place, fields: &mut usize) -> Result<(), MergeError> {
+        for field in json::fields(text) {
+            let field = field.map_err(|_| MergeError)?;
+            let value = text.get(field.value.clone()).unwrap_or_default();
+            let name = field.name();
+            let inner = match (place, &*name) {
+                (Place::Frame, b"choices") => Place::Choice,
+                (Place::Choice, b"delta" | b"logprobs") | (Place::Delta, _) => Place::Delta,
+                _ => Place::Other,
+            };
+            let known = self.0.iter().position(|(known, _)| **known == *name);
+            let is_whole = place == Place::Delta && WHOLE.contains(&&*name);
+            if is_whole && known.is_some() && value == b"\"\"" {
+                continue;
+            }
+            let at = known.unwrap_or(self.0.len());
+            if known.is_none() {
+                count(fields)?;
+                self.0.push((name.to_vec(), Node::Text(b"null".to_vec())));
+            }
+            if let Some((_, node)) = self.0.get_mut(at) {
+                node.merge(value, place == Place::Delta && !is_whole, inner, fields)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, place: Place, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (at, (name, node)) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            let (name, inner) = match (place, name.as_slice()) {
+                (Place::Frame, b"choices") => (name.as_slice(), Place::Choice),
+                (Place::Choice, b"delta") => (&b"message"[..], Place::Other),
+                (_, name) => (name, Place::Other),
+            };
+            out.extend_from_slice(serde_json::Value::from(String::from_utf8_lossy(name)).to_string().as_bytes());
+            out.push(b':');
+            match node {
+                Node::Text(_) if place == Place::Frame && name == b"object" => {
+                    out.extend_from_slice(b"\"chat.completion\"");
+                }
+                Node::Text(text) => out.extend_from_slice(text),
+                Node::Object(object) => object.write(inner, out),
+                Node::List(list) => {
+                    out.push(b'[');
+                    for (at, (_, object)) in list.iter().enumerate() {
+                        if at > 0 {
+                            out.push(b',');
+                        }
+                        object.write(inner, out);
+                    }
+                    out.push(b']');
+                }
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+impl Node {
+    /// Adds a value; `is_pieces` says whether strings and arrays are pieces of one.
+    fn merge(&mut self, value: &[u8], is_pieces: bool, inner: Place, fields: &mut usize) -> Result<(), MergeError> {
+        if value == b"null" {
+            return Ok(());
+        }
+        if value.starts_with(b"{") {
+            if !matches!(self, Self::Object(_)) {
+                *self = Self::Object(Object::default());
+            }
+            if let Self::Object(object) = self {
+                return object.merge(value, inner, fields);
+            }
+        }
+        let elements = || json::elements(value).into_iter().flatten();
+        let is_list = inner == Place::Choice || elements().next().is_some_and(|first| index(first).is_some());
+        if value.starts_with(b"[") && is_list {
+            if !matches!(self, Self::List(_)) {
+                *self = Self::List(Vec::new());
+            }
+            if let Self::List(list) = self {
+                for (place, element) in (0..).zip(elements()) {
+                    let index = index(element).unwrap_or(place);
+                    let known = list.iter().position(|(known, _)| *known == index);
+                    let at = known.unwrap_or(list.len());
+                    if known.is_none() {
+                        count(fields)?;
+                        list.push((index, Object::default()));
+                    }
+                    if let Some((_, object)) = list.get_mut(at) {
+                        object.merge(element, inner, fields)?;
+                    }
+                }
+                list.sort_by_key(|(index, _)| *index);
+            }
+            return Ok(());
+        }
+        match self {
+            Self::Text(text) if is_pieces => append(text, value),
+            _ => *self = Self::Text(value.to_vec()),
+        }
+        Ok(())
+    }
+}
+
+/// Counts a field, or an element of a list.
+fn count(fields: &mut usize) -> Result<(), MergeError> {
+    *fields += 1;
+    if *fields > limits::MERGED_FIELDS { Err(MergeError) } else { Ok(()) }
+}
+
+/// The `index` of an object.
+fn index(object: &[u8]) -> Option<u64> {
+    let mut fields = json::fields(object).filter_map(Result::ok);
+    let index = fields.find(|field| &*field.name() == b"index")?;
+    serde_json::from_slice(object.get(index.value)?).ok()
+}
+
+/// Appends a string to a string, or the elements of an array to those of another. Anything else takes the place of what
+/// was there.
+fn append(text: &mut Vec<u8>, value: &[u8]) {
+    let both = |quote: &[u8]| text.starts_with(quote) && value.starts_with(quote);
+    let is_array = both(b"[");
+    if !is_array && !both(b"\"") {
+        *text = value.to_vec();
+        return;
+    }
+    let is_empty = |array: &[u8]| json::elements(array).is_some_and(|mut all| all.next().is_none());
+    let needs_comma = is_array && !is_empty(text) && !is_empty(value);
+    text.pop();
+    if needs_comma {
+        text.push(b',');
+    }
+    text.extend_from_slice(value.get(1..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn merged(frames: &[Value]) -> Value {
+        let mut merged = Merged::default();
+        for frame in frames {
+            merged.add(format!("data: {frame}\n\n").as_bytes()).unwrap();
+        }
+        merged.add(b": comment\n\ndata: {}\r\rdata: [DONE]\r\r").unwrap();
+        serde_json::from_slice(&merged.into_answer()).unwrap()
+    }
+
+    fn frame(choices: &Value) -> Value {
+        json!({ "id": "c", "object": "chat.completion.chunk", "created": 5, "model": "m", "choices": choices })
+    }
+
+    #[test]
+    fn pieces_become_the_message_of_their_choice() {
+        let piece = |index: u64, delta: &Value, reason: Option<&str>| json!({ "index": index, "delta": delta, "finish_reason": reason });
+        let call = |call: &Value| json!({ "tool_calls": [call] });
+        let answer = merged(&[
+            frame(&json!([piece(1, &json!({ "role": "assistant", "content": "" }), None)])),
+            frame(&json!([piece(0, &json!({ "role": "assistant", "content": "H\"" }), None)])),
+            frame(&json!([piece(0, &json!({ "role": "assistant", "content": "é\n", "reasoning": null }), None)])),
+            frame(&json!([piece(
+                1,
+                &call(
+                    &json!({ "index": 0, "id": "a", "type": "function", "function": { "name": "f", "arguments": "{\"x\"" } })
+                ),
+                None
+            )])),
+            frame(&json!([piece(
+                1,
+                &call(
+                    &json!({ "index": 1, "id": "b", "type": "function", "function": { "name": "g", "arguments": "" } })
+                ),
+                None
+            )])),
+            frame(&json!([piece(
+                1,
+                &call(&json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": ":1}" } })),
+                None
+            )])),
+            frame(
+                &json!([{ "index": 0, "delta": { "reasoning": "so" }, "logprobs": { "content": [{ "token": "H" }], "refusal": null } }]),
+            ),
+            frame(
+                &json!([{ "index": 0, "delta": {}, "logprobs": { "content": [{ "token": "é" }] }, "finish_reason": "stop" }]),
+            ),
+            frame(&json!([piece(1, &json!({}), Some("tool_calls"))])),
+            json!({ "id": "c", "object": "chat.completion.chunk", "choices": [], "usage": { "prompt_tokens": 1, "completion_tokens": 2 } }),
+        ]);
+        let calls = json!([
+            { "index": 0, "id": "a", "type": "function", "function": { "name": "f", "arguments": "{\"x\":1}" } },
+            { "index": 1, "id": "b", "type": "function", "function": { "name": "g", "arguments": "" } },
+        ]);
+        assert_eq!(
+            answer,
+            json!({
+                "id": "c", "object": "chat.completion", "created": 5, "model": "m",
+                "choices": [
+                    {
+                        "index": 0, "message": { "role": "assistant", "content": "H\"é\n", "reasoning": "so" },
+                        "logprobs": { "content": [{ "token": "H" }, { "token": "é" }], "refusal": null }, "finish_reason": "stop",
+                    },
+                    { "index": 1, "message": { "role": "assistant", "content": "", "tool_calls": calls }, "finish_reason": "tool_calls" },
+                ],
+                "usage": { "prompt_tokens": 1, "completion_tokens": 2 },
+            })
+        );
+    }
+
+    #[test]
+    fn the_last_value_holds_where_there_are_no_pieces() {
+        let usage = |tokens: u64| json!({ "choices": [{ "delta": { "content": "a" } }], "usage": { "completion_tokens": tokens }, "x": [tokens] });
+        let answer = merged(&[usage(1), usage(2), json!({ "choices": [], "usage": null })]);
+        assert_eq!(
+            answer,
+            json!({ "choices": [{ "message": { "content": "aa" } }], "usage": { "completion_tokens": 2 }, "x": [2] })
+        );
+        // Calls that say nothing of their place are whole.
+        let call = |id: &str| json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [{ "id": id }] } }] });
+        assert_eq!(
+            merged(&[call("a"), call("b")])["choices"][0]["message"]["tool_calls"],
+            json!([{ "id": "a" }, { "id": "b" }])
+        );
+    }
+
+    #[test]
+    fn fields_are_bounded() {
+        let fields: Vec<_> = (0..=limits::MERGED_FIELDS).map(|name| format!("\"{name}\":1")).collect();
+        let frame = format!("data: {{{}}}\n\n", fields.join(","));
+        assert_eq!(Merged::default().add(frame.as_bytes()), Err(MergeError));
+        let frame = format!("data: {{\"choices\":[{{}}{}]}}\n\n", ",{}".repeat(limits::MERGED_FIELDS));
+        assert_eq!(Merged::default().add(frame.as_bytes()), Err(MergeError));
+    }
+}
