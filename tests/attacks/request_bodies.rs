@@ -59,8 +59,9 @@ async fn bodies_that_are_held_back_take_a_share_of_memory() {
             held.push(tokio::spawn(async move {
                 if let Ok(response) = sent.await {
                     let retry = response.headers().get("retry-after").map(|wait| wait.to_str().unwrap().to_owned());
+                    let status = response.status().as_u16();
                     let text = response.text().await.unwrap_or_default();
-                    let _ = sender.send((response.status().as_u16(), retry, text)).await;
+                    let _ = sender.send((status, retry, text)).await;
                 }
             }));
         }

@@ -9,6 +9,6 @@ pub(crate) const SLOW_FOR: Duration = Duration::from_secs(1);
 /// Looks at whether another's write has ended, before it is waited for: some twenty microseconds, which is many times what one
 /// takes.
 pub(crate) const WRITE_SPINS: usize = 500;
-/// Writers that wait for the disk at the same time, each with one of the [`BLOCKING_THREADS`](super::BLOCKING_THREADS). What others
+/// Writers that wait for the disk at the same time, each with one of the [`blocking_threads`](super::blocking_threads). What others
 /// would write is given up, as on a full disk: else those who read the store would find no thread.
 pub(crate) const SLOW_WRITERS: usize = 8;

@@ -57,7 +57,6 @@ pub(super) fn surplus(value: &[u8]) -> u64 {
                 string = None;
                 surplus += surplus_in_string(value.get(start..=at).unwrap_or_default());
             }
-            (Some(_), _) => {}
             (None, b'"') => string = Some(at),
             (None, b'{' | b'[') => {
                 depth += 1;
@@ -69,7 +68,7 @@ pub(super) fn surplus(value: &[u8]) -> u64 {
                 surplus += 1 + depth;
             }
             (None, b'e' | b'E') if last.is_ascii_digit() => surplus += limits::NUMBER_TOKENS,
-            (None, _) => {}
+            _ => {}
         }
         last = byte;
     }

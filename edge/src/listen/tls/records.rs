@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn records_leave_together_as_far_as_there_is_memory() {
-        let body: Vec<u8> = (0..RECORDS_BYTES + RECORDS_SPARE_BYTES).map(|at| (at % 251) as u8).collect();
+        let body: Vec<u8> = (0..=250).cycle().take(RECORDS_BYTES + RECORDS_SPARE_BYTES).collect();
         assert_eq!(send(&body, 4 * body.len() as u64).await, 1);
         assert_eq!(send(&body, RECORDS_SPARE_BYTES as u64).await, body.len() / RECORDS_BYTES, "nothing is to spare");
         assert_eq!(send(&body[..RECORDS_BYTES * 3 / 2], 4 * body.len() as u64).await, 2, "it is not long enough");
@@ -225,9 +225,10 @@ mod tests {
     async fn a_reader_who_takes_nothing_holds_what_is_charged() {
         let (_near, mut records, budget, _) = connected(10_000_000, 1_000).await;
         let accepted = Arc::new(Mutex::new(0));
+        let much = vec![0; 2 * RECORDS_BYTES];
         let writing = async {
             loop {
-                let written = records.write(&[0; 2 * RECORDS_BYTES]).await.unwrap();
+                let written = records.write(&much).await.unwrap();
                 *accepted.lock().unwrap() += written;
             }
         };

@@ -40,7 +40,7 @@ impl HangingSpool {
         spool.state().current.as_mut().unwrap().file = File::from(OwnedFd::from(segment));
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(limits::BLOCKING_THREADS)
+            .max_blocking_threads(limits::blocking_threads())
             .enable_all()
             .build()
             .unwrap();
@@ -116,7 +116,7 @@ fn sites_are_served_while_the_disk_hangs() {
 #[test]
 fn those_who_wait_for_the_disk_leave_threads_to_others() {
     let hanging = HangingSpool::new();
-    let appends: Vec<_> = (0..2 * limits::BLOCKING_THREADS).map(|_| hanging.append()).collect();
+    let appends: Vec<_> = (0..2 * limits::blocking_threads()).map(|_| hanging.append()).collect();
     let given_up = appends.len() - limits::SLOW_WRITERS - 1;
     let since = Instant::now();
     while appends.iter().filter(|append| append.is_finished()).count() < given_up {

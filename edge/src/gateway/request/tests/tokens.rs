@@ -42,7 +42,9 @@ fn quoted(text: &str, is_ascii: bool) -> String {
     let mut units = [0; 2];
     let escaped = |letter: char| match letter {
         ' '..='~' => letter.to_string(),
-        letter => letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+        letter => {
+            letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>().concat()
+        }
     };
     text.chars().map(escaped).collect()
 }
