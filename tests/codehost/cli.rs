@@ -19,7 +19,8 @@ async fn a_repository_is_linked_shown_and_unlinked() {
     let linked = shell.json(&["repo", "link", "Acme/site", "--directory", "./dist/", "--project", "engine"]).await;
     assert_eq!(linked, json!({ "ok": true, "repo": "acme/site", "branch": "main", "directory": "dist" }));
     let shown = shell.json(&["repo", "--project", "engine"]).await;
-    assert_eq!(shown["repo"], json!({ "repo": "acme/site", "branch": "main", "directory": "dist" }));
+    let link = json!({ "repo": "acme/site", "branch": "main", "directory": "dist", "waits_for": null });
+    assert_eq!(shown["repo"], link);
     let text = shell.text(&["repo", "show", "--project", "engine"]).await;
     assert!(text.contains("dist of acme/site, from main"), "{text}");
 

@@ -162,9 +162,9 @@ mod tests {
         let text = drawn(&overview(), Some("acme"));
         for part in [
             "Pro of acme: €20.00 a month, renews in 12 days (2026-12-05).",
-            "projects              125     500       25%   █████···············",
-            "bandwidth this month  150 GB  100 GB    150%  ████████████████████",
-            "AI credit this month  €0.00   €30.00    0%    ····················",
+            "projects              125     500      25%   █████···············",
+            "bandwidth this month  150 GB  100 GB   150%  ████████████████████",
+            "AI credit this month  €0.00   €30.00   0%    ····················",
             "Next invoice: €24.20 for Pro in 12 days (2026-12-05), €20.00 and €4.20 VAT.",
             "2026-000001",
         ] {
