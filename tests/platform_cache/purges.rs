@@ -67,6 +67,7 @@ async fn an_organization_that_takes_a_name_does_not_show_the_icon_of_the_last_on
     assert!(shown(&world).await.iter().all(|(status, _)| *status == 200));
     org.owner.delete("/orgs/acme").await.assert_status(200);
     assert!(shown(&world).await.iter().all(|(status, _)| *status == 404));
+    world.sql("UPDATE retired_names SET retired_at = retired_at - interval '30 days'").await;
     world.user("another").await.create_org("acme").await;
     assert!(shown(&world).await.iter().all(|(status, _)| *status == 404));
 }
