@@ -197,7 +197,7 @@ pub struct UsageRow {
     pub certainty: Certainty,
     /// The price.
     pub cost: Microcents,
-    /// What is charged instead when nothing is heard of the completion's end. Rows of versions that did not know it have none.
+    /// The charge of a completion of whose end nothing is heard. Rows of versions that did not know it have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<LikelyUsage>,
     /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.

@@ -23,7 +23,7 @@ impl Fault {
         }
     }
 
-    /// What is wrong, for programs and those who write them.
+    /// The refusal's message, for programs and those who write them.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "The request is malformed: it has to be of HTTP's form and to name one host.",

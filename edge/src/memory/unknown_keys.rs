@@ -23,7 +23,7 @@ struct Count {
 }
 
 impl Count {
-    /// What is left of the minute.
+    /// The rest of the minute in which the keys are counted.
     fn left(&self, now: Instant) -> Duration {
         (self.first + limits::UNKNOWN_KEYS_EVERY).saturating_duration_since(now)
     }

@@ -54,7 +54,7 @@ pub(crate) enum Role {
 /// An answer that was decided: it holds nothing of the pack any more, whose bytes it may still have to wait for.
 pub(crate) struct Decided {
     response: Response<SiteBody>,
-    /// What is read before the answer begins: as long as it has not, it can be another.
+    /// The block that is read before the answer begins: as long as it has not, the answer can be another.
     first: Option<First>,
 }
 

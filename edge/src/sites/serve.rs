@@ -165,7 +165,7 @@ impl Look {
         Self::Elsewhere(Missing { rewritten, is_disallowed: false })
     }
 
-    /// The same outcome, disallowed by the site's `robots.txt` if so.
+    /// This outcome, marked as disallowed if the site's `robots.txt` says so.
     fn disallowed(mut self, is_disallowed: bool) -> Self {
         if is_disallowed {
             match &mut self {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use domain::Account;
 
-/// What is known of turns that were given. Bounded by the accounts whose pushes are due.
+/// The turns that were given to accounts. Bounded by the accounts whose pushes are due.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// The number of the last turn of each account that was due when [`Self::arrange`] looked last.
