@@ -37,8 +37,6 @@ const SERVER_CORE: u32 = 0;
 const LOAD_CORE: u32 = 1;
 /// Longest wait until the provider accepts connections.
 const START: Duration = Duration::from_secs(10);
-/// Most rounds: more change no median, and each takes three minutes.
-const MOST_ROUNDS: usize = 3;
 /// The cheapest of our models.
 const MODEL: &str = "svc/gpt-oss-20b";
 /// Limits that no run reaches; usage is counted all the same.
@@ -69,7 +67,6 @@ struct Candidate<'c> {
 
 /// Measures every gateway and returns the report's section.
 pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
-    let effort = Effort { rounds: effort.rounds.min(MOST_ROUNDS), ..effort };
     let work = tempfile::tempdir()?;
     let port = free_port()?;
     let mut provider = Command::new("taskset");
