@@ -33,7 +33,7 @@ pub(crate) fn of<'r>(version: Version, uri: &'r Uri, headers: &'r HeaderMap) -> 
 
 /// Host and port of `text`.
 fn parse(text: &str) -> Result<(Cow<'_, str>, Option<u16>), BadHost> {
-    let (host, port) = match text.rfind(':') {
+    let (host, port) = match text.bytes().rposition(|b| b == b':') {
         // The last colon of an IPv6 address in brackets is inside them.
         Some(at) if !text.ends_with(']') => (&text[..at], &text[at + 1..]),
         _ => (text, ""),
@@ -48,21 +48,21 @@ fn parse(text: &str) -> Result<(Cow<'_, str>, Option<u16>), BadHost> {
         return Ok((Cow::Borrowed(host), port));
     }
     let host = host.strip_suffix('.').unwrap_or(host);
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-    let is_name = !host.is_empty()
-        && host.len() <= limits::HOST_BYTES
-        && host.bytes().all(allowed)
-        && !host.starts_with('.')
-        && !host.ends_with('.')
-        && !host.contains("..");
-    if !is_name {
+    // Once through, as every request comes here. No label is empty, so the beginning counts as a point.
+    let (mut before, mut is_lower) = (b'.', true);
+    for byte in host.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => {}
+            b'A'..=b'Z' => is_lower = false,
+            b'.' if before != b'.' => {}
+            _ => return Err(BadHost),
+        }
+        before = byte;
+    }
+    if before == b'.' || host.len() > limits::HOST_BYTES {
         return Err(BadHost);
     }
-    let lower = if host.bytes().any(|b| b.is_ascii_uppercase()) {
-        Cow::Owned(host.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(host)
-    };
+    let lower = if is_lower { Cow::Borrowed(host) } else { Cow::Owned(host.to_ascii_lowercase()) };
     Ok((lower, port))
 }
 

@@ -54,8 +54,9 @@ pub(crate) enum Role {
 /// An answer that was decided: it holds nothing of the pack any more, whose bytes it may still have to wait for.
 pub(crate) struct Decided {
     response: Response<SiteBody>,
-    /// The block that is read before the answer begins: as long as it has not, the answer can be another.
-    first: Option<First>,
+    /// The block that is read before the answer begins: as long as it has not, the answer can be another. In a box, as most
+    /// answers have none and each is moved several times.
+    first: Option<Box<First>>,
 }
 
 /// The first block of a body that is not in memory, and what is sent once it is.
@@ -157,7 +158,7 @@ fn whole(pack: &Pack, form: &Form, asked: Asked<'_>, status: StatusCode, headers
         return respond(status, headers, body).into();
     }
     let first = First { data: pack.data.clone(), whole: span, start: 0, pieces: None };
-    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(first) }
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
 }
 
 fn parts(
@@ -206,7 +207,7 @@ fn begun(
         return respond(status, headers, streamed(data, pieces).found(CacheUse::Hit)).into();
     }
     let first = First { data, whole, start, pieces: Some(pieces) };
-    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(first) }
+    Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
 }
 
 fn streamed(data: Arc<PackData>, pieces: VecDeque<Piece>) -> SiteBody {

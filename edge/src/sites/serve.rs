@@ -93,8 +93,11 @@ impl Sites {
     ) -> Result<Response<SiteBody>, PackError> {
         let look = {
             let pack = self.packs.pack(deployment).await?;
-            let is_disallowed = asked.agent.is_some_and(|agent| pack.disallows(agent, uri));
-            look_up(&pack, uri, asked, may_be_lent(asked, site))?.disallowed(is_disallowed)
+            let mut look = look_up(&pack, uri, asked, may_be_lent(asked, site))?;
+            if asked.agent.is_some_and(|agent| pack.disallows(agent, uri)) {
+                look.disallow();
+            }
+            look
         };
         match look {
             Look::Decided(decided) => decided.begin().await,
@@ -144,7 +147,6 @@ impl Sites {
 }
 
 /// The outcome of a look at the live deployment.
-#[expect(clippy::large_enum_variant, reason = "nearly all are the large one, which would be an allocation a request")]
 enum Look {
     /// This answer.
     Decided(Decided),
@@ -165,15 +167,12 @@ impl Look {
         Self::Elsewhere(Missing { rewritten, is_disallowed: false })
     }
 
-    /// This outcome, marked as disallowed if the site's `robots.txt` says so.
-    fn disallowed(mut self, is_disallowed: bool) -> Self {
-        if is_disallowed {
-            match &mut self {
-                Self::Decided(decided) => decided.disallow(),
-                Self::Elsewhere(missing) => missing.is_disallowed = true,
-            }
+    /// Says that the site's `robots.txt` disallows the answer to who asked.
+    fn disallow(&mut self) {
+        match self {
+            Self::Decided(decided) => decided.disallow(),
+            Self::Elsewhere(missing) => missing.is_disallowed = true,
         }
-        self
     }
 }
 

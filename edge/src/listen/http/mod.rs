@@ -7,8 +7,9 @@ mod h2;
 
 use std::{
     convert::Infallible,
-    future::pending,
-    pin::{Pin, pin},
+    future::Pending,
+    iter,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,7 +19,7 @@ use std::{
 use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use fairness::budget::Grant;
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hyper::{body::Incoming, service::service_fn};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -136,7 +137,7 @@ where
                 })
             });
             let connection = Box::pin(Parkable::new(stream, service, had_body));
-            Box::pin(run(connection, Parkable::graceful_shutdown, ended(seat, stop), pending()))
+            Box::pin(run(connection, Parkable::graceful_shutdown, ended(seat, stop), None::<Pending<()>>))
         }
         Protocol::Http2 => Box::pin(async move {
             let stream = h2::Oversized::new(stream, shared.connection.own_form());
@@ -148,7 +149,7 @@ where
                     () = idle(&shared) => {}
                 }
             };
-            run(Box::pin(connection), |connection| connection.get_mut().graceful_shutdown(), over, dead).await;
+            run(Box::pin(connection), |connection| connection.get_mut().graceful_shutdown(), over, Some(dead)).await;
         }),
     }
 }
@@ -186,24 +187,36 @@ async fn idle(shared: &Shared) {
     }
 }
 
-/// Runs the connection; when `over` comes it may finish what it has begun, and nothing else. When `dead` comes nobody is there.
+/// Why a connection is ended.
+enum End {
+    /// It may finish what it has begun, and nothing else.
+    Over,
+    /// Nobody is there.
+    Dead,
+}
+
+/// Runs the connection until `over` comes, or `dead`.
 async fn run<C: Future>(
     mut connection: Pin<Box<C>>,
     end: impl FnOnce(Pin<&mut C>),
     over: impl Future<Output = ()> + Send,
-    dead: impl Future<Output = ()> + Send,
+    dead: Option<impl Future<Output = ()> + Send>,
 ) {
+    let over = over.map(|()| End::Over).left_future();
+    let dead = dead.map(|dead| dead.map(|()| End::Dead).right_future());
     // Polled only when they were themselves woken: a plain select would look at its timers at every byte of the connection.
-    let (mut over, mut dead) = (pin!(FuturesUnordered::from_iter([over])), pin!(FuturesUnordered::from_iter([dead])));
+    let mut ends: FuturesUnordered<_> = iter::once(over).chain(dead).collect();
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        _ = dead.next() => return,
-        _ = over.next() => end(connection.as_mut()),
+        Some(why) = ends.next() => match why {
+            End::Over => end(connection.as_mut()),
+            End::Dead => return,
+        },
     }
     tokio::select! {
         biased;
         _ = timeout(limits::CONNECTION_END, connection) => {}
-        _ = dead.next() => {}
+        Some(_) = ends.next() => {}
     }
 }

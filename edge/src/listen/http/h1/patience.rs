@@ -69,8 +69,10 @@ impl Timer for HeadTimer {
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
         self.0.watch.has_read.store(false, Ordering::Relaxed);
-        let deadline = deadline.into();
-        let first = (tokio::time::Instant::now() + limits::PARK_IDLE_AFTER).min(deadline);
+        let deadline: tokio::time::Instant = deadline.into();
+        // hyper has just read the clock, and waits for a head as long as it always does.
+        let first =
+            deadline.checked_sub(limits::REQUEST_HEAD.saturating_sub(limits::PARK_IDLE_AFTER)).unwrap_or(deadline);
         let mut spare = self.spare();
         spare.deadline = deadline;
         let sleep = match spare.sleep.take() {
