@@ -1,5 +1,5 @@
 //! The local kind, without a code host: people answer at `{base_url}/device` with a login of their choice and the
-//! operator's secret.
+//! operator's secret, which the console asks for as well.
 
 use async_trait::async_trait;
 use db::sign_in::users::Identity;
@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use secrecy::SecretString;
 use url::Url;
 
-use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, SignedIn, WebSignIn};
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 
 /// Letters of a user code: none that is easily taken for another, and no vowels, so that codes are not words.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
@@ -53,20 +53,6 @@ impl CodeHost for Local {
 
     fn name(&self) -> String {
         "this machine".to_owned()
-    }
-
-    /// None, because the console asks for the operator's secret itself.
-    fn web_sign_in(&self, _leaving: &WebSignIn<'_>) -> Option<String> {
-        None
-    }
-
-    async fn finish_web_sign_in(
-        &self,
-        _code: &SecretString,
-        _verifier: &SecretString,
-        _redirect_uri: &str,
-    ) -> Result<Option<SignedIn>, CodeHostError> {
-        Ok(None)
     }
 }
 

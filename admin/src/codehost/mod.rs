@@ -1,9 +1,8 @@
-//! The code host, where people sign in and keep their repositories. [`CodeHost`] is the port for signing in,
-//! [`Repositories`] the one for repositories; each kind of code host implements them.
+//! The code host, where people sign in and keep their repositories. Each kind of code host implements [`CodeHost`], the port for
+//! signing in on a device, and, where it can, [`WebFlow`] for signing in with a browser and [`Repositories`].
 //!
 //! [`github`] speaks GitHub's REST wire format; [`local`] works without a code host, with a page of ours; [`unset`] stands for one
-//! that does not know us yet. [`admit()`] is
-//! the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
+//! that does not know us yet. [`admit()`] is the last step of a sign-in, and [`grants`] hands out the tokens that it stored.
 
 mod admit;
 pub mod github;
@@ -11,6 +10,7 @@ pub mod grants;
 pub mod local;
 mod repositories;
 pub mod unset;
+mod web_flow;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,8 +22,9 @@ use secrecy::SecretString;
 
 pub use admit::admit;
 pub use repositories::{Account, AppToken, Repositories, Repository, Spool, Spooled};
+pub use web_flow::{WebFlow, WebSignIn};
 
-/// Signing in at a code host: on a device by RFC 8628, in a browser by its web flow.
+/// A code host: signing in there on a device, by RFC 8628, and the other ports that it may have.
 #[async_trait]
 pub trait CodeHost: Send + Sync {
     /// Begins a device flow.
@@ -35,18 +36,12 @@ pub trait CodeHost: Send + Sync {
     /// The name that people know the code host by.
     fn name(&self) -> String;
 
-    /// The address at which a person signs in with a browser. None when that is a page of ours.
-    fn web_sign_in(&self, leaving: &WebSignIn<'_>) -> Option<String>;
+    /// The port to the web flow. None when people sign in on a page of ours, or cannot yet.
+    fn web_flow(&self) -> Option<&dyn WebFlow> {
+        None
+    }
 
-    /// Finds the person whose code came back from the sign-in page. None when the code host does not accept the code.
-    async fn finish_web_sign_in(
-        &self,
-        code: &SecretString,
-        verifier: &SecretString,
-        redirect_uri: &str,
-    ) -> Result<Option<SignedIn>, CodeHostError>;
-
-    /// The port to repositories. None with the local kind.
+    /// The port to repositories. None when there are none, or we cannot read them yet.
     fn repositories(&self) -> Option<&dyn Repositories> {
         None
     }
@@ -67,19 +62,6 @@ pub struct DeviceFlow {
     pub expires_in: Duration,
     /// The pause to leave between polls.
     pub interval: Duration,
-}
-
-/// The parameters with which a person is sent to the code host's sign-in page.
-#[derive(Debug)]
-pub struct WebSignIn<'a> {
-    /// The address that they come back to.
-    pub redirect_uri: &'a str,
-    /// The value that they bring back.
-    pub state: &'a str,
-    /// The SHA-256 of the verifier, to which the code is bound (PKCE, S256).
-    pub challenge: &'a str,
-    /// Whether the person wants to choose between accounts.
-    pub choose_account: bool,
 }
 
 /// A person whom the code host vouches for.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, SignedIn, WebSignIn};
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState};
 
 /// The place of a code host until the configuration names our application there.
 pub struct Unset;
@@ -20,18 +20,5 @@ impl CodeHost for Unset {
 
     fn name(&self) -> String {
         "the code host".to_owned()
-    }
-
-    fn web_sign_in(&self, _leaving: &WebSignIn<'_>) -> Option<String> {
-        None
-    }
-
-    async fn finish_web_sign_in(
-        &self,
-        _code: &SecretString,
-        _verifier: &SecretString,
-        _redirect_uri: &str,
-    ) -> Result<Option<SignedIn>, CodeHostError> {
-        Err(CodeHostError::NotSetUp)
     }
 }

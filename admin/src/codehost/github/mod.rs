@@ -20,7 +20,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use self::{app::GithubApp, call::KnownAnswers};
-use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, Repositories, SignedIn, WebSignIn};
+use super::{CodeHost, CodeHostError, DeviceFlow, FlowState, Repositories, WebFlow};
 
 /// GitHub as a code host.
 pub struct Github {
@@ -71,17 +71,8 @@ impl CodeHost for Github {
         "GitHub".to_owned()
     }
 
-    fn web_sign_in(&self, leaving: &WebSignIn<'_>) -> Option<String> {
-        Some(self.web_flow(leaving))
-    }
-
-    async fn finish_web_sign_in(
-        &self,
-        code: &SecretString,
-        verifier: &SecretString,
-        redirect_uri: &str,
-    ) -> Result<Option<SignedIn>, CodeHostError> {
-        self.redeem_web_flow(code, verifier, redirect_uri).await
+    fn web_flow(&self) -> Option<&dyn WebFlow> {
+        Some(self)
     }
 
     fn repositories(&self) -> Option<&dyn Repositories> {

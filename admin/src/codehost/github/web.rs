@@ -1,14 +1,15 @@
 //! The web application flow: the person answers at GitHub, and comes back with a code.
 
+use async_trait::async_trait;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::form_urlencoded;
 
 use super::{CodeHostError, Github, device::SCOPES, oauth};
-use crate::codehost::{SignedIn, WebSignIn};
+use crate::codehost::{SignedIn, WebFlow, WebSignIn};
 
-impl Github {
-    /// Makes the address at which the person answers.
-    pub(super) fn web_flow(&self, leaving: &WebSignIn<'_>) -> String {
+#[async_trait]
+impl WebFlow for Github {
+    fn address(&self, leaving: &WebSignIn<'_>) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query
             .append_pair("client_id", &self.client_id)
@@ -23,8 +24,7 @@ impl Github {
         format!("{}/login/oauth/authorize?{}", self.web, query.finish())
     }
 
-    /// Finds the person that a code speaks for. None when GitHub does not accept the code.
-    pub(super) async fn redeem_web_flow(
+    async fn redeem(
         &self,
         code: &SecretString,
         verifier: &SecretString,

@@ -69,7 +69,9 @@ pub(in crate::pages) async fn begin(
         challenge: &domain::opaque::encode(&verifier.hash()),
         choose_account: query.switch.is_some(),
     };
-    let Some(location) = app.code_host.web_sign_in(&request) else { return Err(ApiError::not_found("page").into()) };
+    let Some(location) = app.code_host.web_flow().map(|flow| flow.address(&request)) else {
+        return Err(ApiError::not_found("page").into());
+    };
     // The cookie is kept: one browser may have several sign-ins under way.
     let browser = cookies::secret(&headers, SIGN_IN).unwrap_or_else(OpaqueSecret::generate);
     let state_hash = state.hash();
@@ -119,9 +121,9 @@ pub(in crate::pages) async fn finish(
     let verifier = String::from_utf8(verifier).map_err(ApiError::internal)?;
     let (code, verifier) = (SecretString::from(code), SecretString::from(verifier));
     let redirect_uri = app.console.callback();
-    let Some(person) =
-        app.code_host.finish_web_sign_in(&code, &verifier, &redirect_uri).await.map_err(code_host_failed)?
-    else {
+    // None when the configuration has changed in between.
+    let Some(flow) = app.code_host.web_flow() else { return Ok(not_started_here()) };
+    let Some(person) = flow.redeem(&code, &verifier, &redirect_uri).await.map_err(code_host_failed)? else {
         return Ok(not_started_here());
     };
     let mut tx = app.db.begin().await?;
