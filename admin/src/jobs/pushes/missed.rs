@@ -10,7 +10,7 @@ use db::code_host::{
 use domain::repo::{CommitSha, UNNAMED_PUSHER};
 use futures_util::{StreamExt as _, stream};
 
-use super::deploy::reach_as_app;
+use super::fetch::reach_as_app;
 use crate::{
     app::App,
     codehost::{AppToken, CodeHostError, Repositories, grants::AccessError},

@@ -1,7 +1,8 @@
 //! Deploys pending pushes. A run leases one that is due and works on it in a task of its own; [`deploy`] decides its
-//! outcome. [`missed`] finds those whose webhook was lost. Accounts take turns, in the [`order`] of round robin.
+//! outcome, with the files that [`fetch`] gets from the code host. [`missed`] finds those whose webhook was lost. Accounts take turns, in the [`order`] of round robin.
 
 mod deploy;
+mod fetch;
 mod missed;
 mod order;
 
