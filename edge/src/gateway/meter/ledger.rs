@@ -5,6 +5,7 @@
 //! therefore bounded like the entries; an id whose entry is gone, or is in another state by now, is skipped.
 
 mod adoption;
+mod reports;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,19 +13,13 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use domain::{
-    CompletionId,
-    usage::{Certainty, UsageRow},
-};
-use live::budgets::Release;
-use tokio::{
-    sync::{Notify, watch},
-    time::timeout,
-};
+use domain::{CompletionId, usage::UsageRow};
+use tokio::sync::{Notify, watch};
 
+pub(super) use self::reports::Report;
 use super::{
     ends::Ends,
     journal::{Journal, RecordRef},
@@ -34,8 +29,6 @@ use crate::{limits, spool::SegmentId};
 /// How many times a reservation is released whose admission may still be on its way to Redis: a connection that broke
 /// may yet deliver what was sent over it.
 const UNCERTAIN_RELEASES: u8 = 2;
-/// The pause before a release is tried again.
-const UNCERTAIN_RELEASE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The ledger of an edge.
 pub(super) struct Ledger {
@@ -78,14 +71,6 @@ struct Entry {
     is_being_revalued: bool,
     /// Whether Redis may have lost the completion, so that the next report opens it again.
     is_lost: bool,
-}
-
-/// A report to Redis of what a completion uses.
-#[derive(Debug, Clone)]
-pub(super) struct Report {
-    pub(super) row: UsageRow,
-    /// Whether Redis opens the completion if it is not open there.
-    pub(super) is_lost: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,130 +204,6 @@ impl Ledger {
             state.ended += 1;
         }
         self.has_changes.notify_one();
-    }
-
-    /// The number of completions that have ended since the process began.
-    pub(super) fn ended(&self) -> u64 {
-        self.state().ended
-    }
-
-    /// Records that Redis has been told of the first `ended` completions that ended.
-    pub(super) fn mark_reported(&self, ended: u64) {
-        self.reported.send_if_modified(|reported| std::mem::replace(reported, ended.max(*reported)) < ended);
-    }
-
-    /// The number of completions that have ended and that Redis has been told of.
-    pub(super) fn reported(&self) -> u64 {
-        *self.reported.borrow()
-    }
-
-    /// Waits, up to [`limits::TELL_WAIT`], until Redis has been told of every completion that has ended by now. Returns
-    /// whether it had been told of fewer when `reported` was read: what it said since then may rest on what is outdated.
-    pub(super) async fn wait_until_reported(&self, reported: u64) -> bool {
-        let ended = self.ended();
-        if reported >= ended {
-            return false;
-        }
-        self.is_urgent.notify_one();
-        let mut reported = self.reported.subscribe();
-        let _ = timeout(limits::TELL_WAIT, reported.wait_for(|reported| *reported >= ended)).await;
-        true
-    }
-
-    /// Queues every completion that Redis may have lost for a new report.
-    pub(super) fn report_all(&self) {
-        let mut state = self.state();
-        let State { entries, to_revalue, .. } = &mut *state;
-        to_revalue.clear();
-        for entry in entries.values_mut() {
-            if matches!(entry.status, Status::Open | Status::Ended) && entry.row.certainty != Certainty::Unused {
-                entry.is_lost = true;
-                to_revalue.push_back(entry.row.id.clone());
-            }
-        }
-        drop(state);
-        self.has_changes.notify_one();
-    }
-
-    /// Takes the next completions whose usage is to be reported to Redis. Each must come back through
-    /// [`finish_revalue`](Self::finish_revalue).
-    pub(super) fn take_to_revalue(&self, limit: usize) -> Vec<Report> {
-        let mut state = self.state();
-        let mut reports = Vec::new();
-        for _ in 0..state.to_revalue.len() {
-            if reports.len() >= limit {
-                break;
-            }
-            let Some(id) = state.to_revalue.pop_front() else { break };
-            match state.entries.get_mut(&id) {
-                Some(entry) if !matches!(entry.status, Status::Open | Status::Ended) => {}
-                // Redis may have lost its memory while this one's report was under way.
-                Some(entry) if entry.is_being_revalued => state.to_revalue.push_back(id),
-                Some(entry) => {
-                    entry.is_being_revalued = true;
-                    let is_lost = std::mem::take(&mut entry.is_lost);
-                    reports.push(Report { row: entry.row.clone(), is_lost });
-                }
-                None => {}
-            }
-        }
-        reports
-    }
-
-    /// Records that a report to Redis has succeeded or failed.
-    pub(super) fn finish_revalue(&self, report: &Report, has_succeeded: bool) {
-        let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(&report.row.id) else { return };
-        entry.is_being_revalued = false;
-        entry.is_lost |= report.is_lost && !has_succeeded;
-        // The completion may have ended during the report of its reservation.
-        if !has_succeeded || entry.row != report.row {
-            state.to_revalue.push_back(report.row.id.clone());
-        }
-    }
-
-    /// Takes the next completions whose reservation is to be released in Redis. Each must come back through
-    /// [`finish_release`](Self::finish_release).
-    pub(super) fn take_to_release(&self, limit: usize) -> Vec<UsageRow> {
-        let (mut state, now) = (self.state(), Instant::now());
-        let mut rows = Vec::new();
-        for _ in 0..state.to_release.len().min(limit) {
-            let Some((id, due)) = state.to_release.pop_front() else { break };
-            match state.entries.get(&id) {
-                Some(entry) if due <= now && !entry.is_being_revalued => rows.push(entry.row.clone()),
-                Some(_) => state.to_release.push_back((id, due)),
-                None => {}
-            }
-        }
-        rows
-    }
-
-    /// Records what became of the release of a reservation; `None` if it failed.
-    ///
-    /// A reservation that is missing may have been settled by others, while this edge was not heard of. Then Postgres has a
-    /// row of it, which is to say that nothing was used.
-    pub(super) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
-        let mut state = self.state();
-        let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };
-        match (outcome, entry.status) {
-            (Some(Release::Released), _) => {
-                if let Some(entry) = state.entries.remove(id) {
-                    drop(state);
-                    self.journal.release(entry.segments.into_iter().flatten());
-                }
-            }
-            (Some(Release::Missing), Status::Released(..=1)) => {
-                entry.row.set_unused();
-                entry.status = Status::Ended;
-                state.to_write.push_back(id.clone());
-            }
-            (outcome, Status::Released(left)) => {
-                let left = left - u8::from(outcome == Some(Release::Missing));
-                entry.status = Status::Released(left);
-                state.to_release.push_back((id.clone(), Instant::now() + UNCERTAIN_RELEASE_PAUSE));
-            }
-            _ => {}
-        }
     }
 
     /// Takes the next completions that are to be written to Postgres. They go on to

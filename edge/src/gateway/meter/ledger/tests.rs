@@ -1,4 +1,5 @@
-use domain::usage::{LikelyUsage, Microcents};
+use domain::usage::{Certainty, LikelyUsage, Microcents};
+use live::budgets::Release;
 use tempfile::TempDir;
 
 use super::{
