@@ -29,14 +29,14 @@ pub enum ConfigError {
         /// The parser's message, with the place.
         reason: String,
     },
-    /// A key that does not exist.
+    /// The file or the environment sets a key that no section has.
     #[error("unknown configuration key {key} (in {origin}); did you mean {nearest}?")]
     UnknownKey {
-        /// The key as written.
+        /// The unknown key, as it was written.
         key: String,
-        /// The file or variable it stands in.
+        /// The file or the environment variable that sets the key.
         origin: String,
-        /// The known key that looks most like it.
+        /// The known key that is spelled most like the unknown one.
         nearest: String,
     },
     /// A value of the wrong type or form.

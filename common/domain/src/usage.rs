@@ -197,7 +197,8 @@ pub struct UsageRow {
     pub certainty: Certainty,
     /// The price.
     pub cost: Microcents,
-    /// The charge of a completion of whose end nothing is heard. Rows of versions that did not know it have none.
+    /// What [`Self::set_unheard`] charges when the completion's end stays unknown. None once the end is known, and in rows of
+    /// versions that had no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely: Option<LikelyUsage>,
     /// Time of the admission. Its UTC day and month are charged, whenever the completion ends.

@@ -125,12 +125,12 @@ impl SiteBody {
         self.served
     }
 
-    /// Says that the site's `robots.txt` disallows it to who asked.
+    /// Marks the body as one that the site's `robots.txt` disallows for the client that asked.
     pub(crate) fn disallow(&mut self) {
         self.is_disallowed = true;
     }
 
-    /// Whether the site's `robots.txt` disallows it to who asked.
+    /// Whether the site's `robots.txt` disallows the body for the client that asked.
     pub(crate) fn is_disallowed(&self) -> bool {
         self.is_disallowed
     }

@@ -5,16 +5,16 @@ use http::StatusCode;
 /// Why a request is refused before it is known what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is no request, or does not name one host.
+    /// The request is not of HTTP's form, or does not name exactly one host.
     Malformed,
-    /// Its connection was made for another application.
+    /// The request's connection was made for another application.
     Misdirected,
-    /// Its cookies make its head too large.
+    /// The request's cookies make its head too large.
     CookiesTooLarge,
 }
 
 impl Fault {
-    /// The status of the answer.
+    /// The status of the answer that refuses the request.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
@@ -23,7 +23,7 @@ impl Fault {
         }
     }
 
-    /// The refusal's message, for programs and those who write them.
+    /// The sentence that tells the client's developer what is wrong with the request.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "The request is malformed: it has to be of HTTP's form and to name one host.",

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use crate::limits;
 
-/// The clients that showed unknown keys within the last minute.
+/// For each client, the number of gateway keys that it has shown and that are nobody's.
 #[derive(Debug, Default)]
 pub(super) struct UnknownKeys(Mutex<HashMap<Client, Count>>);
 
-/// The unknown keys of a client since the first of them, for a minute.
+/// The unknown keys of one client. Counting begins anew [`limits::UNKNOWN_KEYS_EVERY`] after the first of them.
 #[derive(Debug)]
 struct Count {
     first: Instant,
@@ -23,14 +23,14 @@ struct Count {
 }
 
 impl Count {
-    /// The rest of the minute in which the keys are counted.
+    /// The time until counting begins anew; zero when that is due.
     fn left(&self, now: Instant) -> Duration {
         (self.first + limits::UNKNOWN_KEYS_EVERY).saturating_duration_since(now)
     }
 }
 
 impl UnknownKeys {
-    /// Whether another key of `client` may be looked up; else the time until one may.
+    /// Allows another key of `client` to be looked up, or returns the time until one may be.
     pub(super) fn admit(&self, client: Client) -> Result<(), Duration> {
         match self.counts().get(&client).map(|count| (count.keys, count.left(Instant::now()))) {
             Some((keys, left)) if keys >= limits::UNKNOWN_KEYS && !left.is_zero() => Err(left),
@@ -38,7 +38,8 @@ impl UnknownKeys {
         }
     }
 
-    /// Counts a key of `client` that is nobody's. While [`limits::UNKNOWN_KEY_CLIENTS`] are known, those of another are not counted.
+    /// Counts a key of `client` that is nobody's. While [`limits::UNKNOWN_KEY_CLIENTS`] clients are counted, another client's keys
+    /// are not.
     pub(super) fn count(&self, client: Client) {
         let (mut counts, now) = (self.counts(), Instant::now());
         if counts.len() >= limits::UNKNOWN_KEY_CLIENTS && !counts.contains_key(&client) {

@@ -51,11 +51,12 @@ pub(crate) enum Role {
     NotFound,
 }
 
-/// An answer that was decided: it holds nothing of the pack any more, whose bytes it may still have to wait for.
+/// An answer whose status and headers are decided. It borrows nothing from the pack; the first block of its body may still have
+/// to be read.
 pub(crate) struct Decided {
     response: Response<SiteBody>,
-    /// The block that is read before the answer begins: as long as it has not, the answer can be another. In a box, as most
-    /// answers have none and each is moved several times.
+    /// The block of the body that is read before the answer begins, so that another answer can take its place when the read fails.
+    /// None when the body needs no read. In a box, as that is most of them, and each is moved several times.
     first: Option<Box<First>>,
 }
 
@@ -76,12 +77,12 @@ impl From<Response<SiteBody>> for Decided {
 }
 
 impl Decided {
-    /// Says that the site's `robots.txt` disallows it to who asked.
+    /// Marks the answer as one that the site's `robots.txt` disallows for the client that asked.
     pub(crate) fn disallow(&mut self) {
         self.response.body_mut().disallow();
     }
 
-    /// The answer, once the beginning of its body is there.
+    /// Returns the answer once the first block of its body was read.
     pub(crate) async fn begin(self) -> Result<Response<SiteBody>, PackError> {
         match self.first {
             None => Ok(self.response),

@@ -158,7 +158,7 @@ enum Look {
 struct Missing {
     /// The path whose file a rule wants to be served where no deployment has one (decoded).
     rewritten: Option<String>,
-    /// Whether the site's `robots.txt` disallows the answer to who asked.
+    /// Whether the site's `robots.txt` disallows the answer for the client that asked.
     is_disallowed: bool,
 }
 
@@ -167,7 +167,7 @@ impl Look {
         Self::Elsewhere(Missing { rewritten, is_disallowed: false })
     }
 
-    /// Says that the site's `robots.txt` disallows the answer to who asked.
+    /// Marks the outcome as disallowed by the site's `robots.txt`.
     fn disallow(&mut self) {
         match self {
             Self::Decided(decided) => decided.disallow(),

@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use domain::Account;
 
-/// The turns that were given to accounts. Bounded by the accounts whose pushes are due.
+/// The order in which accounts get turns to deploy a push. It remembers the last turn of each account that has a push due, and
+/// of no other, so that it holds no more accounts than are due.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// The number of the last turn of each account that was due when [`Self::arrange`] looked last.
+    /// The number of the last turn of each account that had a push due at the latest call of [`Self::arrange`].
     served: HashMap<Account, u64>,
+    /// The number of turns that were given.
     turns: u64,
 }
 
