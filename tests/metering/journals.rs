@@ -154,9 +154,14 @@ async fn an_edge_that_cannot_write_its_journal_serves_and_says_so_in_redis() {
     let folder = tempfile::tempdir().unwrap();
     // Any user may have written what is there.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let metered = after_one(|builder| builder.set("EDGE__SPOOL", folder.path().display())).await;
+    let mut metered = after_one(|builder| builder.set("EDGE__SPOOL", folder.path().display())).await;
     assert_eq!(files(folder.path()), 0);
     let edges_with_gaps = ["return #redis.call('KEYS', 'svc:ai:gaps:*')", "0"];
+    assert_eq!(metered.world.redis_number("EVAL", &edges_with_gaps).await, Some(1));
+    // It has forgotten.
+    metered.world.redis.kill();
+    metered.world.restart_redis();
+    eventually(BACKGROUND, "one is served", async || metered.ask(&Completion::of(2, 2)).await.status == 200).await;
     assert_eq!(metered.world.redis_number("EVAL", &edges_with_gaps).await, Some(1));
 }
 

@@ -22,6 +22,7 @@ mod admission;
 mod ends;
 #[cfg(test)]
 mod fixtures;
+mod gaps;
 mod journal;
 mod ledger;
 mod orphans;
@@ -46,7 +47,7 @@ use live::{
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
 use tokio::{
-    sync::{OnceCell, Semaphore},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 
@@ -57,6 +58,7 @@ pub use self::{
     usage::{MaxUsage, Usage},
 };
 use self::{
+    gaps::GapNote,
     ledger::Ledger,
     redis_clock::RedisClock,
     refusals::{Grounds, Refusals},
@@ -74,8 +76,7 @@ struct Inner {
     db: PgPool,
     clock: Arc<RedisClock>,
     refusals: Refusals,
-    /// Set once Redis has been told that the journal has gaps.
-    gaps_noted: OnceCell<()>,
+    gap_note: GapNote,
     requests_per_minute: u64,
     tokens_per_day: u64,
     /// Bounds the concurrent reads of accounts' totals from Postgres.
@@ -110,7 +111,7 @@ impl Meter {
             db,
             clock,
             refusals: Refusals::new(),
-            gaps_noted: OnceCell::new(),
+            gap_note: GapNote::new(),
             requests_per_minute: config.limits.gateway_per_min.into(),
             tokens_per_day: config.limits.gateway_tokens_per_day,
             total_reads: Semaphore::new(limits::SPENT_READS),
@@ -189,18 +190,12 @@ impl Meter {
         self.0.clock.learn(judgement.at);
         self.0.refusals.remember(&row, judgement, grounds);
         let admission = self.decide(judgement, row, model)?;
-        if self.0.ledger.has_gaps() && self.note_gaps().await.is_err() {
+        let Inner { ledger, redis, gap_note, .. } = &*self.0;
+        if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
             admission.reservation.release();
             return Err(UNAVAILABLE);
         }
         Ok(admission)
-    }
-
-    /// Lets Redis know that the journal has gaps, before a provider is asked for what is not in it: whoever takes the journal
-    /// over goes by what it does not have.
-    async fn note_gaps(&self) -> Result<(), RedisError> {
-        let noted = || self.0.redis.note_gaps(self.0.ledger.edge());
-        self.0.gaps_noted.get_or_try_init(noted).await.copied()
     }
 
     /// Makes the reservation of an admitted completion, or says why there is none.
