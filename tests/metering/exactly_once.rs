@@ -1,6 +1,11 @@
 //! Each completion is counted exactly once, while edges, Redis, admin and Postgres are killed and stopped.
 
+use domain::usage::UsageRow;
+use live::Redis;
+use sqlx::{Connection as _, PgConnection};
+
 use super::{
+    journals::row,
     served::{Received, UNLIMITED_TOKENS, completions, numbered, without_limits},
     *,
 };
@@ -18,9 +23,7 @@ async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
     metered.assert_ledger(&received, 0).await;
     // Redis has it too: nothing is reserved any more, and the dead edge's journal is deleted.
     let wanted = Completion::of(4, 1).at_most(10);
-    let answer = metered.ask(&wanted).await.assert_status(200);
-    let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-    assert_eq!(left, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
+    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
     eventually(BACKGROUND, "one journal is left", async || files(&spool(&metered)) == 1).await;
 }
 
@@ -132,37 +135,153 @@ async fn reservations_restored_by_redis_are_released() {
     // As the log was while these were under way.
     let count = completions(1);
     let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(4_000).held())).await;
-    let (log, earlier) = (metered.world.redis_folder().join("appendonlydir"), metered.world.folder().join("earlier"));
-    let copy = |from: &Path, to: &Path| {
-        let _ = std::fs::remove_dir_all(to);
-        std::fs::create_dir(to).unwrap();
-        for entry in std::fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    };
-    let admissions = |file: std::fs::DirEntry| {
-        String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).matches("HSETNX").count()
-    };
-    let logged = || std::fs::read_dir(&log).unwrap().map(|file| admissions(file.unwrap())).sum::<usize>();
-    let admitted = usize::try_from(1 + count).unwrap();
-    eventually(BACKGROUND, "the log has all admissions", async || logged() == admitted).await;
-    copy(&log, &earlier);
+    let log = RedisLog::keep(&metered, 1 + count).await;
     metered.provider.release();
     received.extend(under_way.end().await);
     assert_eq!(received.len(), 1 + count);
     metered.assert_ledger(&received, 0).await;
-    metered.world.redis.kill();
-    copy(&earlier, &log);
-    metered.world.restart_redis();
-    eventually(BACKGROUND, "Redis is back", async || open_in_redis(&metered, "").await.is_some()).await;
-    assert_eq!(open_in_redis(&metered, "").await, Some(count.try_into().unwrap()), "what has ended is open again");
+    assert_eq!(log.bring_back(&mut metered).await, i64::try_from(count).unwrap(), "what has ended is open again");
     eventually(BACKGROUND, "it is released", async || open_in_redis(&metered, "").await == Some(0)).await;
     let wanted = Completion::of(1, 1).at_most(10);
-    let answer = metered.ask(&wanted).await.assert_status(200);
-    let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-    assert_eq!(left, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
+    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
     // Two are of the same tokens.
     metered.rows_become(i64::try_from(received.len()).unwrap() + 1, "NOT estimated").await;
     metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn what_redis_restores_of_an_edge_that_has_stopped_is_not_made_up() {
+    let Failed { mut metered, received, count, log } = Failed::of_a_lasting_redis().await;
+    metered.world.edges[0].process.stop();
+    log.bring_back(&mut metered).await;
+    metered.assert_ledger(&received, count).await;
+    metered.world.restart_edge(0).await;
+    let wanted = Completion::of(1, 1).at_most(10);
+    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
+}
+
+#[tokio::test]
+async fn what_redis_restores_of_an_edge_whose_journal_was_taken_over_is_not_made_up() {
+    let Failed { mut metered, received, count, log } = Failed::of_a_lasting_redis().await;
+    // The first to take the journal over cannot settle what is in it, and is killed as well.
+    let mut holder = PgConnection::connect(metered.world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE ai_usage_days, settled_edges IN EXCLUSIVE MODE")
+        .execute(&mut holder)
+        .await
+        .unwrap();
+    let journals = files_in(&spool(&metered));
+    assert_eq!(journals.len(), 1);
+    metered.world.edges[0].process.kill();
+    metered.world.restart_edge(0).await;
+    eventually(BACKGROUND, "its journal is taken over", async || !journals[0].exists()).await;
+    metered.world.edges[0].process.kill();
+    metered.world.restart_edge(0).await;
+    holder.close().await.unwrap();
+    eventually(BACKGROUND, "both edges are settled", async || {
+        metered.world.sql_number("SELECT count(*) FROM settled_edges").await == 2
+    })
+    .await;
+    log.bring_back(&mut metered).await;
+    metered.assert_ledger(&received, count).await;
+}
+
+#[tokio::test]
+async fn a_reservation_of_long_ago_is_given_back_and_rows_of_settled_edges_outlast_it() {
+    let (mut metered, received) = Metered::after_one(|builder| builder).await;
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let now = domain::Clock::system().now();
+    for (edge, days) in [("old", 31), ("lost", 29)] {
+        let at = now - Duration::from_hours(24 * days);
+        let row = UsageRow { completion: 100 + days, at, ..row(&metered, 0).await };
+        redis.renew_lease(edge).await.unwrap();
+        redis.restore(edge, &row.account, &[&row]).await.unwrap();
+    }
+    metered.rows_become(1, "estimated AND completion_tokens = 129").await;
+    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
+    assert_eq!(metered.rows("true").await, 1 + i64::try_from(received.len()).unwrap());
+
+    metered
+        .world
+        .sql(
+            "INSERT INTO settled_edges (edge_id, settled_at)
+             SELECT 'edge-' || days, now() - days * interval '1 day' + interval '1 hour' FROM generate_series(20, 40) AS days",
+        )
+        .await;
+    metered.world.restart_admin_later().await;
+    let oldest = "SELECT max(substr(edge_id, 6)::int)::bigint FROM settled_edges WHERE edge_id LIKE 'edge-%'";
+    eventually(BACKGROUND, "old rows are deleted", async || metered.world.sql_number(oldest).await == 31).await;
+    assert_eq!(metered.world.sql_number("SELECT count(*) FROM settled_edges WHERE edge_id LIKE 'edge-%'").await, 12);
+}
+
+/// A world whose edge has served some completions and given back others, which the provider refused; and the log of its
+/// Redis as it was while all of them were under way.
+struct Failed {
+    metered: Metered,
+    received: Received,
+    /// The number of those that were given back.
+    count: usize,
+    log: RedisLog,
+}
+
+impl Failed {
+    async fn of_a_lasting_redis() -> Self {
+        let (metered, mut received) = Metered::after_one(|builder| without_limits(builder).lasting_redis()).await;
+        let count = completions(2);
+        let failing = (0..count).map(|number| numbered(number).at_most(4_000).held().failing());
+        let serving = (count..2 * count).map(|number| numbered(number).at_most(4_000).held());
+        let under_way = metered.hold(0, failing.chain(serving)).await;
+        let log = RedisLog::keep(&metered, 1 + 2 * count).await;
+        metered.provider.release();
+        received.extend(under_way.end().await);
+        assert_eq!(received.len(), 1 + count);
+        let count = count.try_into().unwrap();
+        metered.assert_ledger(&received, count).await;
+        Self { metered, received, count, log }
+    }
+}
+
+/// A copy of the append-only file of a lasting Redis.
+struct RedisLog {
+    folder: PathBuf,
+    copy: PathBuf,
+}
+
+impl RedisLog {
+    /// Copies the log once it has so many admissions.
+    async fn keep(metered: &Metered, admitted: u64) -> Self {
+        let folder = metered.world.redis_folder().join("appendonlydir");
+        let admissions = |file: std::fs::DirEntry| {
+            String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).matches("HSETNX").count()
+        };
+        let logged = || std::fs::read_dir(&folder).unwrap().map(|file| admissions(file.unwrap())).sum::<usize>();
+        let admitted = usize::try_from(admitted).unwrap();
+        eventually(BACKGROUND, "the log has all admissions", async || logged() == admitted).await;
+        let copy = metered.world.folder().join("earlier");
+        copy_folder(&folder, &copy);
+        Self { folder, copy }
+    }
+
+    /// Kills Redis, and starts it with the log as it was. Returns the number of reservations that are there again.
+    async fn bring_back(&self, metered: &mut Metered) -> i64 {
+        metered.world.redis.kill();
+        copy_folder(&self.copy, &self.folder);
+        metered.world.restart_redis();
+        eventually(BACKGROUND, "Redis is back", async || open_in_redis(metered, "").await.is_some()).await;
+        open_in_redis(metered, "").await.unwrap()
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// The tokens that the day has left, as the answer to `wanted` says.
+async fn tokens_left(metered: &Metered, wanted: &Completion) -> u64 {
+    let answer = metered.ask(wanted).await.assert_status(200);
+    answer.header("x-ratelimit-remaining-tokens").parse().unwrap()
 }

@@ -32,7 +32,7 @@ const BUDGET: Budget = Budget {
 const KILLED_TOGETHER: usize = 16;
 
 /// The row of a completion of the only account, with so many tokens reserved for it.
-async fn row(metered: &Metered, completion: u64) -> UsageRow {
+pub(super) async fn row(metered: &Metered, completion: u64) -> UsageRow {
     let at: Timestamp = domain::Clock::system().now();
     UsageRow {
         id: CompletionId::new(at),

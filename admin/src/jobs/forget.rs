@@ -1,10 +1,11 @@
 //! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries, names that were given up.
+//! kin, invites, webhook deliveries, names that were given up, edges of long ago.
 
 use std::time::Duration;
 
 use db::{
     code_host::webhook_deliveries,
+    gateway::settled_edges,
     names,
     orgs::invites,
     sign_in::{device_grants, gate_tickets, sessions, sign_ins},
@@ -12,7 +13,7 @@ use db::{
 };
 use domain::limits::{IDEMPOTENCY_WINDOW, NAME_RETIREMENT};
 
-use super::{Batch, Job};
+use super::{Batch, Job, usage::OUTDATED_AFTER};
 use crate::app::App;
 
 /// Time for which a client with an expired device code is told so; then the code is unknown.
@@ -22,6 +23,9 @@ const INVITES_KEPT: Duration = Duration::from_hours(30 * 24);
 /// How long a delivery is recognized. The code host repeats deliveries within three days; a copy that somebody else
 /// kept is refused for this long.
 const WEBHOOKS_KEPT: Duration = Duration::from_hours(90 * 24);
+/// Time for which it is known that an edge is settled: beyond the time after which its last reservation is released for its age, by
+/// a day for clocks that differ.
+const SETTLED_EDGES_KEPT: Duration = OUTDATED_AFTER.saturating_add(Duration::from_hours(24));
 const BATCH: i64 = 1_000;
 
 /// Deletes answers that are no longer replayed.
@@ -104,6 +108,19 @@ impl Job for Names {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let forgotten = names::delete_retired(&app.db, app.clock.now() - NAME_RETIREMENT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Deletes settled edges whose reservations are all released for their age, should Redis bring one back.
+pub(super) struct Edges;
+
+impl Job for Edges {
+    const NAME: &'static str = "forget settled edges";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = settled_edges::delete_old(&app.db, app.clock.now() - SETTLED_EDGES_KEPT, BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

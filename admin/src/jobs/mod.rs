@@ -103,6 +103,7 @@ pub(crate) fn start(app: &App) {
     attend(app, forget::Sessions);
     attend(app, forget::Invites);
     attend(app, forget::Names);
+    attend(app, forget::Edges);
 }
 
 fn attend(app: &App, job: impl Job) {

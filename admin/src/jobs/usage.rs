@@ -1,13 +1,13 @@
 //! Settles completions of the AI gateway whose edge died and did not come back.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
-use db::gateway::ai_usage;
+use db::gateway::{ai_usage, settled_edges};
 use domain::{
-    CompletionId,
+    CompletionId, Timestamp,
     usage::{Certainty, UsageRow},
 };
 use live::budgets::Open;
@@ -20,10 +20,14 @@ const BATCH: usize = 500;
 /// Age at which a completion that is looked at is settled though its edge lives: older than any can be, so its edge has lost
 /// track of it.
 const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+/// Age beyond which a reservation is released instead of settled: none stays open for so long, so Redis has brought it back
+/// from an old log or snapshot. Of younger ones those are released whose edge is known to be settled.
+pub(super) const OUTDATED_AFTER: Duration = Duration::from_hours(30 * 24);
 
 /// Settles open completions of dead edges from their estimates, which are marked as such. It looks for them only when an edge is
 /// gone, and once an hour. Rows that the edge has written to Postgres stay, and what it knows better later replaces the
-/// estimates: an edge that was only stopped finds its completions claimed, or gone.
+/// estimates: an edge that was only stopped finds its completions claimed, or gone. What a Redis with an old memory has brought back
+/// is released.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -62,9 +66,35 @@ impl Job for Sweep {
             app.redis.finish_sweep(&epoch, &settled).await?;
         }
         left.truncate(BATCH);
-        let settled = settle(app, left).await?;
-        Ok(Batch { done: u64::try_from(settled).unwrap_or(u64::MAX), full: settled >= BATCH })
+        let (released, left) = release_outdated(app, epoch.now, left).await?;
+        let done = released + settle(app, left).await?;
+        Ok(Batch { done: u64::try_from(done).unwrap_or(u64::MAX), full: done >= BATCH })
     }
+}
+
+/// Releases reservations that can only be there because Redis has an old memory: what was used is recorded, if anything was. Returns
+/// their number, and what is to be settled.
+async fn release_outdated(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
+    let edges: BTreeSet<&String> = left.iter().map(|open| &open.edge).collect();
+    let edges: Vec<String> = edges.into_iter().cloned().collect();
+    let settled: HashSet<String> = settled_edges::among(&app.db, &edges).await?.into_iter().collect();
+    let is_outdated = |open: &Open| {
+        // What has a usage was recorded, and can be so again; and so does whoever claims a reservation.
+        let is_reservation = open.row.certainty == Certainty::Reserved && !open.is_claimed();
+        is_reservation && (now.since(open.row.at) > OUTDATED_AFTER || settled.contains(&open.edge))
+    };
+    let (outdated, left): (Vec<_>, Vec<_>) = left.into_iter().partition(is_outdated);
+    for outdated in outdated.chunk_by(|a, b| a.row.account == b.row.account) {
+        let ids: Vec<&CompletionId> = outdated.iter().map(|open| &open.row.id).collect();
+        app.redis.release(&outdated[0].row.account, &ids).await?;
+    }
+    if !outdated.is_empty() {
+        tracing::info!(
+            completions = outdated.len(),
+            "released reservations that an old memory of Redis has brought back"
+        );
+    }
+    Ok((outdated.len(), left))
 }
 
 async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {

@@ -104,6 +104,13 @@ pub struct Open {
     pub row: UsageRow,
 }
 
+impl Open {
+    /// Whether somebody has [claimed](Redis::claim) it. Then the edge is not known any more.
+    pub fn is_claimed(&self) -> bool {
+        self.edge == SWEEPER
+    }
+}
+
 /// What became of a reservation that was to be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {

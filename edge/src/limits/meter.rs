@@ -52,6 +52,9 @@ pub(crate) const FAILOVER_LOOK: Duration = Duration::from_secs(1);
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
 /// Longest wait for Redis to give back what a dead edge had not asked a provider for: a job of admin settles it by then.
 pub(crate) const UNASKED_WAIT: Duration = Duration::from_secs(10);
+/// Dead edges whose journals are taken over and not settled yet, of which Postgres is going to know when they are. Each takes some
+/// hundred bytes, and the ids of its completions; what Redis brings back of one beyond that counts by its estimate.
+pub(crate) const ADOPTED_EDGES: usize = 1_000;
 /// Longest time for the meter, at the end of the program, to write to Postgres what it has.
 pub(crate) const METER_LAST_WORD: Duration = Duration::from_millis(800);
 /// Accounts whose latest refusal is remembered. Each takes about 200 bytes.

@@ -1,7 +1,8 @@
-//! The AI gateway's part of the database: its keys, and what completions used.
+//! The AI gateway's part of the database: its keys, what completions used, and the edges that have recorded all of theirs.
 //!
 //! Budgets as the edges count them are in Redis, in the crate `live`. Start with [`ai_usage`].
 
 pub mod ai_keys;
 pub mod ai_usage;
+pub mod settled_edges;
 pub mod usage_months;

@@ -1,6 +1,9 @@
 //! The journal: the usage records that the ledger keeps in a [`Spool`] on disk, so that they outlive the process.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use db::upkeep::database;
@@ -44,7 +47,7 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// A step of a completion, as it is written.
+/// A step of a completion, or of a journal, as it is written.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RecordRef<'a> {
@@ -54,15 +57,18 @@ pub(super) enum RecordRef<'a> {
     Ended(&'a UsageRow),
     /// The completion has ended and used nothing.
     Released(&'a CompletionId),
+    /// The journal of this dead edge is taken over to its end: what was in it is in this one.
+    Adopted(&'a str),
 }
 
-/// A step of a completion, as it is read back; see [`RecordRef`].
+/// A step of a completion, or of a journal, as it is read back; see [`RecordRef`].
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
     Open(UsageRow),
     Ended(UsageRow),
     Released(CompletionId),
+    Adopted(String),
 }
 
 impl spool::Record for Record {
@@ -77,7 +83,11 @@ impl spool::Record for Record {
 
 /// The completions that the records of a journal tell of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Completions(BTreeMap<CompletionId, AbandonedCompletion>);
+pub(super) struct Completions {
+    completions: BTreeMap<CompletionId, AbandonedCompletion>,
+    /// The dead edges whose journals its edge had taken over.
+    adopted: BTreeSet<String>,
+}
 
 /// A completion, as far as a journal goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,28 +106,36 @@ impl Completions {
         match record {
             Record::Open(row) => {
                 let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
-                self.0.entry(completion.row.id.clone()).or_insert(completion);
+                self.completions.entry(completion.row.id.clone()).or_insert(completion);
             }
             Record::Ended(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: false };
-                self.0.insert(completion.row.id.clone(), completion);
+                self.completions.insert(completion.row.id.clone(), completion);
             }
             Record::Released(id) => {
-                if let Some(completion) = self.0.get_mut(&id) {
+                if let Some(completion) = self.completions.get_mut(&id) {
                     (completion.has_ended, completion.is_released) = (true, true);
                 }
+            }
+            Record::Adopted(edge) => {
+                self.adopted.insert(edge);
             }
         }
     }
 
     /// Whether there is a record of this completion.
     pub(super) fn contains(&self, id: &CompletionId) -> bool {
-        self.0.contains_key(id)
+        self.completions.contains_key(id)
     }
 
     /// The number of completions.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.completions.len()
+    }
+
+    /// The dead edges whose journals the edge of this one had taken over.
+    pub(super) fn adopted(&self) -> &BTreeSet<String> {
+        &self.adopted
     }
 
     /// The number of completions whose usage is only estimated.
@@ -127,7 +145,7 @@ impl Completions {
 
     /// The completions in the order of their ids.
     pub(super) fn iter(&self) -> impl Iterator<Item = &AbandonedCompletion> {
-        self.0.values()
+        self.completions.values()
     }
 }
 

@@ -19,6 +19,7 @@ use std::{
 use domain::{CompletionId, usage::UsageRow};
 use tokio::sync::{Notify, watch};
 
+use self::adoption::Adoption;
 pub(super) use self::reports::Report;
 use super::{
     ends::Ends,
@@ -59,6 +60,7 @@ struct State {
     ended: u64,
     /// The number of rows that Postgres has taken since the process began.
     taken: u64,
+    adoptions: Vec<Adoption>,
 }
 
 struct Entry {

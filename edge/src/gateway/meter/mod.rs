@@ -15,6 +15,7 @@
 //!   counts with its reservation, as an estimate. Where no edge takes the journal over, a job of admin finds the
 //!   reservation in Redis and does the same. For a reservation that the journal does not know, no provider was asked: it is
 //!   released, unless the machine has restarted or the journal had gaps.
+//! - Postgres knows which edges have nothing left to settle. What a Redis with an old memory has of them is released.
 //! - What Postgres has had is kept for some minutes, and written again when a copy takes its place.
 //! - An estimate is replaced by a usage report that arrives later; no other row changes.
 

@@ -23,22 +23,29 @@ pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) ->
     Ok(released)
 }
 
-/// Releases what a dead edge reserved and did not come to ask a provider for. Returns the number of those reservations, and
-/// what others have settled of such, or are settling.
+/// What a dead edge reserved and did not come to ask a provider for.
+pub(super) struct Unasked {
+    /// The number of reservations that were released.
+    pub(super) released: usize,
+    /// What others have settled of it, or are settling.
+    pub(super) settled: Vec<UsageRow>,
+}
+
+/// Releases what a dead edge reserved and did not come to ask a provider for.
 ///
 /// An edge asks only for what is in its journal, so `journal` must have all of it. Where the edge had to go on without, it has
-/// said so in Redis; then nothing is released, and the reservations count as estimates.
+/// said so in Redis; then nothing is released, the reservations count as estimates, and there is nothing to return.
 pub(super) async fn release_unasked(
     redis: &Redis,
     edge: &str,
     journal: &Completions,
-) -> Result<(usize, Vec<UsageRow>), RedisError> {
+) -> Result<Option<Unasked>, RedisError> {
     if redis.has_gaps(edge).await? {
-        return Ok((0, Vec::new()));
+        return Ok(None);
     }
     let released = release(redis, |open| open.edge == edge && !journal.contains(&open.row.id)).await?;
     // Not before: what was left above because it is claimed had been noted then.
     let mut settled = redis.settled_of(edge).await?;
     settled.retain(|row| !journal.contains(&row.id));
-    Ok((released, settled))
+    Ok(Some(Unasked { released, settled }))
 }

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod failover;
+mod settled_edges;
 mod sync;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -324,17 +325,23 @@ impl MeterTasks {
     /// Writes and confirms what has ended, as far as there is time. The rest stays in the journal.
     async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         let deadline = Instant::now() + limits::METER_LAST_WORD;
+        let mut is_noted = false;
         let writing = async {
             let _ = self.write_all(unconfirmed, false).await;
             self.confirm_all(unconfirmed).await;
             if self.ledger.len() == 0 {
+                is_noted = self.note_own_end().await;
                 let _ = self.redis.end_lease(&self.edge).await;
             }
         };
-        if tokio::time::timeout_at(deadline, writing).await.is_err() || self.ledger.len() > 0 {
+        let _ = tokio::time::timeout_at(deadline, writing).await;
+        if self.ledger.len() > 0 || !is_noted {
             tracing::info!(completions = self.ledger.len(), "the next edge brings the rest of the usage to Postgres");
         }
-        self.ledger.journal.close();
+        // Where only the note is missing, the journal is left to whoever makes it.
+        if self.ledger.len() > 0 || is_noted {
+            self.ledger.journal.close();
+        }
     }
 }
 

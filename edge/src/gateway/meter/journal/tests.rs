@@ -37,7 +37,7 @@ fn the_last_record_of_a_completion_counts() {
     let completions = take_over(&journal(folder.path(), "c", "this")).unwrap();
     assert_eq!(completions.estimated(), 1);
     let expected = [completion(open, false, false), completion(ended, true, false), completion(released, true, true)];
-    assert_eq!(completions, Completions(expected.into()));
+    assert_eq!(completions, Completions { completions: expected.into(), adopted: BTreeSet::new() });
 }
 
 /// A journal as the version before the spool wrote it, byte by byte.

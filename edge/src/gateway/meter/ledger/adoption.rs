@@ -1,9 +1,23 @@
 //! Completions that come to the ledger from journals.
 
-use domain::usage::UsageRow;
+use std::collections::BTreeSet;
 
-use super::{Ledger, Status};
-use crate::gateway::meter::journal::{AbandonedCompletion, Completions};
+use domain::{CompletionId, usage::UsageRow};
+
+use super::{Ledger, State, Status};
+use crate::{
+    gateway::meter::journal::{AbandonedCompletion, Completions, RecordRef},
+    limits,
+    spool::SegmentId,
+};
+
+/// A journal of a dead edge that was taken over, until Postgres knows that it is settled.
+pub(super) struct Adoption {
+    /// The edge, and those whose journals it had taken over; each with the segment of our journal that says so.
+    edges: Vec<(String, Option<SegmentId>)>,
+    /// Its completions. The last one is in the ledger, as far as anybody has looked.
+    left: Vec<CompletionId>,
+}
 
 impl Ledger {
     /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
@@ -28,6 +42,44 @@ impl Ledger {
         // What goes on is in the ledger of the edge that it goes on at.
         let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
         ended.map(|completion| self.adopt(completion)).count()
+    }
+
+    /// Notes that `completions`, of which all are entered, are the last that is to be settled of these dead edges. The journal has it
+    /// until [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too.
+    pub(in crate::gateway::meter) fn note_adopted(&self, edges: BTreeSet<String>, completions: &Completions) {
+        let noted: usize = self.state().adoptions.iter().map(|adoption| adoption.edges.len()).sum();
+        if edges.is_empty() || noted + edges.len() > limits::ADOPTED_EDGES {
+            return;
+        }
+        let note = |edge: String| {
+            let segment = self.journal.append(&RecordRef::Adopted(&edge));
+            (edge, segment)
+        };
+        let edges = edges.into_iter().map(note).collect();
+        let left = completions.iter().map(|completion| completion.row.id.clone()).collect();
+        self.state().adoptions.push(Adoption { edges, left });
+    }
+
+    /// Returns dead edges of which nothing is left to be settled, at most `limit`.
+    pub(in crate::gateway::meter) fn settled_edges(&self, limit: usize) -> Vec<String> {
+        let mut state = self.state();
+        let State { entries, adoptions, .. } = &mut *state;
+        for Adoption { left, .. } in adoptions.iter_mut() {
+            while left.pop_if(|id| !entries.contains_key(id)).is_some() {}
+        }
+        let settled = adoptions.iter().filter(|adoption| adoption.left.is_empty());
+        settled.flat_map(|adoption| &adoption.edges).map(|(edge, _)| edge.clone()).take(limit).collect()
+    }
+
+    /// Forgets dead edges: Postgres knows that they are settled, or nobody can.
+    pub(in crate::gateway::meter) fn forget_adopted(&self, edges: &[String]) {
+        let mut segments = Vec::new();
+        self.state().adoptions.retain_mut(|adoption| {
+            let forgotten = adoption.edges.extract_if(.., |(edge, _)| edges.contains(edge));
+            segments.extend(forgotten.filter_map(|(_, segment)| segment));
+            !adoption.edges.is_empty()
+        });
+        self.journal.release(segments);
     }
 
     /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing.

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use domain::usage::{Certainty, LikelyUsage, Microcents};
 use live::budgets::Release;
 use tempfile::TempDir;
@@ -103,6 +105,62 @@ fn what_others_settled_of_a_dead_edge_is_withdrawn() {
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
     ledger.finish_release(&row.id, Some(Release::Missing));
     assert_eq!(ledger.take_to_write(10)[0].certainty, Certainty::Unused);
+}
+
+/// What the next edge finds in the journal of a dead one, which had taken over `completions` of `edges`.
+fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], folder: &TempDir) -> Completions {
+    let journal = journal::open(folder.path().to_owned(), edge, DATABASE);
+    journal.set_scope("this".to_owned());
+    let (ledger, mut contents) = (Ledger::new(journal), Completions::default());
+    completions.iter().for_each(|completion| contents.apply(Record::Open(completion.row.clone())));
+    contents.iter().for_each(|completion| ledger.adopt(completion));
+    ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &contents);
+    drop(ledger);
+    let next = journal::open(folder.path().to_owned(), "next", DATABASE);
+    next.set_scope("this".to_owned());
+    let abandoned = next.take_over(Completions::apply).unwrap().unwrap();
+    assert_eq!(abandoned.owner, edge);
+    abandoned.contents
+}
+
+#[test]
+fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
+    let (ledger, folder) = ledger();
+    let rows = [row(300), row(300)];
+    let completions = rows.clone().map(|row| AbandonedCompletion { row, has_ended: false, is_released: false });
+    // Killed before it had settled them, and so was the edge whose journal it had taken over.
+    let contents = adopted("second", &completions, &["first"], &folder);
+    assert_eq!(contents.len(), 2);
+    assert_eq!(contents.adopted(), &BTreeSet::from(["first".to_owned()]));
+    contents.iter().for_each(|completion| ledger.adopt(completion));
+    let mut edges = contents.adopted().clone();
+    edges.insert("second".to_owned());
+    ledger.note_adopted(edges, &contents);
+    for row in &rows {
+        assert!(ledger.settled_edges(10).is_empty(), "one is left");
+        ledger.mark_written(std::slice::from_ref(row));
+        ledger.remove(std::slice::from_ref(&row.id));
+    }
+    assert_eq!(ledger.settled_edges(1), ["first"]);
+    assert_eq!(ledger.settled_edges(10), ["first", "second"]);
+    // Until Postgres knows, the next edge has to see to it.
+    ledger.journal.close();
+    assert_eq!(ledger.journal.own_segments().len(), 1);
+    ledger.forget_adopted(&["first".to_owned()]);
+    assert_eq!(ledger.settled_edges(10), ["second"]);
+    ledger.forget_adopted(&["second".to_owned()]);
+    assert!(ledger.settled_edges(10).is_empty());
+    ledger.journal.close();
+    assert!(ledger.journal.own_segments().is_empty());
+}
+
+#[test]
+fn dead_edges_beyond_a_bound_are_not_noted() {
+    let (ledger, _folder) = ledger();
+    let edges = |count: usize| (0..count).map(|number| number.to_string()).collect();
+    ledger.note_adopted(edges(limits::ADOPTED_EDGES), &Completions::default());
+    ledger.note_adopted(edges(1), &Completions::default());
+    assert_eq!(ledger.settled_edges(usize::MAX).len(), limits::ADOPTED_EDGES);
 }
 
 #[test]

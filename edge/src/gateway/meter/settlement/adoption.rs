@@ -8,7 +8,7 @@ use super::{MeterTasks, REDIS_PAUSE};
 use crate::{
     gateway::meter::{
         journal::{self, Completions},
-        orphans,
+        orphans::{self, Unasked},
     },
     limits,
     spool::Abandoned,
@@ -25,6 +25,7 @@ impl MeterTasks {
                 tracing::debug!(%error, "the database's name cannot be read");
                 continue;
             }
+            self.note_settled_edges().await;
             while self.ledger.len() < limits::UNSETTLED / 2 {
                 let ledger = self.ledger.clone();
                 let adopted = tokio::task::spawn_blocking(move || {
@@ -45,21 +46,28 @@ impl MeterTasks {
         }
     }
 
-    /// Gives back what a dead edge reserved beyond what its journal has, and deletes that.
+    /// Gives back what a dead edge reserved beyond what its journal has, and deletes that. Once what is in it is settled, the edge is.
     async fn finish_adoption(&self, abandoned: Abandoned<Completions>) {
         let (completions, estimated) = (abandoned.contents.len(), abandoned.contents.estimated());
         if completions > 0 {
             tracing::warn!(completions, estimated, "settling completions of an edge that died");
         }
-        if abandoned.is_complete {
-            self.release_unasked(&abandoned).await;
+        let mut edges = abandoned.contents.adopted().clone();
+        if abandoned.is_complete && self.release_unasked(&abandoned).await {
+            edges.insert(abandoned.owner.clone());
         }
-        let _ = tokio::task::spawn_blocking(move || abandoned.delete()).await;
+        let ledger = self.ledger.clone();
+        let delete = move || {
+            ledger.note_adopted(edges, &abandoned.contents);
+            ledger.journal.sync();
+            abandoned.delete();
+        };
+        let _ = tokio::task::spawn_blocking(delete).await;
     }
 
     /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
-    /// that. Without Redis it counts as an estimate in the end.
-    async fn release_unasked(&self, abandoned: &Abandoned<Completions>) {
+    /// that. Returns false if the edge's journal has gaps, or nobody knows: the rest is left to admin.
+    async fn release_unasked(&self, abandoned: &Abandoned<Completions>) -> bool {
         let releasing = async {
             loop {
                 match orphans::release_unasked(&self.redis, &abandoned.owner, &abandoned.contents).await {
@@ -69,7 +77,10 @@ impl MeterTasks {
                 sleep(REDIS_PAUSE).await;
             }
         };
-        let (released, settled) = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or_default();
+        // Without Redis it is not known whether the journal has gaps.
+        let Ok(Some(Unasked { released, settled })) = timeout(limits::UNASKED_WAIT, releasing).await else {
+            return false;
+        };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
@@ -77,5 +88,6 @@ impl MeterTasks {
         let ledger = self.ledger.clone();
         let withdraw = move || settled.into_iter().for_each(|row| ledger.withdraw(row));
         let _ = tokio::task::spawn_blocking(withdraw).await;
+        true
     }
 }

@@ -1,0 +1,35 @@
+//! Runs of edges that have nothing left to settle. What Redis still holds of them, it has brought back.
+
+use domain::Timestamp;
+use sqlx::{PgExecutor, PgPool};
+
+/// Notes that everything which these edges admitted is recorded ([`ai_usage::record`](super::ai_usage::record)) or given back.
+pub async fn note(pool: &PgPool, edges: &[String], now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO settled_edges (edge_id, settled_at) SELECT edge, $2 FROM unnest($1::text[]) AS edge ORDER BY edge
+         ON CONFLICT DO NOTHING",
+        edges,
+        now,
+    )
+    .execute(pool)
+    .await
+    .map(drop)
+}
+
+/// Returns those of `edges` that have nothing left to settle.
+pub async fn among(pool: &PgPool, edges: &[String]) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!("SELECT edge_id FROM settled_edges WHERE edge_id = ANY ($1)", edges).fetch_all(pool).await
+}
+
+/// Deletes at most `limit` rows of edges that were settled before `before`, and returns their number.
+pub async fn delete_old(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "DELETE FROM settled_edges WHERE edge_id IN
+             (SELECT edge_id FROM settled_edges WHERE settled_at < $1 ORDER BY settled_at LIMIT $2)",
+        before,
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(deleted.rows_affected())
+}
