@@ -1,6 +1,6 @@
 //! Making a world: its programs, their configuration, and the servers that they need.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,6 +28,16 @@ pub struct Builder {
     redis_ahead: Option<Duration>,
     own_postgres: bool,
     env: Vec<(String, String)>,
+    edge_settings: BTreeMap<usize, EdgeSettings>,
+}
+
+/// What sets an edge apart from the others.
+#[derive(Default)]
+pub(super) struct EdgeSettings {
+    /// Variables in its environment.
+    pub env: Vec<(String, String)>,
+    /// The seconds by which its clock is ahead.
+    pub ahead: Option<i64>,
 }
 
 impl Builder {
@@ -76,6 +86,19 @@ impl Builder {
     /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
+        self
+    }
+
+    /// Sets a configuration key of one edge, as [`Self::set`] does for all programs.
+    pub fn set_at_edge(mut self, edge: usize, variable: &str, value: impl std::fmt::Display) -> Self {
+        let settings = self.edge_settings.entry(edge).or_default();
+        settings.env.push((format!("SVC__{variable}"), value.to_string()));
+        self
+    }
+
+    /// Gives an edge a clock of its own, so many seconds ahead of the real one.
+    pub fn edge_ahead(mut self, edge: usize, seconds: i64) -> Self {
+        self.edge_settings.entry(edge).or_default().ahead = Some(seconds);
         self
     }
 
@@ -206,6 +229,7 @@ impl Builder {
             database_name,
             template,
             env,
+            edge_settings: self.edge_settings,
             client,
             bucket,
             redis_kind,
@@ -213,8 +237,8 @@ impl Builder {
             own_postgres,
             folder,
         };
-        for (http_port, https_port) in listeners {
-            let edge = world.start_edge(http_port, https_port, &[]);
+        for (index, ports) in listeners.into_iter().enumerate() {
+            let edge = world.start_edge(index, ports, &[]);
             world.edges.push(edge);
         }
         world.wait_until_ready().await;

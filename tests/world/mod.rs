@@ -34,8 +34,10 @@ pub mod tls_server;
 pub mod tools;
 mod traces;
 mod wait;
+mod wrong_clock;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -56,6 +58,7 @@ pub use self::{
     wait::{eventually, holds_within},
 };
 use self::{
+    builder::EdgeSettings,
     own_postgres::OwnPostgres,
     process::{Process, program},
     redis_server::RedisKind,
@@ -79,6 +82,7 @@ pub struct World {
     database_name: String,
     template: &'static Template,
     env: Vec<(String, String)>,
+    edge_settings: BTreeMap<usize, EdgeSettings>,
     client: Client,
     bucket: Option<Bucket>,
     redis_kind: RedisKind,
@@ -215,13 +219,19 @@ impl World {
         self.template.server_sql(sql).await;
     }
 
-    fn start_edge(&self, http_port: u16, https_port: u16, arguments: &[&str]) -> Edge {
+    fn start_edge(&self, index: usize, (http_port, https_port): (u16, u16), arguments: &[&str]) -> Edge {
         let mut command = Command::new(program("edge"));
         command
             .args(arguments)
             .envs(self.env.iter().cloned())
             .env("SVC__EDGE__LISTEN_HTTP", format!("127.0.0.1:{http_port}"))
             .env("SVC__EDGE__LISTEN_HTTPS", format!("127.0.0.1:{https_port}"));
+        if let Some(EdgeSettings { env, ahead }) = self.edge_settings.get(&index) {
+            command.envs(env.iter().cloned());
+            if let Some(seconds) = *ahead {
+                wrong_clock::set_ahead(&mut command, self.folder.path(), seconds);
+            }
+        }
         let name = format!("edge-{}", self.edges.len());
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.ca()).unwrap()).unwrap();
         let browser = || request::client().tls_certs_only([ca.clone()]);
@@ -268,15 +278,15 @@ impl World {
 
     /// Starts an edge that was killed or stopped, at its former ports.
     pub async fn restart_edge(&mut self, index: usize) {
-        let (http_port, https_port) = (self.edges[index].http_port, self.edges[index].https_port);
-        self.edges[index] = self.start_edge(http_port, https_port, &[]);
+        let Edge { http_port, https_port, .. } = self.edges[index];
+        self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
         self.wait_until_ready().await;
     }
 
     /// Starts an edge that takes over from the one that runs, as soon as that one is asked to hand over. Returns that one.
     pub fn start_upgrade(&mut self, index: usize) -> Process {
         let Edge { http_port, https_port, .. } = self.edges[index];
-        let edge = self.start_edge(http_port, https_port, &["--upgrade"]);
+        let edge = self.start_edge(index, (http_port, https_port), &["--upgrade"]);
         std::mem::replace(&mut self.edges[index], edge).process
     }
 
