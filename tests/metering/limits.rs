@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::*;
 
-fn seconds_to_midnight() -> i64 {
+pub(super) fn seconds_to_midnight() -> i64 {
     86_400 - (domain::Clock::system().now().unix_seconds() % 86_400)
 }
 

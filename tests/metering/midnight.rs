@@ -1,5 +1,5 @@
-//! Redis's clock passes midnight, and the end of a month, while completions are under way. The edges' clocks stand weeks
-//! behind it.
+//! Redis's clock passes midnight, and the end of a month, while completions are under way. The clock of one edge stands weeks
+//! behind it, of another a day, and that of a third is a day ahead.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use time::Date;
 
 use super::*;
 
-const EDGES: usize = 2;
+const EDGES: usize = 3;
+const DAY: Duration = Duration::from_hours(24);
 /// How long before midnight Redis's clock stands while the world starts.
 const AT_START: Duration = Duration::from_hours(1);
 /// How long before midnight completions begin to be asked for without a break, and how long after it they end.
@@ -31,8 +32,10 @@ struct Crossing {
 impl Crossing {
     async fn start(midnight: Timestamp) -> Self {
         let ahead = (midnight - AT_START).since(Clock::system().now());
+        let [seconds, day] = [ahead, DAY].map(|span| i64::try_from(span.as_secs()).unwrap());
         let metered = Metered::start_with(|builder| {
-            builder.edges(EDGES).redis_ahead(ahead).set("LIMITS__GATEWAY_PER_MIN", 100_000)
+            let builder = builder.edges(EDGES).redis_ahead(ahead).set("LIMITS__GATEWAY_PER_MIN", 100_000);
+            builder.edge_ahead(1, seconds - day).edge_ahead(2, seconds + day)
         })
         .await;
         Self { metered, midnight, served: BTreeMap::new() }
@@ -85,17 +88,20 @@ async fn cross(midnight: Timestamp) -> (Crossing, BTreeMap<Date, u64>) {
     let mut crossing = Crossing::start(midnight).await;
     crossing.ask().await;
     crossing.metered.world.set_redis_ahead((midnight - AROUND).since(Clock::system().now()));
-    eventually(BACKGROUND, "leases that ran out are taken anew", async || {
-        crossing.metered.ask(&Completion::of(1, 1).failing()).await.status != 503
-            || crossing.metered.provider.asked().last() == Some(&1)
-    })
-    .await;
+    let Metered { provider, key, .. } = &crossing.metered;
+    for (prompt, edge) in (1..).zip(0..EDGES) {
+        let failing = Completion::of(prompt, 1).failing();
+        eventually(BACKGROUND, "a lease that ran out is taken anew", async || {
+            crossing.metered.ask_at(edge, key, &failing).await.status != 503 || provider.asked().last() == Some(&prompt)
+        })
+        .await;
+    }
     // These end on the day after they were admitted.
     let before = crossing.today().await;
     let held = [Completion::of(10, 20).held(), Completion::of(11, 21).held().streamed()];
     let mut under_way = Vec::new();
-    for wanted in &held {
-        let (asker, wanted) = (crossing.metered.asker(0), wanted.clone());
+    for (edge, wanted) in (1..).zip(&held) {
+        let (asker, wanted) = (crossing.metered.asker(edge), wanted.clone());
         let prompt = wanted.prompt;
         under_way.push(tokio::spawn(async move { asker.is_served(&wanted).await }));
         let provider = &crossing.metered.provider;
@@ -153,7 +159,7 @@ async fn assert_redis_agrees(crossing: &Crossing, month: Date) {
 
 #[tokio::test]
 async fn completions_across_midnight_are_charged_to_the_day_of_their_admission() {
-    let tenth = Month::of(Clock::system().now()).next().start() + Duration::from_hours(9 * 24);
+    let tenth = Month::of(Clock::system().now()).next().start() + 9 * DAY;
     let (crossing, _) = cross(tenth).await;
     // The new day began with nothing, and the month went on.
     assert_redis_agrees(&crossing, Month::of(tenth).first_day()).await;

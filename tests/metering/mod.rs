@@ -21,6 +21,7 @@ mod served;
 mod silent_redis;
 mod sleeping_edge;
 mod usage;
+mod wrong_clocks;
 
 use std::{
     path::{Path, PathBuf},
