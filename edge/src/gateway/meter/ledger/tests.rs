@@ -112,8 +112,10 @@ fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], fold
     let journal = journal::open(folder.path().to_owned(), edge, DATABASE);
     journal.set_scope("this".to_owned());
     let (ledger, mut contents) = (Ledger::new(journal), Completions::default());
-    completions.iter().for_each(|completion| contents.apply(Record::Open(completion.row.clone())));
-    contents.iter().for_each(|completion| ledger.adopt(completion));
+    for completion in completions {
+        contents.apply(Record::Open(completion.row.clone()));
+        ledger.adopt(completion);
+    }
     ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &contents);
     drop(ledger);
     let next = journal::open(folder.path().to_owned(), "next", DATABASE);
