@@ -1,5 +1,7 @@
 //! Each completion is counted exactly once, while edges, Redis, admin and Postgres are killed and stopped.
 
+use std::ops::Range;
+
 use domain::usage::UsageRow;
 use live::Redis;
 use sqlx::{Connection as _, PgConnection};
@@ -22,8 +24,7 @@ async fn a_delivered_answer_is_counted_although_its_edge_is_killed() {
     metered.world.restart_edge(0).await;
     metered.assert_ledger(&received, 0).await;
     // Redis has it too: nothing is reserved any more, and the dead edge's journal is deleted.
-    let wanted = Completion::of(4, 1).at_most(10);
-    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
+    assert_budget(&metered, &received).await;
     eventually(BACKGROUND, "one journal is left", async || files(&spool(&metered)) == 1).await;
 }
 
@@ -128,25 +129,55 @@ async fn postgres_away_for_a_while_loses_nothing() {
     metered.assert_ledger(&received, 0).await;
 }
 
+#[tokio::test]
+async fn what_is_under_way_is_reported_to_an_emptied_redis() {
+    let (metered, mut received) = Metered::after_one(without_limits).await;
+    let count = completions(1);
+    let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(300).held())).await;
+    metered.world.redis_command("FLUSHALL").await;
+    let is_told = async || open_in_redis(&metered, "").await == Some(count.try_into().unwrap());
+    eventually(BACKGROUND, "Redis is told of what is under way", is_told).await;
+    received.extend(metered.serve_all(0, (count..2 * count).map(numbered)).await);
+    // Once more, at the moment at which they end.
+    metered.provider.release();
+    metered.world.redis_command("FLUSHALL").await;
+    received.extend(under_way.end().await);
+    assert_eq!(received.len(), 1 + 2 * count);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
+    assert_budget(&metered, &received).await;
+}
+
 /// A Redis that saves once a second loses up to a second in a crash, and with it the ends of completions.
 #[tokio::test]
 async fn reservations_restored_by_redis_are_released() {
     let (mut metered, mut received) = Metered::after_one(|builder| without_limits(builder).lasting_redis()).await;
-    // As the log was while these were under way.
-    let count = completions(1);
-    let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(4_000).held())).await;
-    let log = RedisLog::keep(&metered, 1 + count).await;
+    // As the log was while these were under way: some are so still when Redis comes back with it.
+    let (count, rows) = (completions(1), |times: u64| i64::try_from(times * completions(1)).unwrap());
+    let held = |numbers: Range<u64>| numbers.map(|number| numbered(number).at_most(300).held());
+    let ending = metered.hold(0, held(0..count)).await;
+    let lasting = metered.hold(0, held(count..2 * count)).await;
+    let log = RedisLog::keep(&metered, 1 + 2 * count).await;
+    metered.provider.release_below(numbered(count).prompt);
+    received.extend(ending.end().await);
+    // It knows nothing of these.
+    let unknown = metered.hold(0, held(2 * count..3 * count)).await;
+    received.extend(metered.serve_all(0, (3 * count..4 * count).map(numbered)).await);
+    eventually(BACKGROUND, "what has ended is settled", async || {
+        open_in_redis(&metered, "").await == Some(rows(2)) && metered.rows("true").await == 1 + rows(2)
+    })
+    .await;
+    log.bring_back(&mut metered).await;
+    let open = async |count| open_in_redis(&metered, "").await == Some(count);
+    eventually(BACKGROUND, "what has ended is open again", async || open(rows(3)).await).await;
+    eventually(BACKGROUND, "it is released", async || open(rows(2)).await).await;
     metered.provider.release();
-    received.extend(under_way.end().await);
-    assert_eq!(received.len(), 1 + count);
-    metered.assert_ledger(&received, 0).await;
-    assert_eq!(log.bring_back(&mut metered).await, i64::try_from(count).unwrap(), "what has ended is open again");
-    eventually(BACKGROUND, "it is released", async || open_in_redis(&metered, "").await == Some(0)).await;
-    let wanted = Completion::of(1, 1).at_most(10);
-    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
-    // Two are of the same tokens.
-    metered.rows_become(i64::try_from(received.len()).unwrap() + 1, "NOT estimated").await;
-    metered.assert_sums().await;
+    received.extend(lasting.end().await);
+    received.extend(unknown.end().await);
+    assert_eq!(received.len(), 1 + 4 * count);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
+    assert_budget(&metered, &received).await;
 }
 
 #[tokio::test]
@@ -156,8 +187,7 @@ async fn what_redis_restores_of_an_edge_that_has_stopped_is_not_made_up() {
     log.bring_back(&mut metered).await;
     metered.assert_ledger(&received, count).await;
     metered.world.restart_edge(0).await;
-    let wanted = Completion::of(1, 1).at_most(10);
-    assert_eq!(tokens_left(&metered, &wanted).await, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
+    assert_budget(&metered, &received).await;
 }
 
 #[tokio::test]
@@ -261,13 +291,12 @@ impl RedisLog {
         Self { folder, copy }
     }
 
-    /// Kills Redis, and starts it with the log as it was. Returns the number of reservations that are there again.
-    async fn bring_back(&self, metered: &mut Metered) -> i64 {
+    /// Kills Redis, and starts it with the log as it was.
+    async fn bring_back(&self, metered: &mut Metered) {
         metered.world.redis.kill();
         copy_folder(&self.copy, &self.folder);
         metered.world.restart_redis();
         eventually(BACKGROUND, "Redis is back", async || open_in_redis(metered, "").await.is_some()).await;
-        open_in_redis(metered, "").await.unwrap()
     }
 }
 
@@ -280,8 +309,10 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The tokens that the day has left, as the answer to `wanted` says.
-async fn tokens_left(metered: &Metered, wanted: &Completion) -> u64 {
-    let answer = metered.ask(wanted).await.assert_status(200);
-    answer.header("x-ratelimit-remaining-tokens").parse().unwrap()
+/// Checks that Redis goes by what was received, to the token.
+async fn assert_budget(metered: &Metered, received: &Received) {
+    let wanted = Completion::of(0, 0).at_most(10);
+    let answer = metered.ask(&wanted).await.assert_status(200);
+    let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+    assert_eq!(left, UNLIMITED_TOKENS - received.tokens() - wanted.reserves());
 }

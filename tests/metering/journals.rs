@@ -13,15 +13,15 @@ use live::{
 
 use super::{
     relay::Relay,
-    served::{completions, numbered, without_limits},
+    served::{UNLIMITED_TOKENS, completions, numbered, without_limits},
     silent_redis::redis,
     *,
 };
 use crate::{metrics::Page, world::ports};
 
 const BUDGET: Budget = Budget {
-    per_minute: 1_000,
-    per_day: 1_000_000,
+    per_minute: 1_000_000,
+    per_day: UNLIMITED_TOKENS,
     per_month: 1_000_000_000_000,
     account_limit: None,
     key_limit: None,
@@ -109,7 +109,8 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
     let (port, _redis) = redis(folder.path());
     let relay = Relay::start(port).await;
     let url = format!("redis://127.0.0.1:{}", relay.port);
-    let mut metered = after_one(|builder| without_limits(builder).edges(2).set("REDIS__URL", url)).await;
+    let (mut metered, received) =
+        Metered::after_one(|builder| without_limits(builder).edges(2).set("REDIS__URL", url)).await;
     // The other edge is to settle, before admin would by the reservation.
     metered.world.admin.signal("STOP");
     let redis = Redis::connect(&format!("redis://127.0.0.1:{port}")).unwrap();
@@ -146,7 +147,7 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
     eventually(BACKGROUND, "the reservations are given back", async || open().await.is_empty()).await;
     assert_eq!(metered.provider.asked(), [1]);
     assert_eq!(metered.rows("true").await, 1);
-    metered.assert_sums().await;
+    metered.assert_ledger(&received, 0).await;
 }
 
 #[tokio::test]
@@ -154,10 +155,15 @@ async fn an_edge_that_cannot_write_its_journal_serves_and_says_so_in_redis() {
     let folder = tempfile::tempdir().unwrap();
     // Any user may have written what is there.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let mut metered = after_one(|builder| builder.set("EDGE__SPOOL", folder.path().display())).await;
+    let spool = folder.path().display();
+    let (mut metered, mut received) =
+        Metered::after_one(|builder| without_limits(builder).set("EDGE__SPOOL", spool)).await;
+    received.extend(metered.serve_all(0, (0..completions(5)).map(numbered)).await);
     assert_eq!(files(folder.path()), 0);
     let edges_with_gaps = ["return #redis.call('KEYS', 'svc:ai:gaps:*')", "0"];
     assert_eq!(metered.world.redis_number("EVAL", &edges_with_gaps).await, Some(1));
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
     // It has forgotten.
     metered.world.redis.kill();
     metered.world.restart_redis();
@@ -193,23 +199,32 @@ async fn what_a_journal_may_have_lost_counts_as_an_estimate() {
 
 #[tokio::test]
 async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider_was_asked() {
-    let metered = after_one(|builder| builder).await;
+    let (metered, received) = Metered::after_one(without_limits).await;
     let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
     let database = metered.world.sql_text("SELECT name FROM database_name").await;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let (count, rows) = (completions(1), i64::try_from(completions(1)).unwrap());
     for (edge, tokens) in [("killed", 100), ("full-disk", 200)] {
         redis.renew_lease(edge).await.unwrap();
-        let admitted = redis.admit(edge, &row(&metered, tokens).await, BUDGET, None).await.unwrap();
-        assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+        let row = row(&metered, tokens).await;
+        for _ in 0..count {
+            let row = UsageRow { id: CompletionId::new(row.at), ..row.clone() };
+            let admitted = redis.admit(edge, &row, BUDGET, None).await.unwrap();
+            assert!(matches!(admitted.verdict, Verdict::Admitted(_)), "{admitted:?}");
+        }
     }
+    // One of them has asked the provider, and could not write so down.
     redis.note_gaps("full-disk").await.unwrap();
-    metered.rows_become(2, "estimated AND completion_tokens IN (100, 200)").await;
+    let url = format!("{}/v1/chat/completions", metered.provider.url);
+    let asked = Asker { url, ..metered.asker(0) }.serve((0..count).map(numbered)).await;
+    assert_eq!(asked.len() as u64, count);
+    metered.rows_become(2 * rows, "estimated AND completion_tokens IN (100, 200)").await;
     let journals = ["killed", "full-disk"].map(|edge| leave_journal(&metered, edge, &database, boot.trim(), &[]));
     eventually(BACKGROUND, "the journals are taken over", async || journals.iter().all(|path| !path.exists())).await;
-    metered.rows_become(1, "certainty = 3 AND completion_tokens = 0").await;
-    metered.rows_become(1, "certainty = 0 AND completion_tokens = 200").await;
+    metered.rows_become(rows, "certainty = 3 AND completion_tokens = 0").await;
+    metered.rows_become(rows, "certainty = 0 AND completion_tokens = 200").await;
     let requests = "SELECT sum(requests)::bigint FROM ai_usage_days";
-    assert_eq!(metered.world.sql_number(requests).await, 2);
-    metered.assert_sums().await;
-    eventually(BACKGROUND, "nothing is open", async || open_in_redis(&metered, "").await == Some(0)).await;
+    assert_eq!(metered.world.sql_number(requests).await, 1 + rows);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated as u64, count);
 }

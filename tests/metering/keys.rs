@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::*;
+use super::{
+    served::{completions, numbered, without_limits},
+    *,
+};
 
 async fn statuses(metered: &Metered, key: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
@@ -91,4 +94,36 @@ async fn an_org_pays_for_its_own_keys() {
     let id = created["id"].as_str().unwrap();
     metered.ada.delete(&format!("/orgs/analytical/tokens/{id}")).await.ok();
     metered.ask_at(0, key, &Completion::of(7, 3)).await.assert_status(401);
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_counted_although_its_key_is_revoked_or_its_org_renamed_or_deleted() {
+    let (mut metered, mut received) = Metered::after_one(without_limits).await;
+    for org in ["analytical", "difference"] {
+        metered.ada.create_org(org).await;
+    }
+    let (count, mut under_way, mut keys) = (completions(1), Vec::new(), Vec::new());
+    for (first, tokens) in [(0, "/tokens"), (count, "/orgs/analytical/tokens"), (2 * count, "/orgs/difference/tokens")]
+    {
+        let created = metered.ada.post(tokens).json(&json!({ "kind": "ai" })).await.created();
+        created["token"].as_str().unwrap().clone_into(&mut metered.key);
+        under_way.push(metered.hold(0, (first..first + count).map(|number| numbered(number).held())).await);
+        keys.push(created);
+    }
+    metered.ada.delete(&format!("/tokens/{}", keys[0]["id"].as_str().unwrap())).await.ok();
+    let renaming = metered.ada.request(reqwest::Method::PATCH, "/orgs/analytical");
+    renaming.json(&json!({ "display_name": "The Engine" })).await.ok();
+    metered.ada.delete("/orgs/difference").await.ok();
+    let after = Completion::of(2, 2);
+    for (key, status) in keys.iter().zip([401, 200, 401]) {
+        metered.ask_at(0, key["token"].as_str().unwrap(), &after).await.assert_status(status);
+    }
+    received.add(&after);
+    metered.provider.release();
+    for under_way in under_way {
+        received.extend(under_way.end().await);
+    }
+    assert_eq!(received.len(), 2 + 3 * count);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
 }

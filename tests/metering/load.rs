@@ -67,6 +67,23 @@ async fn redis_is_flushed_under_load() {
     under_load(metered, async |world, _, _| world.redis_command("FLUSHALL").await).await;
 }
 
+/// The node of a cluster that has the account's keys, whose copy lacks the last moment when it takes its place.
+#[tokio::test]
+async fn nodes_of_redis_give_way_to_their_copies_under_load() {
+    let metered = Metered::start_with(|builder| without_limits(builder).redis_cluster_with_copies()).await;
+    let account = metered.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
+    under_load(metered, async |world, _, _| {
+        let node = world.redis_node_of(&account).await;
+        world.restart_redis_node(node).await;
+        let is_followed = async || {
+            let follower = world.redis_node_of(&account).await;
+            follower != node && world.is_redis_node_copied(follower).await
+        };
+        eventually(BACKGROUND, "its copy has taken its place, and has one", is_followed).await;
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edge_is_restarted_as_planned_under_load() {
     let metered = Metered::start_with(without_limits).await;

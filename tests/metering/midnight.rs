@@ -10,7 +10,10 @@ use domain::{
 use futures_util::future::join_all;
 use time::Date;
 
-use super::*;
+use super::{
+    served::{Received, completions, numbered, without_limits},
+    *,
+};
 
 const EDGES: usize = 3;
 const DAY: Duration = Duration::from_hours(24);
@@ -18,6 +21,10 @@ const DAY: Duration = Duration::from_hours(24);
 const AT_START: Duration = Duration::from_hours(1);
 /// How long before midnight completions begin to be asked for without a break, and how long after it they end.
 const AROUND: Duration = Duration::from_secs(4);
+/// Added to [`AROUND`] for each completion that is held, where `SVC_TEST_COMPLETIONS` wants many.
+const AROUND_EACH: Duration = Duration::from_millis(5);
+/// The number of the first completion that is held. The prompts of all others have fewer tokens.
+const FIRST_HELD: u64 = 10_000;
 
 /// The days, by Redis's clock, on which a completion may have been admitted: one, unless midnight was between.
 type Days = (Date, Date);
@@ -27,6 +34,7 @@ struct Crossing {
     midnight: Timestamp,
     /// By the prompt's tokens, which are those of no other completion.
     served: BTreeMap<u64, Days>,
+    received: Received,
 }
 
 impl Crossing {
@@ -34,11 +42,11 @@ impl Crossing {
         let ahead = (midnight - AT_START).since(Clock::system().now());
         let [seconds, day] = [ahead, DAY].map(|span| i64::try_from(span.as_secs()).unwrap());
         let metered = Metered::start_with(|builder| {
-            let builder = builder.edges(EDGES).redis_ahead(ahead).set("LIMITS__GATEWAY_PER_MIN", 100_000);
+            let builder = without_limits(builder).edges(EDGES).redis_ahead(ahead);
             builder.edge_ahead(1, seconds - day).edge_ahead(2, seconds + day)
         })
         .await;
-        Self { metered, midnight, served: BTreeMap::new() }
+        Self { metered, midnight, served: BTreeMap::new(), received: Received::default() }
     }
 
     async fn redis_time(&self) -> Timestamp {
@@ -63,6 +71,7 @@ impl Crossing {
         .await;
         assert!(served.iter().all(|is_served| *is_served), "{served:?}");
         let after = self.today().await;
+        self.received.extend(prompts.clone().map(|prompt| Completion::of(prompt, 7)));
         self.served.extend(prompts.map(|prompt| (prompt, (before, after))));
     }
 
@@ -87,7 +96,8 @@ impl Crossing {
 async fn cross(midnight: Timestamp) -> (Crossing, BTreeMap<Date, u64>) {
     let mut crossing = Crossing::start(midnight).await;
     crossing.ask().await;
-    crossing.metered.world.set_redis_ahead((midnight - AROUND).since(Clock::system().now()));
+    let around = AROUND + AROUND_EACH * u32::try_from(completions(0)).unwrap();
+    crossing.metered.world.set_redis_ahead((midnight - around).since(Clock::system().now()));
     let Metered { provider, key, .. } = &crossing.metered;
     for (prompt, edge) in (1..).zip(0..EDGES) {
         let failing = Completion::of(prompt, 1).failing();
@@ -98,29 +108,27 @@ async fn cross(midnight: Timestamp) -> (Crossing, BTreeMap<Date, u64>) {
     }
     // These end on the day after they were admitted.
     let before = crossing.today().await;
-    let held = [Completion::of(10, 20).held(), Completion::of(11, 21).held().streamed()];
     let mut under_way = Vec::new();
-    for (edge, wanted) in (1..).zip(&held) {
-        let (asker, wanted) = (crossing.metered.asker(edge), wanted.clone());
-        let prompt = wanted.prompt;
-        under_way.push(tokio::spawn(async move { asker.is_served(&wanted).await }));
-        let provider = &crossing.metered.provider;
-        eventually(BACKGROUND, "the provider is asked", async || provider.asked().contains(&prompt)).await;
+    for edge in [1, 2] {
+        let first = FIRST_HELD + edge as u64 * completions(2);
+        let held = (first..first + completions(2)).map(|number| numbered(number).held());
+        under_way.push(crossing.metered.hold(edge, held.clone()).await);
         let after = crossing.today().await;
-        crossing.served.insert(prompt, (before, after));
+        crossing.served.extend(held.map(|held| (held.prompt, (before, after))));
     }
-    while crossing.redis_time().await < midnight + AROUND {
+    while crossing.redis_time().await < midnight + around {
         crossing.ask().await;
     }
     crossing.metered.provider.release();
-    for held in under_way {
-        assert!(held.await.unwrap());
+    for under_way in under_way {
+        crossing.received.extend(under_way.end().await);
     }
     crossing.ask().await;
 
-    let all = i64::try_from(crossing.served.len()).unwrap();
-    crossing.metered.rows_become(all, "NOT estimated").await;
-    crossing.metered.assert_sums().await;
+    assert_eq!(crossing.received.len(), crossing.served.len() as u64);
+    // Those that failed are in no row.
+    let figures = crossing.metered.assert_ledger(&crossing.received, EDGES).await;
+    assert_eq!(figures.estimated, 0);
     let mut days = BTreeMap::new();
     for (prompt, (earliest, latest)) in &crossing.served {
         let row = format!("FROM ai_usage WHERE NOT estimated AND prompt_tokens = {prompt}");

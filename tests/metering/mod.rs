@@ -130,7 +130,8 @@ fn files(folder: &Path) -> usize {
     files_in(folder).len()
 }
 
-/// The number of reservations in Redis that contain this text, or `None` while Redis is away.
+/// The number of reservations in Redis that contain this text, or `None` while Redis is away. Those of a cluster count for
+/// each copy, too.
 async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
     let script = "local count = 0
                   for _, key in ipairs(redis.call('KEYS', 'svc:ai:*:open')) do
@@ -139,7 +140,7 @@ async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
                     end
                   end
                   return count";
-    metered.world.redis_number("EVAL", &[script, "0", text]).await
+    metered.world.redis_sum("EVAL", &[script, "0", text]).await
 }
 
 /// Starts a completion, and returns once the provider has been asked.

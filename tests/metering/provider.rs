@@ -94,8 +94,8 @@ pub struct PromptedProvider {
 struct State {
     /// The prompt tokens and the completion tokens of each request.
     asked: Arc<Mutex<Vec<(u64, u64)>>>,
-    /// Whether held completions may end.
-    released: watch::Sender<bool>,
+    /// Held completions with fewer prompt tokens may end.
+    released_below: watch::Sender<u64>,
 }
 
 impl PromptedProvider {
@@ -120,7 +120,12 @@ impl PromptedProvider {
 
     /// Lets held completions end, now and later.
     pub fn release(&self) {
-        self.state.released.send_replace(true);
+        self.release_below(u64::MAX);
+    }
+
+    /// Lets held completions with fewer prompt tokens than `prompt` end, now and later.
+    pub fn release_below(&self, prompt: u64) {
+        self.state.released_below.send_replace(prompt);
     }
 }
 
@@ -136,8 +141,8 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     let (held, fails) = (how & 1, how & 2 > 0);
     state.asked.lock().unwrap().push((prompt, completion));
     let takes = Duration::from_millis(takes);
-    let mut released = state.released.subscribe();
-    let ended = async move { released.wait_for(|released| *released || held == 0).await.map(drop).unwrap() };
+    let mut released_below = state.released_below.subscribe();
+    let ended = async move { released_below.wait_for(|below| prompt < *below || held == 0).await.map(drop).unwrap() };
     let usage = json!({
         "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
     });

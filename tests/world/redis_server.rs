@@ -92,12 +92,48 @@ pub(super) async fn form_cluster(ports: impl Iterator<Item = u16>) {
     }
 }
 
+/// The answer of the Redis at this port to a command; none while it is away.
+async fn ask<T: redis::FromRedisValue>(port: u16, name: &str, arguments: &[&str]) -> Option<T> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+    redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
+}
+
 impl World {
     /// The number that a Redis command returns; none while Redis is away.
     pub async fn redis_number(&self, name: &str, arguments: &[&str]) -> Option<i64> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
-        redis::cmd(name).arg(arguments).query_async(&mut connection).await.ok()
+        ask(self.redis_port, name, arguments).await
+    }
+
+    /// The sum of the numbers that a Redis command returns at every node; none while one is away.
+    pub async fn redis_sum(&self, name: &str, arguments: &[&str]) -> Option<i64> {
+        let mut sum = 0;
+        for port in self.redis_ports() {
+            sum += ask::<i64>(port, name, arguments).await?;
+        }
+        Some(sum)
+    }
+
+    /// The index of the cluster node that has the keys with this tag, as most nodes see it.
+    pub async fn redis_node_of(&self, tag: &str) -> usize {
+        let mut slot = None;
+        for port in self.redis_ports() {
+            slot = slot.or(ask(port, "CLUSTER", &["KEYSLOT", tag]).await);
+        }
+        let slot: i64 = slot.expect("Redis is away");
+        let has_slot = |range: &str| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            first.parse().is_ok_and(|first: i64| first <= slot) && last.parse().is_ok_and(|last: i64| slot <= last)
+        };
+        let mut votes = vec![0; self.redis_ports().count()];
+        for port in self.redis_ports() {
+            let nodes: String = ask(port, "CLUSTER", &["NODES"]).await.unwrap_or_default();
+            // One that has just begun may know of none.
+            let Some(node) = nodes.lines().find(|node| node.split(' ').skip(8).any(has_slot)) else { continue };
+            let is_it = |port: u16| node.contains(&format!("127.0.0.1:{port}@"));
+            votes[self.redis_ports().position(is_it).unwrap()] += 1;
+        }
+        votes.iter().position(|vote| Some(vote) == votes.iter().max()).unwrap()
     }
 
     /// How often Redis has run a command, within scripts too.
@@ -125,21 +161,32 @@ impl World {
         self.redis = start_redis(self.redis_port, self.folder.path(), self.redis_kind);
     }
 
+    /// Whether a node of a cluster has a copy that is in step.
+    pub async fn is_redis_node_copied(&self, index: usize) -> bool {
+        let port = self.redis_ports().nth(index).unwrap();
+        let replication: String = ask(port, "INFO", &["replication"]).await.unwrap_or_default();
+        replication.contains("state=online")
+    }
+
     /// Kills a node of a Redis that is a cluster, and starts it again, empty, when the others have given it up. The
     /// first node is [`Self::redis`].
     pub async fn restart_redis_node(&mut self, index: usize) {
-        let (port, process) = &mut self.redis_nodes[index - 1];
+        let ports: Vec<u16> = self.redis_ports().collect();
+        let (port, process) = match index.checked_sub(1) {
+            None => (self.redis_port, &mut self.redis),
+            Some(index) => (self.redis_nodes[index].0, &mut self.redis_nodes[index].1),
+        };
         process.kill();
-        let first = redis::Client::open(format!("redis://127.0.0.1:{}", self.redis_port)).unwrap();
-        let mut first = first.get_multiplexed_async_connection().await.unwrap();
+        let other = redis::Client::open(format!("redis://127.0.0.1:{}", ports[usize::from(index == 0)])).unwrap();
+        let mut other = other.get_multiplexed_async_connection().await.unwrap();
         let dead = format!("127.0.0.1:{port}@");
         eventually(READY_WITHIN, "the other nodes have given it up", async || {
-            let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut first).await.unwrap();
+            let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut other).await.unwrap();
             let flags = nodes.lines().find(|node| node.contains(&dead)).and_then(|node| node.split(' ').nth(2));
             flags.is_some_and(|flags| flags.split(',').any(|flag| flag == "fail"))
         })
         .await;
-        *process = start_redis(*port, self.folder.path(), self.redis_kind);
+        *process = start_redis(port, self.folder.path(), self.redis_kind);
     }
 
     /// Sends a signal to a node of a Redis that is a cluster.
