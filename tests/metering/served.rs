@@ -25,6 +25,7 @@ pub(super) fn completions(usual: u64) -> u64 {
 /// No limit that many completions would reach.
 pub(super) fn without_limits(builder: Builder) -> Builder {
     builder
+        .plan(&json!({ "ai_credit_cents": 1_000_000 }))
         .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
         .set("LIMITS__GATEWAY_CONCURRENT", 10_000)
         .set("LIMITS__GATEWAY_TOKENS_PER_DAY", UNLIMITED_TOKENS)
