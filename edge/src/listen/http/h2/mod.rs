@@ -104,10 +104,13 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Chunk>, 
     };
     let Some((response, grant)) = answered else { return };
     let (mut head, body) = response.into_parts();
-    // A site sets none of them, and we ourselves only the first: each look for one takes longer than it seems.
-    let maybe_there = if body.is_pulled() { &NOT_FOR_HTTP2[..1] } else { &NOT_FOR_HTTP2 };
-    for name in maybe_there {
-        head.headers.remove(name);
+    if body.is_pulled() {
+        // A site sets none of the others, and each look for one has its price.
+        head.headers.remove(CONNECTION);
+    } else {
+        for name in &NOT_FOR_HTTP2 {
+            head.headers.remove(name);
+        }
     }
     let date = date(shared.front.now());
     head.headers.entry(DATE).or_insert(date);
