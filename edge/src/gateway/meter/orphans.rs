@@ -24,6 +24,7 @@ pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) ->
 }
 
 /// What a dead edge reserved and did not come to ask a provider for.
+#[derive(Default)]
 pub(super) struct Unasked {
     /// The number of reservations that were released.
     pub(super) released: usize,

@@ -66,7 +66,7 @@ impl MeterTasks {
     }
 
     /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
-    /// that. Returns false if the edge's journal has gaps, or nobody knows: the rest is left to admin.
+    /// that. Without Redis it is left to admin. Returns false if the edge's journal is known to have gaps.
     async fn release_unasked(&self, abandoned: &Abandoned<Completions>) -> bool {
         let releasing = async {
             loop {
@@ -77,10 +77,9 @@ impl MeterTasks {
                 sleep(REDIS_PAUSE).await;
             }
         };
-        // Without Redis it is not known whether the journal has gaps.
-        let Ok(Some(Unasked { released, settled })) = timeout(limits::UNASKED_WAIT, releasing).await else {
-            return false;
-        };
+        // Without Redis nobody can say whether the journal has gaps: that is asked again before the edge counts as settled.
+        let found = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or_else(|_| Some(Unasked::default()));
+        let Some(Unasked { released, settled }) = found else { return false };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
