@@ -75,9 +75,9 @@ impl Job for Sweep {
 /// Releases reservations that can only be there because Redis has an old memory: what was used is recorded, if anything was. Returns
 /// their number, and what is to be settled.
 async fn release_outdated(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
-    let edges: BTreeSet<&String> = left.iter().map(|open| &open.edge).collect();
-    let edges: Vec<String> = edges.into_iter().cloned().collect();
-    let settled: HashSet<String> = settled_edges::among(&app.db, &edges).await?.into_iter().collect();
+    let edges: BTreeSet<String> = left.iter().map(|open| open.edge.clone()).collect();
+    let settled = settled_edges::among(&app.db, &Vec::from_iter(edges)).await?;
+    let settled: HashSet<String> = settled.into_iter().collect();
     let is_outdated = |open: &Open| {
         // What has a usage was recorded, and can be so again; and so does whoever claims a reservation.
         let is_reservation = open.row.certainty == Certainty::Reserved && !open.is_claimed();
