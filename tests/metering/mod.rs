@@ -77,7 +77,8 @@ impl Metered {
         let edge = &self.world.edges[edge];
         let ca = reqwest::Certificate::from_pem(&std::fs::read(self.world.ca()).unwrap()).unwrap();
         let within = 2 * BACKGROUND + sleeping_edge::stopped_for();
-        let http = client().tls_certs_only([ca]).timeout(within).build().unwrap();
+        // An edge that is stopped is not given up.
+        let http = client().tls_certs_only([ca]).timeout(within).tcp_user_timeout(None).build().unwrap();
         let url = edge.address("https://ai.svc.localhost/v1/chat/completions").to_string();
         Asker { http, url, key: self.key.clone() }
     }

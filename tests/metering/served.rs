@@ -198,7 +198,7 @@ impl Metered {
         let is_settled = async || {
             let figures = self.figures(received).await;
             figures.lost == 0
-                && figures.rows + uncounted >= figures.asked
+                && figures.rows + uncounted == figures.asked
                 && files(&spool(self)) <= self.world.edges.len()
                 && open_in_redis(self, "").await == Some(0)
         };

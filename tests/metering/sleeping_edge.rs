@@ -28,7 +28,9 @@ async fn sleep_until(metered: &Metered, others: impl AsyncFnOnce()) {
 
 #[tokio::test]
 async fn what_was_settled_for_an_edge_that_slept_gives_way_to_what_it_knows() {
-    let (metered, mut received) = Metered::after_one(without_limits).await;
+    // What an edge makes of a provider that is silent for longer is another matter.
+    let configure = |builder| without_limits(builder).set("GATEWAY__IDLE_SECONDS", 600);
+    let (metered, mut received) = Metered::after_one(configure).await;
     // Some are streamed, some are not, and some fail.
     let count = completions(1);
     let failing = (0..count).map(|number| numbered(number).at_most(300).held().failing());
