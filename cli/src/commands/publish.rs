@@ -11,7 +11,7 @@ use crate::{
     client::{Answer, Client, News, Propagation, Upload},
     failure::{Failure, Kind},
     output::{self, Output, count, size},
-    pack::{self, Archive, Linked, Selection},
+    pack::{self, Archive, Linked, Selection, Skipped},
 };
 
 /// A packed folder that is ready to be uploaded.
@@ -73,7 +73,7 @@ pub(super) async fn package(path: &Path, follow: FollowOption, output: Output) -
         start.elapsed().as_secs_f64()
     ));
     if !skipped.is_empty() {
-        let what: Vec<String> = skipped.iter().map(|(what, times)| describe_skipped(what, *times)).collect();
+        let what: Vec<String> = skipped.iter().map(|(what, skipped)| describe_skipped(what, skipped)).collect();
         output.note(&format!("Left out {}.", what.join(", ")));
     }
     if let Some(first) = linked.first() {
@@ -117,7 +117,7 @@ pub(super) async fn upload(
         bytes: selection.bytes,
         packed_bytes,
         git_sha,
-        skipped: selection.skipped,
+        skipped: selection.skipped.into_iter().map(|(what, Skipped { times, .. })| (what, times)).collect(),
         linked: selection.linked.into_iter().map(|linked| linked.target).collect(),
         propagation,
     })
@@ -158,8 +158,15 @@ fn allow_linked(linked: &[Linked], follow: FollowOption, output: Output) -> anyh
         .into())
 }
 
-fn describe_skipped(what: &str, times: u64) -> String {
-    if times == 1 { what.to_owned() } else { format!("{what} ({times}×)") }
+/// What was left out, by its name where that is not the reason itself.
+fn describe_skipped(what: &str, Skipped { times, first }: &Skipped) -> String {
+    let is_the_reason = first.file_name().is_some_and(|name| name == what);
+    match times {
+        1 if is_the_reason => first.display().to_string(),
+        1 => format!("{} ({what})", first.display()),
+        _ if first.as_os_str() == what => format!("{what} ({times}×)"),
+        _ => format!("{what} ({times}×, such as {})", first.display()),
+    }
 }
 
 /// The commit that is checked out in the repository around `path`; none outside a repository.
@@ -169,4 +176,20 @@ fn git_sha(path: &Path) -> Option<String> {
     let git = Command::new("git").arg("-C").arg(folder).args(["rev-parse", "--verify", "--quiet", "HEAD"]).output();
     let sha = String::from_utf8(git.ok().filter(|git| git.status.success())?.stdout).ok()?.trim().to_owned();
     (sha.len() >= 40 && sha.bytes().all(|b| b.is_ascii_hexdigit())).then_some(sha)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_named() {
+        let said = |what: &str, times, first: &str| describe_skipped(what, &Skipped { times, first: first.into() });
+        assert_eq!(said(".git", 1, ".git"), ".git");
+        assert_eq!(said("node_modules", 3, "node_modules"), "node_modules (3×)");
+        assert_eq!(said("node_modules", 1, "a/node_modules"), "a/node_modules");
+        assert_eq!(said("node_modules", 2, "a/node_modules"), "node_modules (2×, such as a/node_modules)");
+        assert_eq!(said("broken symlink", 1, "old.css"), "old.css (broken symlink)");
+        assert_eq!(said("broken symlink", 2, "old.css"), "broken symlink (2×, such as old.css)");
+    }
 }

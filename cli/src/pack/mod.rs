@@ -7,4 +7,4 @@ mod archive;
 mod walk;
 
 pub(crate) use archive::{Archive, write};
-pub(crate) use walk::{Linked, Selection, likely_build_folder, select};
+pub(crate) use walk::{Linked, Selection, Skipped, likely_build_folder, select};

@@ -1,9 +1,8 @@
 //! The selection of what is published: every regular file of the folder that no rule excludes.
 //!
 //! A symlink stands for what it leads to, as in a browser that opens the folder: a file or a folder inside the published
-//! one; and a file elsewhere, once the person has agreed to it ([`Linked`]). It is left out when it leads to a folder elsewhere (which may be the whole disk), into
-//! what
-//! is hidden (where secrets lie), around in a circle, or nowhere.
+//! one; and a file elsewhere, once the person has agreed to it ([`Linked`]). It is left out when it leads to a folder elsewhere
+//! (which may be the whole disk), into what is hidden (where secrets lie), around in a circle, or nowhere.
 
 use std::{
     collections::BTreeMap,
@@ -65,12 +64,20 @@ pub(crate) struct Linked {
 pub(crate) struct Selection {
     pub(crate) entries: Vec<Entry>,
     pub(crate) bytes: u64,
-    /// The number of files that were left out without being excluded by the person, by reason or name.
-    pub(crate) skipped: BTreeMap<String, u64>,
+    /// What was left out without being excluded by the person, by reason or name.
+    pub(crate) skipped: BTreeMap<String, Skipped>,
     /// The files that lie elsewhere.
     pub(crate) linked: Vec<Linked>,
     /// Warnings about what the person may not have intended.
     pub(crate) warnings: Vec<String>,
+}
+
+/// Files or folders that were left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    pub(crate) times: u64,
+    /// The first of their paths below the published folder, by name.
+    pub(crate) first: PathBuf,
 }
 
 /// Selects the files of `path`, and fails when they exceed the service's limits.
@@ -102,10 +109,10 @@ fn single(path: &Path, bytes: u64) -> Selection {
 }
 
 fn folder(root: &Path) -> anyhow::Result<Selection> {
-    let skipped = Skipped::default();
-    let left_out = skipped.clone();
     // A folder that was named through a symlink is still the folder the person named.
     let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
+    let skipped = LeftOut::new(&root);
+    let left_out = skipped.clone();
     let inside = root.clone();
     let walk = WalkBuilder::new(&root)
         .standard_filters(false)
@@ -118,13 +125,13 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
             let name = entry.file_name().to_string_lossy();
             if is_never_published(&name) {
                 if name != IGNORE_FILE && name != crate::project::PROJECT_FILE {
-                    left_out.add(&name);
+                    left_out.add(&name, entry.path());
                 }
                 return false;
             }
             match entry.path_is_symlink().then(|| why_not_followed(&inside, entry)).flatten() {
                 Some(why) => {
-                    left_out.add(why);
+                    left_out.add(why, entry.path());
                     false
                 }
                 None => true,
@@ -137,7 +144,10 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                skipped.add(broken_link(&error).ok_or(error).context("Cannot read the folder")?);
+                let Some((why, link)) = broken_link(&error) else {
+                    return Err(error).context("Cannot read the folder");
+                };
+                skipped.add(why, link);
                 continue;
             }
         };
@@ -167,17 +177,30 @@ fn folder(root: &Path) -> anyhow::Result<Selection> {
     Ok(selection)
 }
 
-/// A counter of what the walk left out.
-#[derive(Clone, Default)]
-struct Skipped(Arc<Mutex<BTreeMap<String, u64>>>);
+/// What the walk left out. Clones share it.
+#[derive(Clone)]
+struct LeftOut {
+    root: PathBuf,
+    by_reason: Arc<Mutex<BTreeMap<String, Skipped>>>,
+}
 
-impl Skipped {
-    fn add(&self, what: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(what.to_owned()).or_insert(0) += 1;
+impl LeftOut {
+    fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), by_reason: Arc::default() }
     }
 
-    fn into_inner(self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn add(&self, why: &str, path: &Path) {
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        let mut by_reason = self.by_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = by_reason.entry(why.to_owned()).or_insert_with(|| Skipped { times: 0, first: path.to_owned() });
+        skipped.times += 1;
+        if path < skipped.first {
+            skipped.first = path.to_owned();
+        }
+    }
+
+    fn into_inner(self) -> BTreeMap<String, Skipped> {
+        std::mem::take(&mut *self.by_reason.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -201,12 +224,12 @@ fn why_not_followed(root: &Path, link: &ignore::DirEntry) -> Option<&'static str
     is_hidden.then_some("symlink to something hidden")
 }
 
-/// The reason to report when the walk failed at a symlink; none for other failures.
-fn broken_link(error: &ignore::Error) -> Option<&'static str> {
+/// The reason to report when the walk failed at a symlink, and that symlink; none for other failures.
+fn broken_link(error: &ignore::Error) -> Option<(&'static str, &Path)> {
     match error {
         ignore::Error::WithDepth { err, .. } => broken_link(err),
-        ignore::Error::Loop { .. } => Some("symlink in a circle"),
-        ignore::Error::WithPath { path, .. } if path.is_symlink() => Some(BROKEN),
+        ignore::Error::Loop { child, .. } => Some(("symlink in a circle", child)),
+        ignore::Error::WithPath { path, .. } if path.is_symlink() => Some((BROKEN, path)),
         _ => None,
     }
 }
@@ -368,15 +391,18 @@ mod tests {
             names(&selection),
             [".well-known/x", "a/b/page.html", "a/page.html", "b/a/page.html", "b/page.html", "index.html", "x"]
         );
-        let skipped: Vec<(&str, u64)> = selection.skipped.iter().map(|(what, times)| (&**what, *times)).collect();
+        let describe = |(what, Skipped { times, first })| (what, times, first.display().to_string());
+        let skipped: Vec<_> = selection.skipped.into_iter().map(describe).collect();
+        let skipped: Vec<(&str, u64, &str)> =
+            skipped.iter().map(|(what, times, first)| (&**what, *times, &**first)).collect();
         assert_eq!(
             skipped,
             [
-                (".env", 1),
-                ("broken symlink", 2),
-                ("symlink in a circle", 4),
-                ("symlink to a folder elsewhere", 2),
-                ("symlink to something hidden", 2)
+                (".env", 1, ".env"),
+                ("broken symlink", 2, "broken"),
+                ("symlink in a circle", 4, "a/b/a"),
+                ("symlink to a folder elsewhere", 2, "elsewhere"),
+                ("symlink to something hidden", 2, "key")
             ]
         );
         assert!(selection.linked.is_empty());
