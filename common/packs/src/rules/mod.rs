@@ -80,10 +80,11 @@ fn pattern_bytes(pattern: &Pattern) -> usize {
     pattern.host.as_deref().map_or(0, str::len) + segments.sum::<usize>()
 }
 
-/// A line that was left out of a file, and the reason.
+/// The lines that were left out of a file, and the reasons.
 struct Warnings {
     file: &'static str,
-    said: Vec<String>,
+    /// By the number of the line; 0 for the file as a whole.
+    said: Vec<(usize, String)>,
     unsaid: usize,
 }
 
@@ -94,20 +95,23 @@ impl Warnings {
 
     fn add(&mut self, line: usize, why: impl Display) {
         if self.said.len() < WARNINGS {
-            self.said.push(format!("{} line {line}: {why}", self.file));
+            self.said.push((line, format!("{} line {line}: {why}", self.file)));
         } else {
             self.unsaid += 1;
         }
     }
 
     fn add_of_file(&mut self, why: impl Display) {
-        self.said.push(format!("{}: {why}", self.file));
+        self.said.push((0, format!("{}: {why}", self.file)));
     }
 
+    /// The warnings in the order of their lines.
     fn into_vec(mut self) -> Vec<String> {
+        self.said.sort_by_key(|&(line, _)| line);
+        let mut warnings: Vec<String> = self.said.into_iter().map(|(_, warning)| warning).collect();
         if self.unsaid > 0 {
-            self.said.push(format!("{}: {} more lines were left out", self.file, self.unsaid));
+            warnings.push(format!("{}: {} more lines were left out", self.file, self.unsaid));
         }
-        self.said
+        warnings
     }
 }
