@@ -132,7 +132,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("{error:#}");
+            tracing::error!("{}", telemetry::chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -177,7 +177,8 @@ async fn migrate(config: &Config) -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "the table is this command's result")]
 async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
     let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
-    print!("{}", talkers::table(&talkers::ask(&redis, count).await?));
+    let edges = talkers::ask(&redis, count).await.context("Redis (redis.url) cannot be asked")?;
+    print!("{}", talkers::table(&edges));
     Ok(())
 }
 

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("edge cannot start: {error:#}");
+            tracing::error!("edge cannot start: {}", telemetry::chain(&error));
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,7 @@
 //! Logs, as both programs write them, and metrics, as Prometheus reads them.
 //!
-//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`].
+//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`]; [`chain`] is how an
+//! error is said that ends a program.
 
 pub mod metrics;
 
@@ -25,5 +26,51 @@ pub fn start() {
         logs.json().flatten_event(true).init();
     } else {
         logs.init();
+    }
+}
+
+/// An error and its causes in one line, each said once: the text of many an error ends with that of its cause.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.ends_with(&cause) {
+            said.push_str(": ");
+            said.push_str(&cause);
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Unreadable(io::Error);
+
+    impl std::fmt::Display for Unreadable {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "cannot read the key: {}", self.0)
+        }
+    }
+
+    impl std::error::Error for Unreadable {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let unreadable = || Unreadable(io::Error::other("no such file"));
+        assert_eq!(chain(&unreadable().into()), "cannot read the key: no such file");
+        let failed = Err::<(), _>(unreadable()).context("nothing was started").unwrap_err();
+        assert_eq!(chain(&failed), "nothing was started: cannot read the key: no such file");
     }
 }
