@@ -1,15 +1,12 @@
 //! What becomes of the journals of dead edges: whose they are, and what they tell by what they do not hold.
 
-use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 
 use domain::{
-    CompletionId, Timestamp, TokenId,
+    Timestamp, TokenId,
     usage::{Certainty, Microcents, UsageRow},
 };
-use live::{
-    Redis,
-    budgets::{Budget, Verdict},
-};
+use live::budgets::{Budget, Verdict};
 
 use super::{
     relay::Relay,
@@ -29,7 +26,7 @@ const BUDGET: Budget = Budget {
 
 /// Completions that are asked for together of an edge that is then killed: each edge comes to ask Redis for so many before the
 /// first of them is given up.
-const KILLED_TOGETHER: usize = 16;
+pub(super) const KILLED_TOGETHER: usize = 16;
 
 /// The row of a completion of the only account, with so many tokens reserved for it.
 pub(super) async fn row(metered: &Metered, completion: u64) -> UsageRow {
@@ -114,14 +111,7 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
     // The other edge is to settle, before admin would by the reservation.
     metered.world.admin.signal("STOP");
     let redis = Redis::connect(&format!("redis://127.0.0.1:{port}")).unwrap();
-    let open = async || {
-        let mut open = BTreeSet::new();
-        for account in redis.accounts_with_open().await.unwrap() {
-            open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row.id));
-        }
-        open
-    };
-    eventually(BACKGROUND, "nothing is open", async || open().await.is_empty()).await;
+    eventually(BACKGROUND, "nothing is open", async || open_at(&redis).await.is_empty()).await;
 
     let (numbers, mut reserved) = ((0..completions(1)).collect::<Vec<_>>(), BTreeSet::new());
     let numbers_in_all = numbers.len();
@@ -131,7 +121,7 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
         let wanted: Vec<_> = numbers.iter().map(|&number| numbered(number).at_most(300)).collect();
         let asking = tokio::spawn(async move { asker.serve(wanted).await });
         eventually(BACKGROUND, "they are reserved", async || {
-            reserved.extend(open().await);
+            reserved.extend(open_at(&redis).await);
             reserved.len() == before + numbers.len()
         })
         .await;
@@ -144,7 +134,7 @@ async fn an_edge_that_is_killed_before_it_asks_a_provider_charges_nothing() {
             metered.world.admin.signal("STOP");
         }
     }
-    eventually(BACKGROUND, "the reservations are given back", async || open().await.is_empty()).await;
+    eventually(BACKGROUND, "the reservations are given back", async || open_at(&redis).await.is_empty()).await;
     assert_eq!(metered.provider.asked(), [1]);
     assert_eq!(metered.rows("true").await, 1);
     metered.assert_ledger(&received, 0).await;

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod caps;
+mod dropped_packets;
 mod exactly_once;
 mod failover;
 mod figures;
@@ -24,10 +25,13 @@ mod usage;
 mod wrong_clocks;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use domain::CompletionId;
+use live::Redis;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 
@@ -142,6 +146,15 @@ async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
                   end
                   return count";
     metered.world.redis_sum("EVAL", &[script, "0", text]).await
+}
+
+/// The completions that a Redis has reservations of.
+async fn open_at(redis: &Redis) -> BTreeSet<CompletionId> {
+    let mut open = BTreeSet::new();
+    for account in redis.accounts_with_open().await.unwrap() {
+        open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row.id));
+    }
+    open
 }
 
 /// Starts a completion, and returns once the provider has been asked.

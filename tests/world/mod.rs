@@ -17,6 +17,7 @@ pub mod edge;
 pub mod events;
 pub mod form;
 pub mod frames;
+pub mod machine;
 pub mod mailbox;
 pub mod name_server;
 pub mod org;

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-const FIRST: u16 = 10_000;
+pub(super) const FIRST: u16 = 10_000;
 const BLOCK: u16 = 200;
 const BLOCKS: u16 = 110;
 
