@@ -24,7 +24,7 @@ pub(super) struct Relay {
 }
 
 /// Leads to no server: connections are accepted, and nothing is passed on.
-const NOWHERE: u16 = 0;
+pub(super) const NOWHERE: u16 = 0;
 
 impl Relay {
     pub(super) async fn start(leads_to: u16) -> Self {

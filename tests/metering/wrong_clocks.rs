@@ -1,10 +1,11 @@
 //! Edges whose clocks are more than a day ahead and behind, beside one that is right. Redis's clock decides what minute and day
 //! a completion belongs to, and each edge says how far its own is off. What happens at midnight is in [`super::midnight`].
 
-use domain::{Clock, CompletionId};
+use domain::Clock;
 
 use super::{
     limits::{assert_code, retry_after, seconds_to_midnight},
+    relay::{self, Relay},
     served::{Received, UNLIMITED_TOKENS, completions, numbered, without_limits},
     *,
 };
@@ -111,4 +112,25 @@ async fn the_minute_and_the_day_end_when_redis_says_at_every_edge() {
         assert_code(&refused, "rate_limit_exceeded");
         assert!((1..=60).contains(&retry_after(&refused)), "edge {edge}: {}", retry_after(&refused));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_has_not_heard_of_redis_yet_goes_by_no_other_clock() {
+    let relay = Relay::start(relay::NOWHERE).await;
+    let url = format!("redis://127.0.0.1:{}", relay.port);
+    let metered = Metered::start_with(|builder| {
+        without_limits(builder).edge_ahead(0, AHEAD[1]).set_at_edge(0, "REDIS__URL", &url)
+    })
+    .await;
+    metered.ask(&numbered(0)).await.assert_status(503);
+    relay.lead_to(metered.world.redis_port);
+    // The first is admitted before the edge comes to anything else that it asks Redis for.
+    let (mut received, mut wanted) = (Received::default(), (1..).map(numbered));
+    eventually(BACKGROUND, "some are admitted", async || {
+        received.extend(metered.serve(0, wanted.by_ref().take(32)).await);
+        received.len() > 0
+    })
+    .await;
+    metered.assert_ledger(&received, 0).await;
+    assert_charged_to_today(&metered).await;
 }

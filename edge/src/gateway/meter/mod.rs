@@ -129,7 +129,7 @@ impl Meter {
         max_usage: MaxUsage,
         likely_prompt: u64,
     ) -> Result<Admission, AdmissionError> {
-        let now = self.0.clock.now();
+        let now = self.now().await?;
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = |prompt| Microcents::of(prompt, model.input_cents, completion, model.output_cents);
@@ -197,6 +197,24 @@ impl Meter {
             return Err(UNAVAILABLE);
         }
         Ok(admission)
+    }
+
+    /// The time by Redis's clock. An edge that started while Redis was away has to ask for it first: its own may be of another day.
+    async fn now(&self) -> Result<Timestamp, AdmissionError> {
+        if let Some(now) = self.0.clock.now() {
+            return Ok(now);
+        }
+        match self.0.redis.epoch().await {
+            Ok(epoch) => {
+                self.0.clock.learn(epoch.now);
+                Ok(epoch.now)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "it is not known what time it is by Redis's clock");
+                metrics::counter!("svc_gateway_refused_total", "why" => "unavailable").increment(1);
+                Err(UNAVAILABLE)
+            }
+        }
     }
 
     /// Makes the reservation of an admitted completion, or says why there is none.

@@ -1,6 +1,6 @@
 //! The time by Redis's clock, which is the only one that decides what day, month and minute a completion belongs to.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use domain::{Clock, Timestamp};
 
@@ -9,23 +9,28 @@ pub(super) struct RedisClock {
     own: Clock,
     /// Milliseconds by which Redis's clock is ahead of ours.
     ahead: AtomicI64,
+    /// Whether Redis has said what time it is.
+    has_learned: AtomicBool,
 }
 
 impl RedisClock {
     /// A clock that has heard nothing of Redis yet.
     pub(super) fn new(own: Clock) -> Self {
-        Self { own, ahead: AtomicI64::new(0) }
+        Self { own, ahead: AtomicI64::new(0), has_learned: AtomicBool::new(false) }
     }
 
-    /// The time by Redis's clock, within the time that its answers take.
-    pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_unix_millis(millis(self.own.now()).saturating_add(self.ahead.load(Ordering::Relaxed)))
+    /// The time by Redis's clock, within the time that its answers take; nothing before the first of them.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        let has_learned = self.has_learned.load(Ordering::Acquire);
+        let now = || millis(self.own.now()).saturating_add(self.ahead.load(Ordering::Relaxed));
+        has_learned.then(|| Timestamp::from_unix_millis(now()))
     }
 
     /// Records that Redis has just said that it is `now`. Returns the seconds by which our clock is ahead of that.
     pub(super) fn learn(&self, now: Timestamp) -> f64 {
         let own = self.own.now();
         self.ahead.store(millis(now).saturating_sub(millis(own)), Ordering::Relaxed);
+        self.has_learned.store(true, Ordering::Release);
         own.since(now).as_secs_f64() - now.since(own).as_secs_f64()
     }
 }
@@ -47,9 +52,10 @@ mod tests {
             [(real.now() + Duration::from_hours(24), 86_400.0), (real.now() - Duration::from_hours(24), -86_400.0)]
         {
             let clock = RedisClock::new(Clock::from_fn(move || own));
+            assert_eq!(clock.now(), None, "our own is no answer");
             let now = real.now();
             assert!((clock.learn(now) - ahead).abs() < 60.0);
-            assert_eq!(clock.now().unix_millis(), now.unix_millis());
+            assert_eq!(clock.now().map(Timestamp::unix_millis), Some(now.unix_millis()));
         }
     }
 }

@@ -167,7 +167,7 @@ impl MeterTasks {
                             "Redis has lost its memory; reporting what is under way"
                         );
                         self.ledger.report_all();
-                        self.last_redis_loss.send_replace(Some(self.clock.now()));
+                        self.last_redis_loss.send_replace(self.clock.now());
                     }
                     known_epoch = Some(epoch);
                 }
