@@ -150,6 +150,11 @@ fn listeners(
     let health = platform.health_watch();
     let models = Models::of(&config.gateway, |name| std::env::var(name).ok())?;
     let (meter, metering) = Meter::new(config, &edge, redis.clone(), db.clone(), clock.clone());
+    let is_awake = {
+        let marks = marks.clone();
+        move || marks.awake().is_awake()
+    };
+    meter.set_awake(is_awake.clone());
     let gateway =
         Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
     let traffic = match config.stats.source {
@@ -184,6 +189,7 @@ fn listeners(
         let spool = meter::spool_folder(config);
         listeners.add_background(traffic.keep_current(collected_db.clone(), last_connection_gone.clone()));
         let collector = Collector::new(traffic, collected_db, edge.clone(), collected_clock, spool);
+        collector.set_awake(is_awake);
         listeners.add_background(collector.run(last_connection_gone.clone()));
     }
     if let Some(exporter) = exporter {

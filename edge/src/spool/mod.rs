@@ -181,6 +181,12 @@ impl<R: Record> Spool<R> {
         let _ = self.scope.set(scope);
     }
 
+    /// Says how to find out whether this process has run all the time. A write during which it was stopped says nothing of the
+    /// disk: it is neither counted nor logged as slow. Only the first call counts.
+    pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
+        self.pace.set_awake(is_awake);
+    }
+
     /// Whether [`set_scope`](Self::set_scope) was called.
     pub fn has_scope(&self) -> bool {
         self.scope.get().is_some()

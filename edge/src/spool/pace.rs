@@ -1,7 +1,10 @@
 //! The pace of the disk: when a write may block for long, it must not keep a thread of the runtime from other tasks.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,7 +26,11 @@ pub(super) struct Pace {
     is_logged: AtomicBool,
     kind: &'static str,
     counter: &'static str,
+    is_awake: OnceLock<IsAwake>,
 }
+
+/// Whether this process has run all the time, as far as it knows.
+type IsAwake = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The place of one who waits for the disk.
 pub(super) struct Place<'a>(&'a AtomicUsize);
@@ -33,7 +40,17 @@ impl Pace {
     pub(super) fn new(kind: &'static str, counter: &'static str) -> Self {
         let (began, slow_until) = (AtomicU64::new(0), AtomicU64::new(0));
         let (waiting, is_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { start: Instant::now(), began, slow_until, waiting, is_logged, kind, counter }
+        Self { start: Instant::now(), began, slow_until, waiting, is_logged, kind, counter, is_awake: OnceLock::new() }
+    }
+
+    /// Has no write counted as slow while `is_awake` does not hold.
+    pub(super) fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.is_awake.set(Box::new(is_awake));
+    }
+
+    /// Whether it is the disk that made a write slow, and not that this process was stopped in the middle of it.
+    fn is_disk(&self) -> bool {
+        self.is_awake.get().is_none_or(|is_awake| is_awake())
     }
 
     /// Whether a write takes long, or did a moment ago.
@@ -44,7 +61,7 @@ impl Pace {
         }
         let now = self.micros();
         let is_stuck = began != 0 && now.saturating_sub(began) > micros(limits::SLOW_WRITE);
-        if is_stuck {
+        if is_stuck && self.is_disk() {
             self.log_slow();
         }
         is_stuck || now < until
@@ -59,8 +76,10 @@ impl Pace {
         let now = self.micros();
         if now - began > micros(limits::SLOW_WRITE) {
             self.slow_until.store(now + micros(limits::SLOW_FOR), Ordering::Relaxed);
-            metrics::counter!(self.counter).increment(1);
-            self.log_slow();
+            if self.is_disk() {
+                metrics::counter!(self.counter).increment(1);
+                self.log_slow();
+            }
         } else if (1..now).contains(&self.slow_until.load(Ordering::Relaxed)) {
             self.slow_until.store(0, Ordering::Relaxed);
             if self.is_logged.swap(false, Ordering::Relaxed) {
@@ -105,4 +124,33 @@ pub(super) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, atomic::AtomicBool},
+        thread::sleep,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_write_in_which_the_process_slept_is_no_sign_of_a_slow_disk() {
+        let (pace, is_awake) = (Pace::new("words", "test_slow_total"), Arc::new(AtomicBool::new(false)));
+        let is_now = is_awake.clone();
+        pace.set_awake(move || is_now.load(Ordering::Relaxed));
+        let is_logged = || pace.is_logged.load(Ordering::Relaxed);
+        let write = || {
+            sleep(2 * limits::SLOW_WRITE);
+            // Another one looks at the same time.
+            assert!(pace.is_slow());
+        };
+        pace.time(write);
+        assert!(!is_logged());
+        assert!(pace.is_slow(), "it does no harm to expect more of it");
+        is_awake.store(true, Ordering::Relaxed);
+        pace.time(write);
+        assert!(is_logged());
+    }
 }

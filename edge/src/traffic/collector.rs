@@ -48,6 +48,12 @@ impl Collector {
         Self { traffic, db, edge, clock, outbox, has_more: Notify::new() }
     }
 
+    /// Has the journal know by `is_awake` whether this process has run all the time; see
+    /// [`Spool::set_awake`](crate::spool::Spool::set_awake).
+    pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
+        self.outbox.journal.set_awake(is_awake);
+    }
+
     /// Runs until `stop` is cancelled, then writes what was counted until then. Whoever runs it may cut it off if that takes too
     /// long: another edge finds the rest in the journal.
     pub async fn run(self, stop: CancellationToken) {

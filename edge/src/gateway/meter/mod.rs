@@ -120,6 +120,12 @@ impl Meter {
         (Self(Arc::new(inner)), tasks)
     }
 
+    /// Has the journal know by `is_awake` whether this process has run all the time; see
+    /// [`Spool::set_awake`](crate::spool::Spool::set_awake).
+    pub fn set_awake(&self, is_awake: impl Fn() -> bool + Send + Sync + 'static) {
+        self.0.ledger.journal.set_awake(is_awake);
+    }
+
     /// Admits a completion of `model` that uses at most `max_usage`, if the account of `key` has that much left. When nothing is
     /// heard of its end, its prompt counts as `likely_prompt` tokens.
     pub async fn admit(
