@@ -1,5 +1,6 @@
 //! Keys, limits and metering of the AI gateway: each completion is counted once, whichever process is killed and when.
 
+mod adoption;
 mod budgets;
 mod caps;
 mod dropped_packets;

@@ -50,7 +50,8 @@ pub(crate) const JOURNAL_KEPT_BYTES: u64 = 256 * 1024 * 1024;
 pub(crate) const FAILOVER_LOOK: Duration = Duration::from_secs(1);
 /// Interval at which the journals of edges that have died are looked for.
 pub(crate) const ADOPT_EVERY: Duration = Duration::from_secs(5);
-/// Longest wait for Redis to give back what a dead edge had not asked a provider for: a job of admin settles it by then.
+/// Longest wait for Redis to give back what a dead edge had not asked a provider for. A job of admin settles it by then, which is taken
+/// back when Redis can be asked.
 pub(crate) const UNASKED_WAIT: Duration = Duration::from_secs(10);
 /// Dead edges whose journals are taken over and not settled yet, of which Postgres is going to know when they are. Each takes some
 /// hundred bytes, and the ids of its completions; what Redis brings back of one beyond that counts by its estimate.

@@ -123,11 +123,6 @@ impl Completions {
         }
     }
 
-    /// Whether there is a record of this completion.
-    pub(super) fn contains(&self, id: &CompletionId) -> bool {
-        self.completions.contains_key(id)
-    }
-
     /// The number of completions.
     pub(super) fn len(&self) -> usize {
         self.completions.len()

@@ -20,7 +20,7 @@ use domain::{CompletionId, usage::UsageRow};
 use tokio::sync::{Notify, watch};
 
 use self::adoption::Adoption;
-pub(super) use self::reports::Report;
+pub(super) use self::{adoption::AdoptedJournal, reports::Report};
 use super::{
     ends::Ends,
     journal::{Journal, RecordRef},

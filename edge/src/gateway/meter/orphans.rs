@@ -6,7 +6,6 @@ use live::{
     budgets::{Open, Release},
 };
 
-use super::journal::Completions;
 use crate::limits;
 
 /// Releases the reservations for which `is_orphan` holds, except those that somebody is settling. Returns their number.
@@ -34,19 +33,19 @@ pub(super) struct Unasked {
 
 /// Releases what a dead edge reserved and did not come to ask a provider for.
 ///
-/// An edge asks only for what is in its journal, so `journal` must have all of it. Where the edge had to go on without, it has
+/// An edge asks only for what is in its journal, so `is_journaled` must hold for all of it. Where the edge had to go on without, it has
 /// said so in Redis; then nothing is released, the reservations count as estimates, and there is nothing to return.
 pub(super) async fn release_unasked(
     redis: &Redis,
     edge: &str,
-    journal: &Completions,
+    is_journaled: impl Fn(&CompletionId) -> bool,
 ) -> Result<Option<Unasked>, RedisError> {
     if redis.has_gaps(edge).await? {
         return Ok(None);
     }
-    let released = release(redis, |open| open.edge == edge && !journal.contains(&open.row.id)).await?;
+    let released = release(redis, |open| open.edge == edge && !is_journaled(&open.row.id)).await?;
     // Not before: what was left above because it is claimed had been noted then.
     let mut settled = redis.settled_of(edge).await?;
-    settled.retain(|row| !journal.contains(&row.id));
+    settled.retain(|row| !is_journaled(&row.id));
     Ok(Some(Unasked { released, settled }))
 }

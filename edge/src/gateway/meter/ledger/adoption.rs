@@ -1,6 +1,6 @@
 //! Completions that come to the ledger from journals.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use domain::{CompletionId, usage::UsageRow};
 
@@ -17,6 +17,26 @@ pub(super) struct Adoption {
     edges: Vec<(String, Option<SegmentId>)>,
     /// Its completions. The last one is in the ledger, as far as anybody has looked.
     left: Vec<CompletionId>,
+    /// Its journal, while Redis has not been asked yet what the edge reserved beyond it.
+    uncompared: Option<Arc<AdoptedJournal>>,
+}
+
+/// The completions of a dead edge's journal, by their ids.
+pub(in crate::gateway::meter) struct AdoptedJournal {
+    pub(in crate::gateway::meter) edge: String,
+    /// Sorted.
+    ids: Vec<CompletionId>,
+}
+
+impl AdoptedJournal {
+    pub(in crate::gateway::meter) fn of(edge: String, completions: &Completions) -> Self {
+        Self { edge, ids: completions.iter().map(|completion| completion.row.id.clone()).collect() }
+    }
+
+    /// Whether there was a record of this completion.
+    pub(in crate::gateway::meter) fn contains(&self, id: &CompletionId) -> bool {
+        self.ids.binary_search(id).is_ok()
+    }
 }
 
 impl Ledger {
@@ -45,8 +65,14 @@ impl Ledger {
     }
 
     /// Notes that `completions`, of which all are entered, are the last that is to be settled of these dead edges. The journal has it
-    /// until [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too.
-    pub(in crate::gateway::meter) fn note_adopted(&self, edges: BTreeSet<String>, completions: &Completions) {
+    /// until [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too. None of them counts as settled
+    /// before [`mark_compared`](Self::mark_compared), if Redis could not be asked yet what was reserved beyond `uncompared`.
+    pub(in crate::gateway::meter) fn note_adopted(
+        &self,
+        edges: BTreeSet<String>,
+        completions: &Completions,
+        uncompared: Option<AdoptedJournal>,
+    ) {
         let noted: usize = self.state().adoptions.iter().map(|adoption| adoption.edges.len()).sum();
         if edges.is_empty() || noted + edges.len() > limits::ADOPTED_EDGES {
             return;
@@ -57,7 +83,19 @@ impl Ledger {
         };
         let edges = edges.into_iter().map(note).collect();
         let left = completions.iter().map(|completion| completion.row.id.clone()).collect();
-        self.state().adoptions.push(Adoption { edges, left });
+        self.state().adoptions.push(Adoption { edges, left, uncompared: uncompared.map(Arc::new) });
+    }
+
+    /// The journals of dead edges of which Redis has not been asked yet what was reserved beyond them.
+    pub(in crate::gateway::meter) fn uncompared_journals(&self) -> Vec<Arc<AdoptedJournal>> {
+        self.state().adoptions.iter().filter_map(|adoption| adoption.uncompared.clone()).collect()
+    }
+
+    /// Notes that Redis has nothing more of this dead edge than `journal` had.
+    pub(in crate::gateway::meter) fn mark_compared(&self, journal: &Arc<AdoptedJournal>) {
+        for adoption in &mut self.state().adoptions {
+            adoption.uncompared.take_if(|uncompared| Arc::ptr_eq(uncompared, journal));
+        }
     }
 
     /// Returns dead edges of which nothing is left to be settled, at most `limit`.
@@ -67,7 +105,7 @@ impl Ledger {
         for Adoption { left, .. } in adoptions.iter_mut() {
             while left.pop_if(|id| !entries.contains_key(id)).is_some() {}
         }
-        let settled = adoptions.iter().filter(|adoption| adoption.left.is_empty());
+        let settled = adoptions.iter().filter(|adoption| adoption.left.is_empty() && adoption.uncompared.is_none());
         settled.flat_map(|adoption| &adoption.edges).map(|(edge, _)| edge.clone()).take(limit).collect()
     }
 

@@ -116,7 +116,7 @@ fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], fold
         contents.apply(Record::Open(completion.row.clone()));
         ledger.adopt(completion);
     }
-    ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &contents);
+    ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &contents, None);
     drop(ledger);
     let next = journal::open(folder.path().to_owned(), "next", DATABASE);
     next.set_scope("this".to_owned());
@@ -137,7 +137,7 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
     contents.iter().for_each(|completion| ledger.adopt(completion));
     let mut edges = contents.adopted().clone();
     edges.insert("second".to_owned());
-    ledger.note_adopted(edges, &contents);
+    ledger.note_adopted(edges, &contents, None);
     for row in &rows {
         assert!(ledger.settled_edges(10).is_empty(), "one is left");
         ledger.mark_written(std::slice::from_ref(row));
@@ -157,11 +157,28 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
 }
 
 #[test]
+fn a_dead_edge_is_not_settled_before_redis_was_asked_what_it_reserved() {
+    let (ledger, _folder) = ledger();
+    let (journaled, unknown) = (row(300), row(300));
+    let mut contents = Completions::default();
+    contents.apply(Record::Open(journaled.clone()));
+    let uncompared = AdoptedJournal::of("dead".to_owned(), &contents);
+    ledger.note_adopted(BTreeSet::from(["dead".to_owned()]), &contents, Some(uncompared));
+    assert!(ledger.settled_edges(10).is_empty());
+    let [journal] = ledger.uncompared_journals().try_into().ok().unwrap();
+    assert_eq!(journal.edge, "dead");
+    assert!(journal.contains(&journaled.id) && !journal.contains(&unknown.id));
+    ledger.mark_compared(&journal);
+    assert!(ledger.uncompared_journals().is_empty());
+    assert_eq!(ledger.settled_edges(10), ["dead"]);
+}
+
+#[test]
 fn dead_edges_beyond_a_bound_are_not_noted() {
     let (ledger, _folder) = ledger();
     let edges = |count: usize| (0..count).map(|number| number.to_string()).collect();
-    ledger.note_adopted(edges(limits::ADOPTED_EDGES), &Completions::default());
-    ledger.note_adopted(edges(1), &Completions::default());
+    ledger.note_adopted(edges(limits::ADOPTED_EDGES), &Completions::default(), None);
+    ledger.note_adopted(edges(1), &Completions::default(), None);
     assert_eq!(ledger.settled_edges(usize::MAX).len(), limits::ADOPTED_EDGES);
 }
 

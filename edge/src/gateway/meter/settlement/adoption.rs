@@ -2,12 +2,14 @@
 
 use std::io;
 
+use live::RedisError;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{MeterTasks, REDIS_PAUSE};
 use crate::{
     gateway::meter::{
         journal::{self, Completions},
+        ledger::AdoptedJournal,
         orphans::{self, Unasked},
     },
     limits,
@@ -25,6 +27,7 @@ impl MeterTasks {
                 tracing::debug!(%error, "the database's name cannot be read");
                 continue;
             }
+            self.compare_adopted().await;
             self.note_settled_edges().await;
             while self.ledger.len() < limits::UNSETTLED / 2 {
                 let ledger = self.ledger.clone();
@@ -53,33 +56,55 @@ impl MeterTasks {
             tracing::warn!(completions, estimated, "settling completions of an edge that died");
         }
         let mut edges = abandoned.contents.adopted().clone();
-        if abandoned.is_complete && self.release_unasked(&abandoned).await {
-            edges.insert(abandoned.owner.clone());
+        let mut uncompared = None;
+        if abandoned.is_complete {
+            let journal = AdoptedJournal::of(abandoned.owner.clone(), &abandoned.contents);
+            let releasing = async {
+                loop {
+                    match self.release_unasked(&journal).await {
+                        Ok(is_whole) => return is_whole,
+                        Err(error) => tracing::debug!(%error, "what a dead edge reserved cannot be released"),
+                    }
+                    sleep(REDIS_PAUSE).await;
+                }
+            };
+            let is_whole = timeout(limits::UNASKED_WAIT, releasing).await.ok();
+            if is_whole.unwrap_or(true) {
+                edges.insert(abandoned.owner.clone());
+            }
+            // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
+            uncompared = is_whole.is_none().then_some(journal);
         }
         let ledger = self.ledger.clone();
         let delete = move || {
-            ledger.note_adopted(edges, &abandoned.contents);
+            ledger.note_adopted(edges, &abandoned.contents, uncompared);
             ledger.journal.sync();
             abandoned.delete();
         };
         let _ = tokio::task::spawn_blocking(delete).await;
     }
 
-    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
-    /// that. Without Redis it is left to admin. Returns false if the edge's journal is known to have gaps.
-    async fn release_unasked(&self, abandoned: &Abandoned<Completions>) -> bool {
-        let releasing = async {
-            loop {
-                match orphans::release_unasked(&self.redis, &abandoned.owner, &abandoned.contents).await {
-                    Ok(unasked) => return unasked,
-                    Err(error) => tracing::debug!(%error, "the open completions of a dead edge cannot be released"),
+    /// Gives back what dead edges reserved beyond what was in their journals, if Redis was away when those were taken over.
+    pub(super) async fn compare_adopted(&self) {
+        for journal in self.ledger.uncompared_journals() {
+            match self.release_unasked(&journal).await {
+                Ok(true) => {}
+                // Admin has settled it, or will.
+                Ok(false) => self.ledger.forget_adopted(std::slice::from_ref(&journal.edge)),
+                Err(error) => {
+                    tracing::debug!(%error, "what a dead edge reserved cannot be released");
+                    return;
                 }
-                sleep(REDIS_PAUSE).await;
             }
-        };
-        // Without Redis nobody can say whether the journal has gaps: that is asked again before the edge counts as settled.
-        let found = timeout(limits::UNASKED_WAIT, releasing).await.unwrap_or_else(|_| Some(Unasked::default()));
-        let Some(Unasked { released, settled }) = found else { return false };
+            self.ledger.mark_compared(&journal);
+        }
+    }
+
+    /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
+    /// that. Returns false if the edge's journal is known to have gaps.
+    async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<bool, RedisError> {
+        let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.contains(id)).await?;
+        let Some(Unasked { released, settled }) = found else { return Ok(false) };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
@@ -87,6 +112,6 @@ impl MeterTasks {
         let ledger = self.ledger.clone();
         let withdraw = move || settled.into_iter().for_each(|row| ledger.withdraw(row));
         let _ = tokio::task::spawn_blocking(withdraw).await;
-        true
+        Ok(true)
     }
 }

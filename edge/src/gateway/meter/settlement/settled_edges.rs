@@ -28,11 +28,13 @@ impl MeterTasks {
         }
     }
 
-    /// Has Postgres know, at the end of this edge, that it is settled. Its ledger must be empty. Returns false if Postgres does not
-    /// take it; an edge that has admitted nothing needs no row.
+    /// Has Postgres know, at the end of this edge, that it is settled. Its ledger must be empty. Returns false if it is not any
+    /// more, or Postgres does not take it; an edge that has admitted nothing needs no row.
     pub(super) async fn note_own_end(&self) -> bool {
+        self.compare_adopted().await;
         self.note_settled_edges().await;
-        self.ledger.ended() == 0 || self.write_settled(std::slice::from_ref(&self.edge)).await
+        self.ledger.len() == 0
+            && (self.ledger.ended() == 0 || self.write_settled(std::slice::from_ref(&self.edge)).await)
     }
 
     async fn write_settled(&self, edges: &[String]) -> bool {
