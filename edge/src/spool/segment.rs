@@ -35,6 +35,10 @@ impl Segment {
         }
         let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
         file.try_lock().map_err(io::Error::from)?;
+        // Whoever looks for the segments of the dead may have locked it first, found nothing in it, and deleted it.
+        if !is_at(&file, &path)? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the segment was taken over before it was locked"));
+        }
         Ok(Self { id, path, file, bytes: 0, unreleased: 0, has_records: false, is_unsynced: false })
     }
 
@@ -89,6 +93,16 @@ impl Segment {
     pub(super) fn delete(self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Whether the path leads to the file. Until its lock was got, whoever had it may have deleted the file or put it aside.
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?,
+    };
+    let own = file.metadata()?;
+    Ok((own.dev(), own.ino()) == (found.dev(), found.ino()))
 }
 
 /// For this user alone: whoever puts a segment there says what others have used.

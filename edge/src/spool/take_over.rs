@@ -158,7 +158,8 @@ impl<R: Record> Spool<R> {
 pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegment>>> {
     let lock = |path: &Path| match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(|file| file.try_lock().is_ok().then_some(file)),
+        Err(error) => Err(error),
+        Ok(file) => Ok((file.try_lock().is_ok() && segment::is_at(&file, path)?).then_some(file)),
     };
     let mut segments = Vec::new();
     for path in paths {

@@ -95,6 +95,42 @@ fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
     assert_eq!(files(folder.path()), 0);
 }
 
+/// Whoever looks for the segments of the dead may find one between its creation and its lock.
+#[test]
+fn what_an_owner_was_told_is_kept_is_found_once_though_others_look_while_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (found, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let look = |other: &Spool<Word>| {
+        while let Some(abandoned) = take_over(other) {
+            found.lock().unwrap().extend(abandoned.contents.clone());
+            abandoned.delete();
+        }
+    };
+    let mut kept = Vec::new();
+    std::thread::scope(|scope| {
+        let looking = || {
+            let other = spool(folder.path(), "other");
+            while !is_over.load(Ordering::Relaxed) {
+                look(&other);
+            }
+        };
+        scope.spawn(looking);
+        scope.spawn(looking);
+        for number in 0..1_000 {
+            let word = number.to_string();
+            kept.extend(spool(folder.path(), &format!("owner-{number}")).append(&&*word).map(|_| word));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    look(&spool(folder.path(), "other"));
+    let mut found = found.into_inner().unwrap();
+    found.sort();
+    kept.sort();
+    assert_eq!(found, kept);
+    assert!(!kept.is_empty());
+    assert_eq!(files(folder.path()), 0);
+}
+
 #[test]
 fn segments_of_the_former_scope_and_of_an_earlier_run_of_the_machine_are_taken_over() {
     let folder = tempfile::tempdir().unwrap();
