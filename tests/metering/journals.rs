@@ -8,6 +8,8 @@ use domain::{
 };
 use live::budgets::{Budget, Verdict};
 
+use sqlx::{Connection as _, PgConnection};
+
 use super::{
     relay::Relay,
     served::{UNLIMITED_TOKENS, completions, numbered, without_limits},
@@ -217,4 +219,27 @@ async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider
     assert_eq!(metered.world.sql_number(requests).await, 1 + rows);
     let figures = metered.assert_ledger(&received, 0).await;
     assert_eq!(figures.estimated as u64, count);
+}
+
+#[tokio::test]
+async fn a_journal_that_two_edges_race_for_is_counted_once_although_one_of_them_is_killed() {
+    let (mut metered, mut received) = Metered::after_one(|builder| without_limits(builder).edges(3)).await;
+    let count = completions(4);
+    let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(300).held())).await;
+    // Nothing of it can be settled for now.
+    let mut holder = PgConnection::connect(metered.world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE ai_usage_days IN EXCLUSIVE MODE").execute(&mut holder).await.unwrap();
+    received.extend(metered.serve_all(0, (count..2 * count).map(numbered)).await);
+    let journal = {
+        let own = |path: &PathBuf| std::fs::read_to_string(path).unwrap().contains("\"open\"");
+        files_in(&spool(&metered)).into_iter().find(own).unwrap()
+    };
+    metered.world.edges[0].process.kill();
+    assert!(under_way.end().await.is_empty());
+    eventually(BACKGROUND, "one of them has it", async || !journal.exists()).await;
+    metered.world.edges[1].process.kill();
+    eventually(BACKGROUND, "the other has all", async || files(&spool(&metered)) == 1).await;
+    holder.close().await.unwrap();
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated as u64, count, "{figures}");
 }
