@@ -16,6 +16,7 @@ mod load;
 mod locks;
 mod midnight;
 mod months;
+mod plan_changes;
 mod plans;
 pub mod provider;
 mod relay;

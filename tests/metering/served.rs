@@ -24,8 +24,12 @@ pub(super) fn completions(usual: u64) -> u64 {
 
 /// No limit that many completions would reach.
 pub(super) fn without_limits(builder: Builder) -> Builder {
+    without_limits_but_credit(builder).plan(&json!({ "ai_credit_cents": 1_000_000 }))
+}
+
+/// No limit but the plan's that many completions would reach.
+pub(super) fn without_limits_but_credit(builder: Builder) -> Builder {
     builder
-        .plan(&json!({ "ai_credit_cents": 1_000_000 }))
         .set("LIMITS__GATEWAY_PER_MIN", 1_000_000)
         .set("LIMITS__GATEWAY_CONCURRENT", 10_000)
         .set("LIMITS__GATEWAY_TOKENS_PER_DAY", UNLIMITED_TOKENS)
