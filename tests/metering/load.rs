@@ -46,19 +46,7 @@ async fn a_persistent_redis_is_stopped_and_killed_under_load() {
         world.restart_redis();
     })
     .await;
-    // What is left of the budget is exact to the token.
-    let limit = UNLIMITED_TOKENS;
-    let used = "SELECT sum(prompt_tokens + completion_tokens)::bigint FROM ai_usage";
-    eventually(BACKGROUND, "the budget is right", async || {
-        let used = u64::try_from(metered.world.sql_number(used).await).unwrap();
-        let wanted = Completion::of(1, 1).at_most(10);
-        let answer = metered.ask(&wanted).await.assert_status(200);
-        let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
-        let reserved = wanted.reserves();
-        // Those that were asked just before may not be in Postgres yet.
-        (limit - used - reserved - 40..=limit - used - reserved).contains(&left)
-    })
-    .await;
+    assert_budget(&metered).await;
 }
 
 #[tokio::test]
@@ -107,7 +95,7 @@ async fn postgres_is_away_and_back_under_load() {
 }
 
 /// How far the requests of [`under_load`] have come.
-struct Load {
+pub(super) struct Load {
     wanted: usize,
     /// The number of the next request.
     next: AtomicU64,
@@ -121,7 +109,7 @@ impl Load {
         self.served.lock().unwrap().len()
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.served() >= self.wanted
     }
 
@@ -138,14 +126,14 @@ impl Load {
     }
 
     /// Waits until some more were served.
-    async fn is_under_way(&self) {
+    pub(super) async fn is_under_way(&self) {
         let before = self.served();
         let goes_on = async || self.is_done() || self.served() >= before + 30;
         eventually(2 * BACKGROUND, "completions are served", goes_on).await;
     }
 
     /// Waits until some more were refused.
-    async fn is_refused(&self) {
+    pub(super) async fn is_refused(&self) {
         let before = self.refused.load(Ordering::SeqCst);
         let is_felt = async || self.is_done() || self.refused.load(Ordering::SeqCst) >= before + 30;
         eventually(BACKGROUND, "completions are refused", is_felt).await;
@@ -159,7 +147,7 @@ fn wanted(number: u64) -> Completion {
 
 /// Asks without a break while `disturb` is called again and again, with the number of the call; then all that was served
 /// is counted, once.
-async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, &Load, u32)) -> Metered {
+pub(super) async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut World, &Load, u32)) -> Metered {
     let load = Load {
         wanted: usize::try_from(completions(300)).unwrap(),
         next: AtomicU64::new(0),
@@ -188,4 +176,20 @@ async fn under_load(mut metered: Metered, mut disturb: impl AsyncFnMut(&mut Worl
     received.extend(load.served.lock().unwrap().iter().copied().map(wanted));
     metered.assert_ledger(&received, 0).await;
     metered
+}
+
+/// Waits until what is left of the budget is exact to the token.
+pub(super) async fn assert_budget(metered: &Metered) {
+    let limit = UNLIMITED_TOKENS;
+    let used = "SELECT sum(prompt_tokens + completion_tokens)::bigint FROM ai_usage";
+    eventually(BACKGROUND, "the budget is right", async || {
+        let used = u64::try_from(metered.world.sql_number(used).await).unwrap();
+        let wanted = Completion::of(1, 1).at_most(10);
+        let answer = metered.ask(&wanted).await.assert_status(200);
+        let left: u64 = answer.header("x-ratelimit-remaining-tokens").parse().unwrap();
+        let reserved = wanted.reserves();
+        // Those that were asked just before may not be in Postgres yet.
+        (limit - used - reserved - 40..=limit - used - reserved).contains(&left)
+    })
+    .await;
 }

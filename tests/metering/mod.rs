@@ -3,6 +3,7 @@
 mod adoption;
 mod budgets;
 mod caps;
+mod clusters;
 mod dropped_packets;
 mod exactly_once;
 mod failover;

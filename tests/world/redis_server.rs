@@ -8,6 +8,9 @@ use std::{
 
 use super::{READY_WITHIN, World, eventually, ports, process::Process};
 
+/// Time that a slot stays between two nodes after each of its keys has moved.
+const KEY_PAUSE: Duration = Duration::from_millis(50);
+
 /// The file that says how far a Redis's clock is ahead.
 const CLOCK: &str = "clock";
 
@@ -136,6 +139,11 @@ impl World {
         votes.iter().position(|vote| Some(vote) == votes.iter().max()).unwrap()
     }
 
+    /// The seconds since 1970 by Redis's clock.
+    pub async fn redis_time(&self) -> i64 {
+        self.redis_number("EVAL", &["return tonumber(redis.call('TIME')[1])", "0"]).await.expect("Redis is away")
+    }
+
     /// How often Redis has run a command, within scripts too.
     pub async fn redis_calls(&self, name: &str) -> i64 {
         let script =
@@ -189,9 +197,44 @@ impl World {
         *process = start_redis(port, self.folder.path(), self.redis_kind);
     }
 
-    /// Sends a signal to a node of a Redis that is a cluster.
+    /// Sends a signal to a node of a Redis that is a cluster. The first node is [`Self::redis`].
     pub fn signal_redis_node(&self, index: usize, name: &str) {
-        self.redis_nodes[index - 1].1.signal(name);
+        let node = index.checked_sub(1).map_or(&self.redis, |index| &self.redis_nodes[index].1);
+        node.signal(name);
+    }
+
+    /// Has the copy of a cluster node take its place, which the node hears of afterwards.
+    pub async fn take_redis_node_over(&self, index: usize) {
+        let ports: Vec<u16> = self.redis_ports().collect();
+        let node: String = ask(ports[index], "CLUSTER", &["MYID"]).await.unwrap();
+        let copies: Vec<String> = ask(ports[index], "CLUSTER", &["REPLICAS", &node]).await.unwrap();
+        let is_copy = |port: &&u16| copies[0].contains(&format!("127.0.0.1:{port}@"));
+        let copy = ports.iter().find(is_copy).unwrap();
+        ask::<String>(*copy, "CLUSTER", &["FAILOVER", "TAKEOVER"]).await.unwrap();
+    }
+
+    /// Moves the slot of the keys with this tag to another cluster node, one key after another.
+    pub async fn move_redis_slot(&self, tag: &str, to: usize) {
+        let (from, ports) = (self.redis_node_of(tag).await, self.redis_ports().collect::<Vec<_>>());
+        let slot: i64 = ask(ports[from], "CLUSTER", &["KEYSLOT", tag]).await.unwrap();
+        let (slot, port) = (slot.to_string(), ports[to].to_string());
+        let id = async |node: usize| ask::<String>(ports[node], "CLUSTER", &["MYID"]).await.unwrap();
+        let (source, target) = (id(from).await, id(to).await);
+        let set = async |node: usize, state: &str, id: &str| {
+            ask::<String>(ports[node], "CLUSTER", &["SETSLOT", &slot, state, id]).await.unwrap();
+        };
+        set(to, "IMPORTING", &source).await;
+        set(from, "MIGRATING", &target).await;
+        loop {
+            let keys: Vec<String> = ask(ports[from], "CLUSTER", &["GETKEYSINSLOT", &slot, "1"]).await.unwrap();
+            let Some(key) = keys.first() else { break };
+            ask::<String>(ports[from], "MIGRATE", &["127.0.0.1", &port, key, "0", "5000"]).await.unwrap();
+            tokio::time::sleep(KEY_PAUSE).await;
+        }
+        set(to, "NODE", &target).await;
+        for node in (0..ports.len()).filter(|node| *node != to) {
+            set(node, "NODE", &target).await;
+        }
     }
 
     /// The folder in which Redis keeps its files.
