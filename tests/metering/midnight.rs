@@ -50,8 +50,7 @@ impl Crossing {
     }
 
     async fn redis_time(&self) -> Timestamp {
-        let seconds = self.metered.world.redis_number("EVAL", &["return redis.call('TIME')[1]", "0"]).await.unwrap();
-        Timestamp::from_unix_millis(seconds * 1_000)
+        Timestamp::from_unix_millis(self.metered.world.redis_time().await * 1_000)
     }
 
     async fn today(&self) -> Date {

@@ -1,5 +1,6 @@
 //! Keys, limits and metering of the AI gateway: each completion is counted once, whichever process is killed and when.
 
+mod admin_clock;
 mod adoption;
 mod budgets;
 mod caps;
@@ -20,6 +21,7 @@ mod months;
 mod plan_changes;
 mod plans;
 pub mod provider;
+mod redis_clock;
 mod relay;
 mod served;
 mod silent_redis;

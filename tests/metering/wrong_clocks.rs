@@ -21,7 +21,7 @@ fn with_wrong_clocks(builder: Builder) -> Builder {
 }
 
 /// Fails if a row is charged to another day, or found in another minute: its id begins with the time.
-async fn assert_charged_to_today(metered: &Metered) {
+pub(super) async fn assert_charged_to_today(metered: &Metered) {
     let (now, hour) = (Clock::system().now(), Duration::from_hours(1));
     let [first, last] = [now - hour, now + hour].map(CompletionId::first_of);
     for wrong in [

@@ -29,6 +29,7 @@ pub struct Builder {
     own_postgres: bool,
     env: Vec<(String, String)>,
     edge_settings: BTreeMap<usize, EdgeSettings>,
+    admin_ahead: Option<i64>,
 }
 
 /// What sets an edge apart from the others.
@@ -99,6 +100,12 @@ impl Builder {
     /// Gives an edge a clock of its own, so many seconds ahead of the real one.
     pub fn edge_ahead(mut self, edge: usize, seconds: i64) -> Self {
         self.edge_settings.entry(edge).or_default().ahead = Some(seconds);
+        self
+    }
+
+    /// Gives admin a clock of its own, so many seconds ahead of the real one.
+    pub fn admin_ahead(mut self, seconds: i64) -> Self {
+        self.admin_ahead = Some(seconds);
         self
     }
 
@@ -217,7 +224,7 @@ impl Builder {
         if !redis_nodes.is_empty() {
             form_cluster(std::iter::once(redis_port).chain(redis_nodes.iter().map(|(port, _)| *port))).await;
         }
-        let admin = start_admin(folder.path(), &env);
+        let admin = start_admin(folder.path(), &env, self.admin_ahead);
         let client = request::client().build().unwrap();
         let mut world = World {
             admin,
@@ -230,6 +237,7 @@ impl Builder {
             template,
             env,
             edge_settings: self.edge_settings,
+            admin_ahead: self.admin_ahead,
             client,
             bucket,
             redis_kind,

@@ -84,6 +84,7 @@ pub struct World {
     template: &'static Template,
     env: Vec<(String, String)>,
     edge_settings: BTreeMap<usize, EdgeSettings>,
+    admin_ahead: Option<i64>,
     client: Client,
     bucket: Option<Bucket>,
     redis_kind: RedisKind,
@@ -255,7 +256,7 @@ impl World {
                                    leased_until = leased_until - interval '1 day'",
         )
         .await;
-        self.admin = start_admin(self.folder.path(), &self.env);
+        self.admin = start_admin(self.folder.path(), &self.env, self.admin_ahead);
         self.wait_until_ready().await;
     }
 
@@ -308,8 +309,14 @@ impl World {
     }
 }
 
-fn start_admin(folder: &Path, env: &[(String, String)]) -> Process {
-    Process::start("admin", folder, Command::new(program("admin")).envs(env.iter().cloned()))
+/// Starts admin, with a clock that is `ahead` by so many seconds if it is not to have the machine's.
+fn start_admin(folder: &Path, env: &[(String, String)], ahead: Option<i64>) -> Process {
+    let mut command = Command::new(program("admin"));
+    command.envs(env.iter().cloned());
+    if let Some(seconds) = ahead {
+        wrong_clock::set_ahead(&mut command, folder, seconds);
+    }
+    Process::start("admin", folder, &command)
 }
 
 impl Drop for World {
