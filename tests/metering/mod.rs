@@ -9,6 +9,7 @@ mod dropped_packets;
 mod exactly_once;
 mod failover;
 mod figures;
+mod full_disk;
 mod journals;
 mod key_sums;
 mod keys;

@@ -1,0 +1,96 @@
+//! The disk of an edge's journal is full, has room again, and is full once more when the edge is killed.
+
+use std::{fs::File, io::Write as _, process::Command};
+
+use tempfile::TempDir;
+
+use super::{
+    served::{completions, numbered, without_limits},
+    *,
+};
+
+/// The size of the disk, in bytes: more than what is written before it is to be full.
+const SIZE: usize = 8 << 20;
+/// What is written to it at a time until it is full.
+const PIECE: [u8; 4_096] = [0; 4_096];
+
+/// A small disk, in memory.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        command.args(["--types", "tmpfs", "--options", &format!("size={SIZE},mode=0700"), "svc-test"]);
+        let output = command.arg(folder.path()).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "this test needs the right to mount a disk (root, CAP_SYS_ADMIN): {message}");
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path().join("ballast")
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.ballast()).unwrap();
+        while file.write_all(&PIECE).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The edge may still have its journal open.
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_no_usage() {
+    let disk = SmallDisk::mount();
+    let spool = disk.path().display();
+    let (mut metered, mut received) =
+        Metered::after_one(|builder| without_limits(builder).set("EDGE__SPOOL", &spool)).await;
+    let count = completions(5);
+    let batch = |number: u64| (number * count..(number + 1) * count).map(|number| numbered(number).at_most(300));
+    let says = async |metered: &Metered, what: &str| {
+        eventually(BACKGROUND, what, async || metered.world.edge().process.log().contains(what)).await;
+    };
+
+    // It fills up under those that are under way, and Postgres is away.
+    let under_way = metered.hold(0, batch(0).map(Completion::held)).await;
+    metered.world.stop_postgres().await;
+    disk.fill();
+    received.extend(metered.serve_all(0, batch(1)).await);
+    metered.provider.release_below(numbered(count).prompt);
+    received.extend(under_way.end().await);
+    assert_eq!(received.len(), 1 + 2 * count);
+    says(&metered, "the spool cannot be written").await;
+    metered.world.start_postgres().await;
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
+
+    disk.make_room();
+    received.extend(metered.serve_all(0, batch(2)).await);
+    says(&metered, "the spool can be written again").await;
+    metered.assert_ledger(&received, 0).await;
+
+    // Of these the dead edge's journal knows nothing.
+    disk.fill();
+    let cut_off = metered.hold(0, batch(3).map(Completion::held)).await;
+    received.extend(metered.serve_all(0, batch(4)).await);
+    metered.rows_become(i64::try_from(received.len()).unwrap(), "NOT estimated").await;
+    metered.world.edges[0].process.kill();
+    assert!(cut_off.end().await.is_empty());
+    metered.world.restart_edge(0).await;
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated as u64, count, "{figures}");
+}
