@@ -24,6 +24,7 @@ mod plans;
 pub mod provider;
 mod redis_clock;
 mod relay;
+mod reports;
 mod served;
 mod silent_redis;
 mod sleeping_edge;

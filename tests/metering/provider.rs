@@ -21,6 +21,57 @@ use tokio::{sync::watch, task::AbortHandle};
 
 use crate::stubs::latency;
 
+/// How a provider reports usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// At the end, once.
+    Usual,
+    /// With every word of a stream what was used so far, and all of it at the end.
+    Growing,
+    /// Twice at the end of a stream.
+    Twice,
+    /// Before the last frame with words of a stream, and never again.
+    Early,
+    /// Before the end of a stream; in its last frame it is nothing.
+    TakenBack,
+    /// Half of the answer's tokens are the model's reasoning, and only in the total.
+    ReasoningInTotal,
+    /// Half of the answer's tokens are the model's reasoning, which is said beside them.
+    Reasoning,
+    /// Half of the prompt's tokens were cached.
+    Cached,
+    /// For two choices together, as many as the request wants.
+    TwoChoices,
+}
+
+impl Report {
+    pub const ALL: [Self; 9] = [
+        Self::Usual,
+        Self::Growing,
+        Self::Twice,
+        Self::Early,
+        Self::TakenBack,
+        Self::ReasoningInTotal,
+        Self::Reasoning,
+        Self::Cached,
+        Self::TwoChoices,
+    ];
+
+    /// The usage object of so many tokens.
+    fn usage(self, prompt: u64, completion: u64) -> Value {
+        let half = completion / 2;
+        let said = if self == Self::ReasoningInTotal { completion - half } else { completion };
+        let mut usage =
+            json!({ "prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + completion });
+        match self {
+            Self::Reasoning => usage["completion_tokens_details"] = json!({ "reasoning_tokens": half }),
+            Self::Cached => usage["prompt_tokens_details"] = json!({ "cached_tokens": prompt / 2 }),
+            _ => {}
+        }
+        usage
+    }
+}
+
 /// A completion that a test asks for, with the usage that the provider is to report.
 #[derive(Debug, Clone)]
 pub struct Completion {
@@ -37,13 +88,14 @@ pub struct Completion {
     pub fails: bool,
     pub max_tokens: u64,
     pub model: &'static str,
+    pub report: Report,
 }
 
 impl Completion {
     /// So many tokens, without delay and in one piece.
     pub fn of(prompt: u64, answer: u64) -> Self {
         let (stream, takes, held, fails, max_tokens) = (false, Duration::ZERO, false, false, 100);
-        Self { prompt, answer, stream, takes, held, fails, max_tokens, model: "svc/gpt-oss-20b" }
+        Self { prompt, answer, stream, takes, held, fails, max_tokens, model: "svc/gpt-oss-20b", report: Report::Usual }
     }
 
     pub fn streamed(self) -> Self {
@@ -73,12 +125,16 @@ impl Completion {
 
     pub fn request(&self) -> Value {
         let takes = u64::try_from(self.takes.as_millis()).unwrap();
-        let how = u64::from(self.held) + 2 * u64::from(self.fails);
+        let how = u64::from(self.held) + 2 * u64::from(self.fails) + 4 * self.report as u64;
         let prompt = json!([self.prompt, self.answer, takes, how]).to_string();
-        json!({
+        let mut request = json!({
             "model": self.model, "messages": [{ "role": "user", "content": prompt }],
             "max_tokens": self.max_tokens, "stream": self.stream,
-        })
+        });
+        if self.report == Report::TwoChoices {
+            request["n"] = json!(2);
+        }
+        request
     }
 }
 
@@ -135,18 +191,20 @@ impl Drop for PromptedProvider {
     }
 }
 
+/// Words of a streamed answer before its last.
+const WORDS: usize = 4;
+
 async fn complete(extract::State(state): extract::State<State>, Json(request): Json<Value>) -> Response {
     let spec: [u64; 4] = serde_json::from_str(request["messages"][0]["content"].as_str().unwrap()).unwrap();
     let [prompt, completion, takes, how] = spec;
-    let (held, fails) = (how & 1, how & 2 > 0);
+    let (held, fails, report) = (how & 1, how & 2 > 0, Report::ALL[usize::try_from(how >> 2).unwrap()]);
     state.asked.lock().unwrap().push((prompt, completion));
     let takes = Duration::from_millis(takes);
     let mut released_below = state.released_below.subscribe();
     let ended = async move { released_below.wait_for(|below| prompt < *below || held == 0).await.map(drop).unwrap() };
-    let usage = json!({
-        "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
-    });
+    let usage = report.usage(prompt, completion);
     let base = |object: &str, choices: Value, usage: &Value| json!({"id": "c", "object": object, "created": 1, "model": "m", "choices": choices, "usage": usage});
+    let choices = if report == Report::TwoChoices { 2 } else { 1 };
     if fails {
         ended.await;
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
@@ -154,18 +212,30 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     if request["stream"] != true {
         latency(takes).await;
         ended.await;
-        let choice =
-            json!([{ "index": 0, "message": { "role": "assistant", "content": "word" }, "finish_reason": "stop" }]);
-        return Json(base("chat.completion", choice, &usage)).into_response();
+        let choice = |index: usize| json!({ "index": index, "message": { "role": "assistant", "content": "word" }, "finish_reason": "stop" });
+        let choices = (0..choices).map(choice).collect();
+        return Json(base("chat.completion", choices, &usage)).into_response();
     }
-    let word = |finish: Value| json!([{ "index": 0, "delta": { "content": "word " }, "finish_reason": finish }]);
+    let word = |number: usize, finish: &Value| json!([{ "index": number % choices, "delta": { "content": "word " }, "finish_reason": finish }]);
     let object = "chat.completion.chunk";
-    let mut frames: Vec<String> = (0..4).map(|_| base(object, word(Value::Null), &Value::Null).to_string()).collect();
-    frames.push(base(object, word("stop".into()), &Value::Null).to_string());
-    frames.push(base(object, json!([]), &usage).to_string());
+    let so_far = |number: usize| match report {
+        Report::Growing => report.usage(prompt, completion * number as u64 / WORDS as u64),
+        Report::Early if number + 1 == WORDS => usage.clone(),
+        _ => Value::Null,
+    };
+    let mut frames: Vec<String> =
+        (0..WORDS).map(|number| base(object, word(number, &Value::Null), &so_far(number)).to_string()).collect();
+    frames.extend((0..choices).map(|choice| base(object, word(choice, &"stop".into()), &Value::Null).to_string()));
+    let last = |usage: &Value| base(object, json!([]), usage).to_string();
+    match report {
+        Report::Early => {}
+        Report::Twice => frames.extend([last(&usage), last(&usage)]),
+        Report::TakenBack => frames.extend([last(&usage), last(&report.usage(0, 0))]),
+        _ => frames.push(last(&usage)),
+    }
     frames.push("[DONE]".to_owned());
     let pause = takes / 7;
-    let end = frames.split_off(4);
+    let end = frames.split_off(WORDS);
     let piece = move |frame: String| async move {
         latency(pause).await;
         Ok::<_, Infallible>(Bytes::from(format!("data: {frame}\n\n")))
