@@ -18,10 +18,10 @@ async fn account_of(metered: &Metered) -> String {
 async fn slots_move_between_nodes_of_redis_under_load() {
     let metered = Metered::start_with(|builder| without_limits(builder).redis_cluster()).await;
     let account = account_of(&metered).await;
-    let metered = under_load(metered, async |world, _, _| {
+    let metered = under_load(metered, async |world, load, _| {
         for tag in [&account, EDGES] {
             let from = world.redis_node_of(tag).await;
-            world.move_redis_slot(tag, (from + 1) % 3).await;
+            world.move_redis_slot(tag, (from + 1) % 3, async || load.goes_on().await).await;
         }
     })
     .await;

@@ -132,6 +132,13 @@ impl Load {
         eventually(2 * BACKGROUND, "completions are served", goes_on).await;
     }
 
+    /// Waits until some more were asked for, whether they are served or not.
+    pub(super) async fn goes_on(&self) {
+        let asked = || self.next.load(Ordering::SeqCst);
+        let before = asked();
+        eventually(BACKGROUND, "completions are asked for", async || self.is_done() || asked() >= before + 4).await;
+    }
+
     /// Waits until some more were refused.
     pub(super) async fn is_refused(&self) {
         let before = self.refused.load(Ordering::SeqCst);

@@ -8,9 +8,6 @@ use std::{
 
 use super::{READY_WITHIN, World, eventually, ports, process::Process};
 
-/// Time that a slot stays between two nodes after each of its keys has moved.
-const KEY_PAUSE: Duration = Duration::from_millis(50);
-
 /// The file that says how far a Redis's clock is ahead.
 const CLOCK: &str = "clock";
 
@@ -213,8 +210,8 @@ impl World {
         ask::<String>(*copy, "CLUSTER", &["FAILOVER", "TAKEOVER"]).await.unwrap();
     }
 
-    /// Moves the slot of the keys with this tag to another cluster node, one key after another.
-    pub async fn move_redis_slot(&self, tag: &str, to: usize) {
+    /// Moves the slot of the keys with this tag to another cluster node, one key after another, and waits for `between` after each.
+    pub async fn move_redis_slot(&self, tag: &str, to: usize, between: impl AsyncFn()) {
         let (from, ports) = (self.redis_node_of(tag).await, self.redis_ports().collect::<Vec<_>>());
         let slot: i64 = ask(ports[from], "CLUSTER", &["KEYSLOT", tag]).await.unwrap();
         let (slot, port) = (slot.to_string(), ports[to].to_string());
@@ -229,7 +226,7 @@ impl World {
             let keys: Vec<String> = ask(ports[from], "CLUSTER", &["GETKEYSINSLOT", &slot, "1"]).await.unwrap();
             let Some(key) = keys.first() else { break };
             ask::<String>(ports[from], "MIGRATE", &["127.0.0.1", &port, key, "0", "5000"]).await.unwrap();
-            tokio::time::sleep(KEY_PAUSE).await;
+            between().await;
         }
         set(to, "NODE", &target).await;
         for node in (0..ports.len()).filter(|node| *node != to) {
