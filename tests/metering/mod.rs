@@ -6,6 +6,7 @@ mod budgets;
 mod caps;
 mod clusters;
 mod dropped_packets;
+mod eviction;
 mod exactly_once;
 mod failover;
 mod figures;
