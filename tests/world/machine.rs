@@ -1,8 +1,8 @@
 //! Machines of their own, each a network namespace that a cable joins to this one, so that packets can be lost on the way. A relay
 //! that falls silent is another matter: its kernel goes on acknowledging what it is sent.
 //!
-//! A namespace lives as long as the only program in it, and the cable as long as the namespace: nothing is left behind, however a
-//! test ends.
+//! A namespace lives as long as the only program in it and the connections that this has left, which may wait for an answer for some
+//! minutes; and the cable as long as the namespace, unless it is taken away before.
 
 use std::{collections::BTreeSet, fs, net::Ipv4Addr, path::Path, process::Command};
 
@@ -54,6 +54,8 @@ impl Address {
             .await;
         let machine = Machine { process, cable: format!("svc-{}-{name}", self.number), here: self.here };
         let (cable, here) = (machine.cable.as_str(), format!("{}/32", self.here));
+        // Of a test that was killed: the number is ours now.
+        remove(cable);
         ip(&["link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", &pid]);
         ip(&["address", "add", &here, "dev", cable]);
         ip(&["link", "set", cable, "up"]);
@@ -95,6 +97,17 @@ impl Machine {
         let pid = self.process.pid().to_string();
         run(Command::new("nsenter").args(["--target", &pid, "--net", "ip"]).args(arguments));
     }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        remove(&self.cable);
+    }
+}
+
+/// Takes a cable away, if it is there.
+fn remove(cable: &str) {
+    let _ = Command::new("ip").args(["link", "delete", cable]).output();
 }
 
 fn ip(arguments: &[&str]) {
