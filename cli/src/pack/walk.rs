@@ -195,7 +195,7 @@ impl LeftOut {
         let skipped = by_reason.entry(why.to_owned()).or_insert_with(|| Skipped { times: 0, first: path.to_owned() });
         skipped.times += 1;
         if path < skipped.first {
-            skipped.first = path.to_owned();
+            path.clone_into(&mut skipped.first);
         }
     }
 
