@@ -41,6 +41,17 @@ async fn a_session_that_sits_in_a_transaction_is_ended_and_its_locks_with_it() {
     assert!(sqlx::query("SELECT 1").execute(&mut *transaction).await.is_err());
 }
 
+/// A route is looked up in less than a millisecond; compiling such a statement takes thirty.
+#[tokio::test]
+async fn no_statement_is_compiled_however_dear_it_looks() {
+    let world = World::start().await;
+    let pool = pool(&world);
+    sqlx::query("SELECT set_config('jit_above_cost', '0', false)").execute(&pool).await.unwrap();
+    let explain = "EXPLAIN (ANALYZE) SELECT sum(last_seq) FROM route_counter";
+    let plan: Vec<String> = sqlx::query_scalar(explain).fetch_all(&pool).await.unwrap();
+    assert!(!plan.iter().any(|line| line.contains("JIT")), "{plan:#?}");
+}
+
 #[tokio::test]
 async fn an_index_that_an_interrupted_start_left_unfinished_is_named() {
     let world = World::start().await;

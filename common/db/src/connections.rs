@@ -1,4 +1,4 @@
-//! The connections to Postgres, and what bounds their waits, at both ends.
+//! The connections to Postgres: what bounds their waits, at both ends, and that none of their statements is compiled.
 //!
 //! A program that vanishes (its machine lost power, it was stopped) leaves a session at Postgres that holds locks, and a
 //! statement of a program waits for an answer that may never come. So Postgres ends such sessions and statements by these
@@ -24,7 +24,7 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
     let pool = PgPoolOptions::new()
         .max_connections(postgres.max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .after_connect(|conn, _| Box::pin(bound_waits(conn)))
+        .after_connect(|conn, _| Box::pin(set_up(conn)))
         .after_release(|conn, _| {
             Box::pin(async {
                 // An error closes the connection.
@@ -34,9 +34,12 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
     Ok(pool.connect_lazy_with(options))
 }
 
-/// Tells Postgres how long this session may wait. Not with the connection's first message, which poolers in between
-/// refuse when it holds settings.
-async fn bound_waits(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+/// Tells Postgres how long this session may wait, and to compile nothing. Not with the connection's first message, which poolers
+/// in between refuse when it holds settings.
+///
+/// Postgres compiles a statement (`jit`) that it takes for dear, for some 30 ms. Our statements take less than one, most of them, and
+/// what they are taken for depends on what Postgres knows of the tables: little, as long as they have just a few rows.
+async fn set_up(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT set_config('idle_in_transaction_session_timeout', '5s', false) AS "idle!",
                   set_config('lock_timeout', '3s', false) AS "lock!",
@@ -44,7 +47,8 @@ async fn bound_waits(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
                   set_config('tcp_keepalives_idle', '10', false) AS "keepalive!",
                   set_config('tcp_keepalives_interval', '5', false) AS "interval!",
                   set_config('tcp_keepalives_count', '3', false) AS "count!",
-                  set_config('tcp_user_timeout', '10000', false) AS "user_timeout!""#
+                  set_config('tcp_user_timeout', '10000', false) AS "user_timeout!",
+                  set_config('jit', 'off', false) AS "jit!""#
     )
     .fetch_one(conn)
     .await
