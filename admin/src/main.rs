@@ -132,7 +132,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("{}", telemetry::chain(&error));
+            tracing::error!("{}", telemetry::one_line(&error));
             ExitCode::FAILURE
         }
     }

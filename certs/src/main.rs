@@ -139,7 +139,7 @@ fn main() -> ExitCode {
             if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "certs: {}", telemetry::chain(&error));
+            let _ = writeln!(io::stderr(), "certs: {}", telemetry::one_line(&error));
             ExitCode::FAILURE
         }
     }

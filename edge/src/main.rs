@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("edge cannot start: {}", telemetry::chain(&error));
+            tracing::error!("edge cannot start: {}", telemetry::one_line(&error));
             ExitCode::FAILURE
         }
     }

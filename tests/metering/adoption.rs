@@ -13,11 +13,11 @@ use super::{
 /// How Redis comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Return {
-    /// With all that it knew.
+    /// Redis comes back with all that it knew.
     Whole,
-    /// With all that it knew, and admin settles what the dead edge left before the other one hears of it.
+    /// Redis comes back with all that it knew, and admin settles what the dead edge left before the other edge hears of it.
     Settled,
-    /// Empty.
+    /// Redis comes back empty.
     Empty,
 }
 

@@ -2,10 +2,7 @@
 
 use std::process::Command;
 
-use super::{
-    served::{completions, numbered, without_limits},
-    *,
-};
+use super::{silent_redis::Vanishing, *};
 use crate::world::{
     Site,
     machine::{Address, Machine},
@@ -30,46 +27,32 @@ async fn a_redis_whose_packets_are_dropped_is_given_up_for_the_one_at_its_addres
     let second = redis(&address, "b", folder.path()).await;
     address.lead_to(&first);
     let url = format!("redis://{}:{PORT}", address.there);
-    let (metered, mut received) = Metered::after_one(|builder| without_limits(builder).set("REDIS__URL", &url)).await;
-    let site = metered.ada.publish("engine", &Site::page("home")).await;
-    let mut events = metered.ada.follow(None).await;
-    let count = completions(1);
-    let under_way = metered.hold(0, (0..count).map(|number| numbered(number).at_most(300).held())).await;
+    let mut vanishing = Vanishing::start(&url).await;
+    let site = vanishing.metered.ada.publish("engine", &Site::page("home")).await;
+    let mut events = vanishing.metered.ada.follow(None).await;
 
     let stood = address.connections();
     assert!(!stood.is_empty());
     first.fall_silent();
-    let mut others = (count..).map(numbered);
-    let wanted = others.next().unwrap();
-    metered.ask(&wanted).await.assert_status(503);
+    assert_eq!(vanishing.ask().await, 503);
     second.ignore(&stood);
     address.lead_to(&second);
-    eventually(GIVEN_UP_WITHIN, "the other one is used", async || {
-        let wanted = others.next().unwrap();
-        let status = metered.ask(&wanted).await.status;
-        received.extend((status == 200).then_some(wanted));
-        status == 200
-    })
-    .await;
+    eventually(GIVEN_UP_WITHIN, "the other one is used", async || vanishing.ask().await == 200).await;
     // Nobody waits for who is gone: not those either who ask nothing, and only listen.
     eventually(GIVEN_UP_WITHIN, "what stood is given up", async || address.connections().is_disjoint(&stood)).await;
 
     // The other one knows what is under way, and that its edge lives.
     let redis = Redis::connect(&url).unwrap();
-    let open = async || open_at(&redis).await.len() as u64;
-    eventually(BACKGROUND, "what is under way is reserved", async || open().await == count).await;
-    metered.ada.create_project("two").await;
+    let (open, held) = (async || open_at(&redis).await.len() as u64, vanishing.held);
+    eventually(BACKGROUND, "what is under way is reserved", async || open().await == held).await;
+    let ada = &vanishing.metered.ada;
+    ada.create_project("two").await;
     while events.until("project.create").await.data["project"] != "two" {}
     eventually(BACKGROUND, "admin hears of the edge", async || {
-        let activated = metered.ada.activate("engine", &site.id).await.assert_status(200);
+        let activated = ada.activate("engine", &site.id).await.assert_status(200);
         activated.header("x-svc-propagation").starts_with("1/1")
     })
     .await;
-    metered.provider.release();
-    let ended = under_way.end().await;
-    assert_eq!(ended.len() as u64, count);
-    received.extend(ended);
-    let figures = metered.assert_ledger(&received, 0).await;
-    assert_eq!(figures.estimated, 0, "admin settled for an edge that lives");
+    let _world = vanishing.end().await;
     eventually(BACKGROUND, "nothing is reserved", async || open().await == 0).await;
 }

@@ -11,7 +11,7 @@ use super::{
 
 /// The size of the disk, in bytes: more than what is written before it is to be full.
 const SIZE: usize = 8 << 20;
-/// What is written to it at a time until it is full.
+/// The block that fills a disk, written again and again until there is no room for it.
 const PIECE: [u8; 4_096] = [0; 4_096];
 
 /// A small disk, in memory.

@@ -7,7 +7,6 @@ use domain::{
     usage::{Certainty, Microcents, UsageRow},
 };
 use live::budgets::{Budget, Verdict};
-
 use sqlx::{Connection as _, PgConnection};
 
 use super::{

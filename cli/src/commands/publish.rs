@@ -158,14 +158,15 @@ fn allow_linked(linked: &[Linked], follow: FollowOption, output: Output) -> anyh
         .into())
 }
 
-/// What was left out, by its name where that is not the reason itself.
+/// The words for files or folders that were left out for one reason: the path of the only one, or the reason, how many there are, and
+/// the path of the first. A line break in a name does not become one in the words.
 fn describe_skipped(what: &str, Skipped { times, first }: &Skipped) -> String {
-    let is_the_reason = first.file_name().is_some_and(|name| name == what);
+    let path = first.display().to_string().replace(char::is_control, "\u{fffd}");
     match times {
-        1 if is_the_reason => first.display().to_string(),
-        1 => format!("{} ({what})", first.display()),
-        _ if first.as_os_str() == what => format!("{what} ({times}×)"),
-        _ => format!("{what} ({times}×, such as {})", first.display()),
+        1 if first.file_name().is_some_and(|name| name == what) => path,
+        1 => format!("{path} ({what})"),
+        _ if path == what => format!("{what} ({times}×)"),
+        _ => format!("{what} ({times}×, such as {path})"),
     }
 }
 
@@ -191,5 +192,6 @@ mod tests {
         assert_eq!(said("node_modules", 2, "a/node_modules"), "node_modules (2×, such as a/node_modules)");
         assert_eq!(said("broken symlink", 1, "old.css"), "old.css (broken symlink)");
         assert_eq!(said("broken symlink", 2, "old.css"), "broken symlink (2×, such as old.css)");
+        assert_eq!(said("broken symlink", 1, "a\n✓ Live"), "a\u{fffd}✓ Live (broken symlink)");
     }
 }

@@ -64,7 +64,8 @@ pub(crate) struct Linked {
 pub(crate) struct Selection {
     pub(crate) entries: Vec<Entry>,
     pub(crate) bytes: u64,
-    /// What was left out without being excluded by the person, by reason or name.
+    /// The files and folders that were left out although the person did not exclude them, by the reason. Of those that are never
+    /// published, such as `.git`, that is their name.
     pub(crate) skipped: BTreeMap<String, Skipped>,
     /// The files that lie elsewhere.
     pub(crate) linked: Vec<Linked>,

@@ -1,6 +1,6 @@
 //! Logs, as both programs write them, and metrics, as Prometheus reads them.
 //!
-//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`]; [`chain`] is how an
+//! Each program defines its metrics in a file `metrics.rs` of its own. Start with [`start`] and [`metrics`]; [`one_line`] is how an
 //! error is said that ends a program.
 
 pub mod metrics;
@@ -30,7 +30,7 @@ pub fn start() {
 }
 
 /// An error and its causes in one line, each said once: the text of many an error ends with that of its cause.
-pub fn chain(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if said.is_empty() {
@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn a_cause_is_said_once() {
         let unreadable = || Unreadable(io::Error::other("no such file"));
-        assert_eq!(chain(&unreadable().into()), "cannot read the key: no such file");
+        assert_eq!(one_line(&unreadable().into()), "cannot read the key: no such file");
         let failed = Err::<(), _>(unreadable()).context("nothing was started").unwrap_err();
-        assert_eq!(chain(&failed), "nothing was started: cannot read the key: no such file");
+        assert_eq!(one_line(&failed), "nothing was started: cannot read the key: no such file");
     }
 }

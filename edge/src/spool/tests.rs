@@ -95,7 +95,7 @@ fn the_segments_of_a_dead_owner_are_taken_over_in_order() {
     assert_eq!(files(folder.path()), 0);
 }
 
-/// Whoever looks for the segments of the dead may find one between its creation and its lock.
+/// A spool that looks for segments of dead owners may come upon a new one of a living owner, which is created and not locked yet.
 #[test]
 fn what_an_owner_was_told_is_kept_is_found_once_though_others_look_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();

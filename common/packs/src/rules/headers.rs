@@ -70,8 +70,7 @@ pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
     // Headers below a path that was left out are left out with it, without a word of their own.
     let mut orphans_said = false;
     let mut current = false;
-    // Said of the first rule beyond the bound: those after it are left out as well.
-    let mut is_full = false;
+    let mut bound_said = false;
     let text = text_of(file, &mut warnings);
     for (number, line) in lines(&text, &mut warnings) {
         if line.starts_with('/') || is_url(line) {
@@ -79,13 +78,12 @@ pub fn compile(file: &[u8]) -> (Vec<HeaderRule>, Vec<String>) {
             current = false;
             match Pattern::parse(line) {
                 Ok(_) if rules.len() >= RULES => {
-                    if !is_full {
-                        warnings.add(
-                            number,
-                            format_args!("only the first {RULES} rules count, not this one and those below"),
-                        );
+                    if !bound_said {
+                        let why =
+                            format_args!("only the first {RULES} rules count; this one and all below are left out");
+                        warnings.add(number, why);
                     }
-                    is_full = true;
+                    bound_said = true;
                 }
                 Ok(pattern) => {
                     rules.push((number, HeaderRule { pattern, set: Vec::new(), unset: Vec::new() }));
@@ -240,7 +238,10 @@ mod tests {
         let many = "/a\n X-A: b\n".repeat(RULES + 3);
         let (rules, warnings) = compile(many.as_bytes());
         assert_eq!(rules.len(), RULES);
-        assert_eq!(warnings, ["_headers line 201: only the first 100 rules count, not this one and those below"]);
+        assert_eq!(
+            warnings,
+            ["_headers line 201: only the first 100 rules count; this one and all below are left out"]
+        );
         let (_, warnings) = compile(format!("/a\n X-A: {}", "b".repeat(2_000)).as_bytes());
         assert_eq!(
             warnings,

@@ -41,12 +41,12 @@ pub fn compile(file: &[u8]) -> (Vec<RedirectRule>, Vec<String>) {
             (&mut fixed, STATIC_RULES, "without wildcards")
         };
         if *count >= most {
-            // Said of the first rule beyond the bound: those after it are left out as well.
+            // The rest is left out without a word of its own.
             if *count == most {
-                warnings.add(
-                    number,
-                    format_args!("only the first {most} rules {kind} count, not this one and those below"),
+                let why = format_args!(
+                    "only the first {most} rules {kind} count; this one and all like it below are left out"
                 );
+                warnings.add(number, why);
             }
             *count += 1;
         } else if !seen.insert(line.split_whitespace().next()) {
