@@ -16,8 +16,10 @@ use axum::{
     routing::post,
 };
 use futures_util::{StreamExt as _, stream};
+use hyper::server::conn::http1;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::{net::TcpListener, sync::watch, task::AbortHandle};
 
 use crate::stubs::latency;
 
@@ -158,9 +160,9 @@ impl PromptedProvider {
     pub async fn start() -> Self {
         let state = State::default();
         let routes = Router::new().route("/v1/chat/completions", post(complete)).with_state(state.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        let server = tokio::spawn(serve(listener, routes));
         Self { url, state, server: server.abort_handle() }
     }
 
@@ -188,6 +190,17 @@ impl PromptedProvider {
 impl Drop for PromptedProvider {
     fn drop(&mut self) {
         self.server.abort();
+    }
+}
+
+/// Answers every request that has arrived whole, though whoever sent it was killed right after: a provider that has a request may be
+/// at work on it. axum's own server drops such a request, often before it is recorded.
+async fn serve(listener: TcpListener, routes: Router) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let answer = TowerToHyperService::new(routes.clone());
+        tokio::spawn(async move {
+            let _ = http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), answer).await;
+        });
     }
 }
 
