@@ -13,7 +13,7 @@ const USUAL: &str =
     "info,pingora_core=warn,pingora_core::connectors=off,pingora_proxy=error,sqlx::postgres::notice=warn";
 
 /// Starts logging to standard error: readable on a terminal, JSON otherwise or with `SVC_LOG_FORMAT=json`.
-/// `RUST_LOG` chooses what is seen.
+/// `RUST_LOG` chooses what is seen; a release has nothing below `debug`.
 pub fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
     let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);
