@@ -3,8 +3,14 @@
 //! A program that vanishes (its machine lost power, it was stopped) leaves a session at Postgres that holds locks, and a
 //! statement of a program waits for an answer that may never come. So Postgres ends such sessions and statements by these
 //! settings, and a connection whose last answer is outstanding is not used again.
+//!
+//! A Postgres that vanishes ends nothing, and the kernel here gives its connections up after a quarter of an hour, or never
+//! where nothing is on its way: sqlx sets neither keepalive nor a user timeout. So a connection is used only after it has
+//! answered, and whoever waits for statements gives them up by himself: [`in_time`]. One wait is beyond us: sqlx asks a connection
+//! that comes back for a sign of life, and one whose Postgres vanishes in that moment is missing in the pool until the kernel
+//! gives it up.
 
-use std::time::Duration;
+use std::{future::Future, io, time::Duration};
 
 use sqlx::{
     Connection as _, PgConnection, PgPool,
@@ -14,9 +20,15 @@ use tokio::time::timeout;
 
 /// Longest wait for a connection from the pool; beyond it the caller reports that Postgres is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for the sign of life of a connection that was idle. Far below [`ACQUIRE_TIMEOUT`], so that time is left for a
+/// new one.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest wait for what is outstanding on a connection that comes back to the pool. A caller that gave up leaves an
 /// answer outstanding, and one that began a transaction leaves its end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for statements that belong together: beyond [`ACQUIRE_TIMEOUT`] and the 15 seconds after which Postgres itself
+/// ends a statement.
+const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
@@ -25,6 +37,11 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
         .max_connections(postgres.max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
+        // Instead of sqlx's own test, which would use up the whole wait for a connection.
+        .test_before_acquire(false)
+        .before_acquire(|conn, _| {
+            Box::pin(async { Ok(matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(())))) })
+        })
         .after_release(|conn, _| {
             Box::pin(async {
                 // An error closes the connection.
@@ -32,6 +49,23 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
             })
         });
     Ok(pool.connect_lazy_with(options))
+}
+
+/// Waits for statements as long as they may take, and then gives them up with the connection that they have: Postgres has
+/// vanished while they were under way.
+pub async fn in_time<T, E: From<sqlx::Error>>(statements: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "Postgres did not answer in time"));
+    timeout(STATEMENTS_TIMEOUT, statements).await.unwrap_or_else(|_| Err(late().into()))
+}
+
+/// Whether the error says that Postgres cannot be reached, does not answer or is about to start or stop.
+pub fn is_away(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
+        // It stops, was killed, or starts.
+        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| code.starts_with("57P0")),
+        _ => false,
+    }
 }
 
 /// Tells Postgres how long this session may wait, and to compile nothing. Not with the connection's first message, which poolers
