@@ -273,7 +273,7 @@ async fn send(mut inbox: mpsc::Receiver<RouteChange>, sent: mpsc::Sender<i64>, r
 async fn mark(mut sent: mpsc::Receiver<i64>, db: &PgPool, clock: &Clock) {
     let mut seqs = Vec::with_capacity(MARK_BATCH);
     while sent.recv_many(&mut seqs, MARK_BATCH).await > 0 {
-        if let Err(error) = route_changes::mark_sent(db, &seqs, clock.now()).await {
+        if let Err(error) = db::in_time(route_changes::mark_sent(db, &seqs, clock.now())).await {
             tracing::warn!(%error, "changes that were sent are still marked as unsent");
         }
         seqs.clear();

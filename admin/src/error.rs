@@ -12,6 +12,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+/// When to try again while the database does not answer.
+const AWAY_RETRY: Duration = Duration::from_secs(5);
+
 /// Defines [`Code`]: of each code its meaning, which the OpenAPI document repeats, its status and its name on the wire.
 macro_rules! codes {
     ($( #[doc = $meaning:literal] $code:ident = $status:ident, $text:literal; )*) => {
@@ -118,7 +121,7 @@ codes! {
     BillingUnavailable = SERVICE_UNAVAILABLE, "billing_unavailable";
     /// The EU's VAT registry does not answer.
     VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
-    /// The server does as much of this as it can at a time; try again when `Retry-After` says.
+    /// The server does as much of this as it can at a time, or its database does not answer; try again when `Retry-After` says.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }
 
@@ -170,6 +173,11 @@ impl ApiError {
             .caused_by(source)
     }
 
+    /// Makes an error for a database that does not answer.
+    pub fn no_database() -> Self {
+        Self::new(Code::Busy, "The database does not answer at the moment; please try again.").retry_after(AWAY_RETRY)
+    }
+
     /// Adds the cause, for the log.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
@@ -198,7 +206,7 @@ impl ApiError {
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         telemetry::metrics::postgres_failed("api");
-        Self::internal(error)
+        if db::is_away(&error) { Self::no_database().caused_by(error) } else { Self::internal(error) }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     error::{ApiError, Code},
     middleware::{
         client::{self, Believed},
-        close, hosts, idempotency, panics, rate_limit, request_id, trace,
+        close, hosts, idempotency, in_time, panics, rate_limit, request_id, trace,
     },
     pages,
     rates::Bucket,
@@ -66,17 +66,9 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::deployments::list))
         .routes(routes!(api::deployments::show, api::deployments::delete))
         .routes(routes!(api::deployments::activate))
-        .routes(routes!(api::deployments::files::list))
-        .routes(routes!(api::deployments::files::changes))
-        .routes(routes!(api::deployments::icon::show))
         .routes(routes!(api::access::set_access))
         .routes(routes!(api::access::set_password, api::access::delete_password))
         .routes(routes!(api::transfer::transfer))
-        .routes(routes!(api::domains::attach))
-        .routes(routes!(api::domains::detach))
-        .routes(routes!(api::domains::refresh))
-        .routes(routes!(api::domains::diagnosis::diagnose))
-        .routes(routes!(api::domains::certificate::show))
         .routes(routes!(api::env::list))
         .routes(routes!(api::env::set, api::env::remove))
         .routes(routes!(api::audit::of_project))
@@ -88,10 +80,23 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::stats::errors::show))
         .routes(routes!(api::stats::export::show))
         .routes(routes!(api::stats::public::show, api::stats::public::set))
-        .routes(routes!(api::repo::set))
-        .routes(routes!(api::vcs::list))
         .routes(routes!(api::shares::list))
         .routes(routes!(api::shares::delete))
+}
+
+/// Routes that ask others on the way (the store, DNS, the code host), behind the same layers as [`control_plane`].
+fn asking_others() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(api::deployments::files::list))
+        .routes(routes!(api::deployments::files::changes))
+        .routes(routes!(api::deployments::icon::show))
+        .routes(routes!(api::domains::attach))
+        .routes(routes!(api::domains::detach))
+        .routes(routes!(api::domains::refresh))
+        .routes(routes!(api::domains::diagnosis::diagnose))
+        .routes(routes!(api::domains::certificate::show))
+        .routes(routes!(api::repo::set))
+        .routes(routes!(api::vcs::list))
 }
 
 /// Routes of organizations and what belongs to them, behind the same layers as [`control_plane`].
@@ -173,14 +178,16 @@ fn streams() -> OpenApiRouter<App> {
 /// Combines the routes, each behind its layers, with the document that describes them.
 fn index(app: &App) -> (Router<App>, OpenApi) {
     let limited = |bucket| from_fn_with_state((app.clone(), bucket), rate_limit::per_client);
+    let by_ourselves = from_fn_with_state(in_time::BY_OURSELVES, in_time::answer);
+    let with_others = from_fn_with_state(in_time::WITH_OTHERS, in_time::answer);
     let authenticated = control_plane()
         .merge(organizations())
-        .merge(installations())
-        .merge(billing())
+        .layer(by_ourselves.clone())
+        .merge(asking_others().merge(installations()).merge(billing()).layer(with_others.clone()))
         .layer(from_fn_with_state(app.clone(), idempotency::replay))
         .merge(uploads())
         .merge(console())
-        .merge(streams())
+        .merge(streams().layer(by_ourselves.clone()))
         .layer(from_fn_with_state(app.clone(), rate_limit::per_token))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), rate_limit::unauthorized));
@@ -188,7 +195,8 @@ fn index(app: &App) -> (Router<App>, OpenApi) {
         .merge(device_start().layer(limited(Bucket::AuthDevice)))
         .merge(device_poll().layer(limited(Bucket::AuthPoll)))
         .merge(limited_public().layer(limited(Bucket::Public)))
-        .merge(webhooks())
+        .layer(by_ourselves)
+        .merge(webhooks().layer(with_others))
         .merge(authenticated)
         .split_for_parts()
 }

@@ -97,7 +97,7 @@ async fn identify(
         Ok(None) => return Ok(Authentication::Absent),
         Err(refusal) => return Ok(Authentication::Refused(refusal)),
     };
-    let bearer = tokens::find_bearer(&app.db, &secret.hash()).await?;
+    let bearer = db::in_time(tokens::find_bearer(&app.db, &secret.hash())).await?;
     Ok(match bearer.ok_or(CredentialError::Unknown).and_then(admit) {
         Ok(caller) => Authentication::Known(Arc::new(caller)),
         Err(refusal) => Authentication::Refused(refusal),

@@ -28,7 +28,7 @@ impl<R: Level> FromRequestParts<App> for OrgAccess<R> {
             RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("organization"))?;
         let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
         let name: OrgName = name.ok_or_else(|| ApiError::not_found("organization"))?;
-        Ok(Self(permits::org(&app.db, &caller.user.id, &name).await?))
+        Ok(Self(db::in_time(permits::org(&app.db, &caller.user.id, &name)).await?))
     }
 }
 

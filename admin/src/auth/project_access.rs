@@ -29,7 +29,7 @@ impl<L: Level> FromRequestParts<App> for ProjectAccess<L> {
             RawPathParams::from_request_parts(parts, app).await.map_err(|_| ApiError::not_found("project"))?;
         let name = parameters.iter().find_map(|(key, value)| (key == "name").then(|| value.parse().ok()).flatten());
         let name: ProjectName = name.ok_or_else(|| ApiError::not_found("project"))?;
-        Ok(Self(permits::project(&app.db, &caller.account(), &name, app.clock.now()).await?))
+        Ok(Self(db::in_time(permits::project(&app.db, &caller.account(), &name, app.clock.now())).await?))
     }
 }
 

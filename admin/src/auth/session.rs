@@ -42,7 +42,7 @@ impl WebUser {
     /// Finds the session of the request's cookie.
     pub async fn find(app: &App, headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         let Some(secret) = cookies::secret(headers, SESSION) else { return Ok(None) };
-        let found = sessions::find(&app.db, &secret.hash(), app.clock.now()).await?;
+        let found = db::in_time(sessions::find(&app.db, &secret.hash(), app.clock.now())).await?;
         Ok(found.map(|(session, user)| Self { session, user }))
     }
 

@@ -65,11 +65,11 @@ pub(crate) async fn work(app: &App, claim: &OrderClaim) {
             tracing::info!(name, "the work on a certificate has gone to another admin, or the name is gone");
             Ok(())
         }
-        Err(Stop::Stopped) => orders::give_back(&app.db, claim).await,
+        Err(Stop::Stopped) => db::in_time(orders::give_back(&app.db, claim)).await,
         Err(stop) => {
             let now = app.clock.now();
             stop.report(claim);
-            put_off(app, claim, &stop, now).await
+            db::in_time(put_off(app, claim, &stop, now)).await
         }
     };
     // The lease ends by itself.
@@ -117,7 +117,7 @@ async fn lease_end(app: &App, claim: &OrderClaim) {
     loop {
         tokio::time::sleep(KEEP_EVERY).await;
         let now = app.clock.now();
-        match orders::keep(&app.db, claim, now + LEASE).await {
+        match db::in_time(orders::keep(&app.db, claim, now + LEASE)).await {
             Ok(true) => until = now + LEASE,
             Ok(false) => return,
             Err(_) if now > until => return,

@@ -120,16 +120,16 @@ impl Grants {
         match answer {
             Ok(Some(grant)) => {
                 let sealed = seal(&self.master_key, &user, &grant, now);
-                grants::finish_refresh(&self.db, &user, version, &sealed.row(), now).await?;
+                db::in_time(grants::finish_refresh(&self.db, &user, version, &sealed.row(), now)).await?;
                 Ok(grant.token)
             }
             Ok(None) => {
                 tracing::info!(%user, "the code host takes a person's refresh token no more");
-                grants::abandon_refresh(&self.db, &user, version, true, now).await?;
+                db::in_time(grants::abandon_refresh(&self.db, &user, version, true, now)).await?;
                 Err(AccessError::SignInAgain)
             }
             Err(error) => {
-                grants::abandon_refresh(&self.db, &user, version, false, now).await?;
+                db::in_time(grants::abandon_refresh(&self.db, &user, version, false, now)).await?;
                 Err(error.into())
             }
         }

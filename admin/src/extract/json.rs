@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::error::{ApiError, Code, PossibleError};
 
 /// Longest time for a client to send a JSON body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The errors of reading a body: [`Json`], [`read_body`] and [`read_body_up_to`].
 pub const BODY_ERRORS: &[PossibleError] = &[

@@ -8,7 +8,7 @@ mod page;
 mod path;
 mod query;
 
-pub use json::{BODY_ERRORS, Json, late_body, read_body, read_body_up_to};
+pub use json::{BODY_ERRORS, BODY_TIMEOUT, Json, late_body, read_body, read_body_up_to};
 pub use page::Paged;
 pub use path::{PATH_ERRORS, Path};
 pub use query::{QUERY_ERRORS, Query};

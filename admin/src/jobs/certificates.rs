@@ -38,7 +38,7 @@ pub(super) fn start(app: &App) {
 async fn attend(app: &App) {
     let mut failing = false;
     loop {
-        match take_on(app).await {
+        match db::in_time(take_on(app)).await {
             Ok(is_full) => {
                 failing = false;
                 // There may be more.
@@ -86,7 +86,7 @@ async fn count(app: &App) {
             metrics::certificates(&counts, renewals::overdue(&app.db, app.clock.now()).await?);
             Ok::<_, sqlx::Error>(())
         };
-        if let Err(error) = counted.await {
+        if let Err(error) = db::in_time(counted).await {
             tracing::debug!(%error, state = DomainState::Live.as_str(), "certificates could not be counted");
         }
         tokio::time::sleep(COUNT_EVERY).await;

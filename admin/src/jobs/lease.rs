@@ -39,8 +39,9 @@ async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
     let now = app.clock.now();
     // A little early counts as on time, because the sleep may end just before the interval does.
     let not_since = now - J::EVERY.mul_f32(0.9);
-    job_leases::register(&app.db, J::NAME).await?;
-    let Some(lease) = job_leases::take(&app.db, J::NAME, now, not_since, J::LEASE).await? else { return Ok(0) };
+    db::in_time(job_leases::register(&app.db, J::NAME)).await?;
+    let taking = job_leases::take(&app.db, J::NAME, now, not_since, J::LEASE);
+    let Some(lease) = db::in_time(taking).await? else { return Ok(0) };
     // A stop cuts the work off, and the lease is given back, so that the next program need not wait for its end.
     let working = app.stopping.run_until_cancelled(batches(app, job));
     let ran = match tokio::time::timeout(J::LEASE, working).await {
@@ -49,7 +50,7 @@ async fn turn<J: Job>(app: &App, job: &J) -> anyhow::Result<u64> {
     };
     metrics::job_ran(J::NAME, app.clock.now(), ran.as_ref().ok().copied());
     let error = ran.as_ref().err().map(|error| format!("{error:#}"));
-    job_leases::give_back(&app.db, lease, error.as_deref()).await?;
+    db::in_time(job_leases::give_back(&app.db, lease, error.as_deref())).await?;
     ran
 }
 

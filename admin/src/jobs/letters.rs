@@ -56,7 +56,7 @@ pub(super) fn start(app: &App) {
 async fn count(app: &App) {
     let kept = Kind::about_money();
     loop {
-        match letters::waiting(&app.db, &kept).await {
+        match db::in_time(letters::waiting(&app.db, &kept)).await {
             Ok(waiting) => metrics::letters(waiting, app.clock.now()),
             Err(error) => tracing::debug!(%error, "letters could not be counted"),
         }

@@ -148,7 +148,7 @@ impl Idempotency {
         loop {
             let now = app.clock.now();
             let horizon = Horizon { answered: now - IDEMPOTENCY_WINDOW, running: now - ABANDONED_AFTER };
-            match idempotency::claim(&app.db, &keyed.scope, &request, now, horizon).await? {
+            match db::in_time(idempotency::claim(&app.db, &keyed.scope, &request, now, horizon)).await? {
                 Claim::Fresh => return do_once(app.clone(), seal, now, work).await,
                 Claim::Answered { request: before, .. } | Claim::Running { request: before } if before != request => {
                     return Err(ApiError::new(
@@ -185,9 +185,9 @@ where
         let kept = match answer {
             Some(sealed) => {
                 let status = i16::try_from(response.status().as_u16()).unwrap_or_default();
-                idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed).await
+                db::in_time(idempotency::remember(&db, &seal.scope, claimed_at, status, &sealed)).await
             }
-            None => idempotency::release(&db, &seal.scope, claimed_at).await,
+            None => db::in_time(idempotency::release(&db, &seal.scope, claimed_at)).await,
         };
         // The work is done, whether or not its answer can be stored.
         if let Err(error) = kept {

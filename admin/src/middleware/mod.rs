@@ -4,6 +4,7 @@ pub mod client;
 pub mod close;
 pub mod hosts;
 pub mod idempotency;
+pub mod in_time;
 pub mod panics;
 pub mod rate_limit;
 pub mod request_id;

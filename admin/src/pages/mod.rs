@@ -24,14 +24,14 @@ use axum::{
     Router,
     extract::{Request, State},
     http::{HeaderName, StatusCode, uri::PathAndQuery},
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse as _, Redirect, Response},
     routing::{get, post},
 };
 use domain::role::Role;
 
 pub use self::error::PageError;
-use crate::{addresses::paths, app::App, html};
+use crate::{addresses::paths, app::App, html, middleware::in_time};
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
@@ -63,7 +63,13 @@ pub fn router(app: &App) -> Router<App> {
                 "This page cannot be opened this way; go back and load the page anew.",
             )
         })
+        .layer(from_fn(answer_in_time))
         .layer(from_fn_with_state(app.clone(), require_https))
+}
+
+/// Middleware: gives up pages that wait too long, with a page that says so.
+async fn answer_in_time(request: Request, next: Next) -> Result<Response, PageError> {
+    Ok(in_time::answer(State(in_time::WITH_OTHERS), request, next).await?)
 }
 
 async fn not_found() -> Response {

@@ -68,7 +68,11 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
     let Publication { actor, project, file, root, push } = publication;
     let turn = app.bounds.publish(&project.owner).await.map_err(GoLiveError::Busy)?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    quotas::stored_bytes(&app.db, &project.owner, 1, &app.allowance(&project.owner).await?).await?;
+    let is_room = async {
+        let allowance = app.allowance(&project.owner).await?;
+        Ok::<_, GoLiveError>(quotas::stored_bytes(&app.db, &project.owner, 1, &allowance).await?)
+    };
+    db::in_time(is_room).await?;
     let pack = app.store.write_root(id, file, root, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
@@ -87,7 +91,7 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
         change.touch(touched);
         Ok(change.commit().await?)
     };
-    match promote.await {
+    match db::in_time(promote).await {
         Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
         Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken | GoLiveError::Quota(_))) => {
             if let Err(error) = app.store.remove(id).await {

@@ -60,7 +60,7 @@ impl UploadRecord {
 
     /// Records the failure, and returns the error to be answered.
     pub(crate) async fn fail(mut self, error: ApiError) -> ApiError {
-        if let Err(unrecorded) = deployments::fail(&self.app.db, &self.id, error.message()).await {
+        if let Err(unrecorded) = db::in_time(deployments::fail(&self.app.db, &self.id, error.message())).await {
             tracing::warn!(error = %unrecorded, deployment = %self.id, "a failed upload is left to the job");
         }
         self.on_drop = Ending::Ended;
@@ -74,8 +74,8 @@ impl Drop for UploadRecord {
         let ending = mem::replace(&mut self.on_drop, Ending::Ended);
         let end = async move {
             let ended = match ending {
-                Ending::Fail(reason) => deployments::fail(&db, &id, reason).await,
-                Ending::Discard => deployments::discard(&db, &id).await,
+                Ending::Fail(reason) => db::in_time(deployments::fail(&db, &id, reason)).await,
+                Ending::Discard => db::in_time(deployments::discard(&db, &id)).await,
                 Ending::Ended => Ok(()),
             };
             if let Err(error) = ended {

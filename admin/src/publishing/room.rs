@@ -18,17 +18,20 @@ pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 /// Checks that there is room for another deployment of `account`.
 pub(crate) async fn for_deployment(app: &App, account: &Account) -> Result<(), ApiError> {
     on_disk(app).await?;
-    Ok(quotas::stored_bytes(&app.db, account, 1, &app.allowance(account).await?).await?)
+    db::in_time(async { Ok(quotas::stored_bytes(&app.db, account, 1, &app.allowance(account).await?).await?) }).await
 }
 
 /// Checks that there is room for another share of `account`.
 pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiError> {
     on_disk(app).await?;
-    let allowance = app.allowance(account).await?;
-    if let Some(user) = account.as_user() {
-        quotas::shares(&app.db, user, &allowance, app.clock.now()).await?;
-    }
-    Ok(quotas::stored_bytes(&app.db, account, 1, &allowance).await?)
+    db::in_time(async {
+        let allowance = app.allowance(account).await?;
+        if let Some(user) = account.as_user() {
+            quotas::shares(&app.db, user, &allowance, app.clock.now()).await?;
+        }
+        Ok(quotas::stored_bytes(&app.db, account, 1, &allowance).await?)
+    })
+    .await
 }
 
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database

@@ -72,9 +72,9 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
             password_hash: password_hash.as_deref(),
             expires_at,
         };
-        let mut change = app.change(order.caller.actor()).await?;
+        let mut change = db::in_time(app.change(order.caller.actor())).await?;
         let now = change.now();
-        let created = match shares::create(&mut change, new, app.plans(), now).await {
+        let created = match db::in_time(shares::create(&mut change, new, app.plans(), now)).await {
             Ok(created) => created,
             Err(CreateError::NameTaken) => continue,
             Err(CreateError::Quota(reached)) => {
@@ -89,7 +89,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
             Entry::of_personal(Action::ShareCreate, order.caller.user.id.clone(), &created.id, &created.project);
         change.audit(entry.with("deployment", deployment.as_str()));
         change.touch(created.touched);
-        let propagation = change.commit().await?;
+        let propagation = db::in_time(change.commit()).await?;
         return Ok(PublishedShare { name, deployment, expires_at, warnings: pack.warnings, propagation });
     }
     Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))

@@ -30,6 +30,8 @@ const BODY_BYTES: usize = 64 * 1024;
 const ID_CHARS: usize = 64;
 /// How long the answer waits for the look. The provider gives up on us after 15 s; the look goes on.
 const LOOK_WAIT: Duration = Duration::from_secs(5);
+/// Longest look, beyond all that it waits for the provider.
+const LOOK_LONGEST: Duration = Duration::from_mins(2);
 /// Pause before a look that failed is made again.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// What ids of payments begin with, among those of refunds and other things that events are about.
@@ -108,11 +110,12 @@ pub async fn receive(
     let (permit, kind) = (app.bounds.payment_look().await?, provider.kind().as_str());
     let looking = app.clone();
     let look = async move {
-        if let Err(error) = billing::look(&looking, &id).await {
+        let looked = tokio::time::timeout(LOOK_LONGEST, billing::look(&looking, &id)).await;
+        if let Err(error) = looked.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long"))) {
             tracing::warn!(id, "a payment could not be looked at: {error:#}");
             // The provider was told that its word has come: a job looks again, soon.
             let soon = looking.clock.now() + LOOK_AGAIN;
-            if let Err(error) = payments::look_soon(&looking.db, kind, &id, soon).await {
+            if let Err(error) = db::in_time(payments::look_soon(&looking.db, kind, &id, soon)).await {
                 tracing::warn!(id, %error, "its next look could not be brought forward");
             }
         }

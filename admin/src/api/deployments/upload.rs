@@ -58,9 +58,11 @@ pub async fn upload(
     let slot = UploadSlot::wait(&app.bounds, &project.owner).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
-    let mut db = app.db.acquire().await?;
-    deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await?;
-    drop(db);
+    let beginning = async {
+        let mut db = app.db.acquire().await?;
+        deployments::begin(&mut db, &project, &id, &origin, app.clock.now()).await
+    };
+    db::in_time(beginning).await?;
     let record = UploadRecord::new(
         &app,
         id,

@@ -29,8 +29,10 @@ const COMMON_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::BadGateway, "the control plane does not answer the edge that the request came through"),
 ];
 /// What the edge answers that a request came through, where the answer has the shape of an error.
-const EDGE_ERRORS: &[PossibleError] =
-    &[PossibleError::new(Code::Busy, "too many requests of the client, or of all clients, are under way at the edge")];
+const EDGE_ERRORS: &[PossibleError] = &[PossibleError::new(
+    Code::Busy,
+    "too many requests of the client, or of all clients, are under way at the edge, or the database does not answer",
+)];
 /// What the edge answers to a request with a body.
 const EDGE_BODY_ERRORS: &[PossibleError] =
     &[PossibleError::new(Code::RequestTimeout, "the body did not arrive in time")];

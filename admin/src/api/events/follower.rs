@@ -201,8 +201,8 @@ impl Follower {
     async fn sign_out_if_ended(&mut self) -> Option<Bytes> {
         let _turn = self.bounds.event_look().await;
         let is_live = match &self.caller.credential {
-            Credential::Session(session) => sessions::is_live(&self.db, session, self.clock.now()).await,
-            Credential::Token(token) => tokens::is_live(&self.db, token).await,
+            Credential::Session(session) => db::in_time(sessions::is_live(&self.db, session, self.clock.now())).await,
+            Credential::Token(token) => db::in_time(tokens::is_live(&self.db, token)).await,
         };
         // While the database is away nobody can end it.
         if is_live.unwrap_or(true) {
@@ -222,7 +222,8 @@ impl Follower {
 
     async fn read_roles(&mut self) -> Result<(), sqlx::Error> {
         let _turn = self.bounds.event_look().await;
-        self.roles = orgs::roles_of_user(&self.db, &self.caller.user.id, ORGS).await?.into_iter().collect();
+        let reading = orgs::roles_of_user(&self.db, &self.caller.user.id, ORGS);
+        self.roles = db::in_time(reading).await?.into_iter().collect();
         Ok(())
     }
 }

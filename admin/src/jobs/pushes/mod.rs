@@ -83,36 +83,38 @@ async fn work(app: &App, claim: &Claim) {
     };
     let project = &claim.project;
     let now = app.clock.now();
-    let noted = match outcome {
-        Outcome::Done => Ok(()),
-        Outcome::Nothing => drop_claim(app, claim).await,
-        Outcome::Overtaken => {
-            tracing::info!(%project, sha = %claim.sha, "a push was overtaken");
-            repo_deploys::give_back(&app.db, claim).await
-        }
-        Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
-        Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
-        Outcome::Waiting { reason, after } => {
-            tracing::warn!(%project, sha = %claim.sha, reason, "a push waits");
-            deploy::record_wait(app, claim, now + after, reason).await
-        }
-        Outcome::Failed(reason) => {
-            tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
-            deploy::record_failure(app, claim, &claim.sha, &reason).await
-        }
-        Outcome::Retry { error, .. } if claim.attempts + 1 >= ATTEMPTS => {
-            tracing::warn!(%project, sha = %claim.sha, error, "a push is given up");
-            let reason = "The code host could not be read in ten attempts; push again to try once more.";
-            deploy::record_failure(app, claim, &claim.sha, reason).await
-        }
-        Outcome::Retry { error, after } => {
-            tracing::warn!(%project, sha = %claim.sha, error, attempts = claim.attempts + 1, "a push is tried again");
-            let at = next_attempt(now, claim.attempts, after);
-            repo_deploys::put_off(&app.db, claim, at, Some(&error)).await
+    let noting = async {
+        match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::Nothing => drop_claim(app, claim).await,
+            Outcome::Overtaken => {
+                tracing::info!(%project, sha = %claim.sha, "a push was overtaken");
+                repo_deploys::give_back(&app.db, claim).await
+            }
+            Outcome::Stopped => repo_deploys::give_back(&app.db, claim).await,
+            Outcome::Settling(pause) => repo_deploys::put_off(&app.db, claim, now + pause, None).await,
+            Outcome::Waiting { reason, after } => {
+                tracing::warn!(%project, sha = %claim.sha, reason, "a push waits");
+                deploy::record_wait(app, claim, now + after, reason).await
+            }
+            Outcome::Failed(reason) => {
+                tracing::info!(%project, sha = %claim.sha, reason, "a push could not be deployed");
+                deploy::record_failure(app, claim, &claim.sha, &reason).await
+            }
+            Outcome::Retry { error, .. } if claim.attempts + 1 >= ATTEMPTS => {
+                tracing::warn!(%project, sha = %claim.sha, error, "a push is given up");
+                let reason = "The code host could not be read in ten attempts; push again to try once more.";
+                deploy::record_failure(app, claim, &claim.sha, reason).await
+            }
+            Outcome::Retry { error, after } => {
+                tracing::warn!(%project, sha = %claim.sha, error, attempts = claim.attempts + 1, "a push is tried again");
+                let at = next_attempt(now, claim.attempts, after);
+                repo_deploys::put_off(&app.db, claim, at, Some(&error)).await
+            }
         }
     };
     // The lease ends by itself.
-    if let Err(error) = noted {
+    if let Err(error) = db::in_time(noting).await {
         tracing::warn!(%error, %project, "the outcome of a push could not be recorded; it is tried again");
     }
 }

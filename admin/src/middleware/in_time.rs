@@ -1,0 +1,114 @@
+//! Gives up requests that wait too long: when Postgres vanishes, what it was asked is never answered.
+
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use http_body::{Frame, SizeHint};
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{error::ApiError, extract::BODY_TIMEOUT};
+
+/// Longest time until the answer of a handler that asks nobody but Postgres and Redis: beyond the 15 seconds after which
+/// Postgres itself ends a statement.
+pub const BY_OURSELVES: Duration = Duration::from_secs(20);
+/// Longest time until the answer of a handler that asks others as well: the code host, the payment provider, the registry of VAT
+/// numbers, DNS, the store. Beyond what it waits for them.
+pub const WITH_OTHERS: Duration = Duration::from_secs(90);
+
+/// Middleware: drops the handler when it has not answered `within` that time after the body was read, or could have been.
+pub async fn answer(State(within): State<Duration>, request: Request, next: Next) -> Result<Response, ApiError> {
+    let (read, has_body) = (CancellationToken::new(), !http_body::Body::is_end_stream(request.body()));
+    let end = read.clone().drop_guard();
+    let mut answer = pin!(next.run(request.map(|body| Body::new(ReadBody { body, _end: end }))));
+    if has_body {
+        tokio::select! {
+            response = &mut answer => return Ok(response),
+            _ = timeout(BODY_TIMEOUT, read.cancelled()) => {}
+        }
+    }
+    let late = |_| ApiError::no_database().caused_by(anyhow::anyhow!("no answer within {within:?}"));
+    timeout(within, answer).await.map_err(late)
+}
+
+/// A body that says when it is no longer read: it is dropped then.
+struct ReadBody {
+    body: Body,
+    _end: DropGuard,
+}
+
+impl http_body::Body for ReadBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        Router,
+        http::StatusCode,
+        middleware::from_fn_with_state,
+        routing::{get, post},
+    };
+    use tokio::time::{Instant, sleep};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn status_and_time(handler: axum::routing::MethodRouter, request: Request) -> (StatusCode, Duration) {
+        let start = Instant::now();
+        let service = Router::new().route("/", handler).layer(from_fn_with_state(BY_OURSELVES, answer));
+        (service.oneshot(request).await.unwrap().status(), start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_that_never_answers_is_given_up() {
+        let never = get(std::future::pending::<()>);
+        let given_up = status_and_time(never, Request::get("/").body(Body::empty()).unwrap()).await;
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BY_OURSELVES));
+        let in_time = get(async || sleep(BY_OURSELVES / 2).await);
+        let answered = status_and_time(in_time, Request::get("/").body(Body::empty()).unwrap()).await;
+        assert_eq!(answered, (StatusCode::OK, BY_OURSELVES / 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_body_does_not_count() {
+        let slow = || {
+            let chunks = futures_util::stream::once(async {
+                sleep(BODY_TIMEOUT / 2).await;
+                Ok::<_, std::io::Error>("late")
+            });
+            Request::post("/").body(Body::from_stream(chunks)).unwrap()
+        };
+        let reads_and_waits = post(async |_: Bytes| std::future::pending::<()>().await);
+        let given_up = status_and_time(reads_and_waits, slow()).await;
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT / 2 + BY_OURSELVES));
+        let never_reads = post(async |request: Request| {
+            std::future::pending::<()>().await;
+            drop(request);
+        });
+        let given_up = status_and_time(never_reads, slow()).await;
+        assert_eq!(given_up, (StatusCode::SERVICE_UNAVAILABLE, BODY_TIMEOUT + BY_OURSELVES));
+    }
+}
