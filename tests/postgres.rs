@@ -1,12 +1,12 @@
 //! The programs' connections to Postgres, used directly for faults that no client can bring about.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use sqlx::PgPool;
 
 use crate::{
     BACKGROUND,
-    world::{World, eventually},
+    world::{World, eventually, process::run},
 };
 
 /// A pool as the programs have it, of one connection.
@@ -27,6 +27,19 @@ async fn a_connection_whose_caller_gave_up_is_not_used_again() {
     let slow = sqlx::query("SELECT pg_sleep(600)").execute(&pool);
     assert!(tokio::time::timeout(Duration::from_millis(100), slow).await.is_err());
     eventually(BACKGROUND, "there is another connection", async || answers(&pool).await).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_fell_silent_while_nobody_used_it_keeps_nobody_waiting() {
+    let world = World::start().await;
+    let pool = pool(&world);
+    let session: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
+    eventually(BACKGROUND, "the connection is back", async || pool.num_idle() == 1).await;
+    let signal = |name: &str| run(Command::new("kill").args(["-s", name, &session.to_string()]));
+    signal("STOP");
+    let is_answered = answers(&pool).await;
+    signal("CONT");
+    assert!(is_answered, "there is no other connection in time");
 }
 
 #[tokio::test]

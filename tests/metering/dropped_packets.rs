@@ -1,4 +1,7 @@
-//! A Redis whose packets are lost: nothing of it acknowledges anything any more, and another one has its address.
+//! A Redis whose packets are lost: nothing of it acknowledges anything any more, and another one has its address. A Postgres of
+//! which the same is true.
+
+mod postgres;
 
 use std::process::Command;
 

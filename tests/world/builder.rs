@@ -8,6 +8,7 @@ use url::Url;
 
 use super::{
     Bucket, OPERATOR_SECRET, World,
+    moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
     ports,
     process::Process,
@@ -26,10 +27,22 @@ pub struct Builder {
     lasting_redis: bool,
     redis_nodes: usize,
     redis_ahead: Option<Duration>,
-    own_postgres: bool,
+    postgres: PostgresKind,
     env: Vec<(String, String)>,
     edge_settings: BTreeMap<usize, EdgeSettings>,
     admin_ahead: Option<i64>,
+}
+
+/// Where a world has its database.
+#[derive(Default)]
+enum PostgresKind {
+    /// At the Postgres that all tests share.
+    #[default]
+    Shared,
+    /// At one of its own with a copy.
+    WithCopy,
+    /// At one on a machine of its own.
+    Moved,
 }
 
 /// What sets an edge apart from the others.
@@ -80,7 +93,13 @@ impl Builder {
 
     /// Gives the world a Postgres of its own, with a copy for [`World::fail_over`].
     pub fn own_postgres(mut self) -> Self {
-        self.own_postgres = true;
+        self.postgres = PostgresKind::WithCopy;
+        self
+    }
+
+    /// Gives the world a Postgres on a machine of its own, for [`World::silence_postgres`] and [`World::move_postgres`].
+    pub fn moved_postgres(mut self) -> Self {
+        self.postgres = PostgresKind::Moved;
         self
     }
 
@@ -158,9 +177,14 @@ impl Builder {
         let (database_name, database) = template.database().await;
         let folder = TempDir::with_prefix_in(format!("{}-", std::process::id()), &template.worlds).unwrap();
         std::fs::create_dir(folder.path().join("store")).unwrap();
-        let own_postgres =
-            if self.own_postgres { Some(OwnPostgres::start(&database, folder.path()).await) } else { None };
+        let (mut own_postgres, mut moved_postgres) = (None, None);
+        match self.postgres {
+            PostgresKind::Shared => {}
+            PostgresKind::WithCopy => own_postgres = Some(OwnPostgres::start(&database, folder.path()).await),
+            PostgresKind::Moved => moved_postgres = Some(MovedPostgres::start(&database, folder.path()).await),
+        }
         let database = own_postgres.as_ref().map_or(database, OwnPostgres::url);
+        let database = moved_postgres.as_ref().map_or(database, MovedPostgres::url);
 
         let (redis_port, admin_port) = (ports::free(), ports::free());
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
@@ -243,6 +267,7 @@ impl Builder {
             redis_kind,
             redis_nodes,
             own_postgres,
+            moved_postgres,
             folder,
         };
         for (index, ports) in listeners.into_iter().enumerate() {

@@ -28,7 +28,7 @@ pub struct Address {
 
 /// A program on a machine of its own.
 pub struct Machine {
-    process: Process,
+    pub process: Process,
     /// This machine's end of the cable.
     cable: String,
     here: Ipv4Addr,

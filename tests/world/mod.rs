@@ -19,6 +19,7 @@ pub mod form;
 pub mod frames;
 pub mod machine;
 pub mod mailbox;
+mod moved_postgres;
 pub mod name_server;
 pub mod org;
 mod own_postgres;
@@ -60,6 +61,7 @@ pub use self::{
 };
 use self::{
     builder::EdgeSettings,
+    moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
     process::{Process, program},
     redis_server::RedisKind,
@@ -91,6 +93,7 @@ pub struct World {
     /// The other nodes, when Redis is a cluster.
     redis_nodes: Vec<(u16, Process)>,
     own_postgres: Option<OwnPostgres>,
+    moved_postgres: Option<MovedPostgres>,
     folder: TempDir,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct OwnPostgres {
 }
 
 /// What servers are started from.
-struct Servers {
+pub(super) struct Servers {
     /// The folder of PostgreSQL's programs.
     programs: PathBuf,
     /// The folder of both servers' data.
@@ -42,7 +42,7 @@ struct Servers {
 
 impl Servers {
     /// The folders and the user for the programs that belong to the server of `database`.
-    async fn new(database: &Url, logs: &Path) -> Self {
+    pub(super) async fn new(database: &Url, logs: &Path) -> Self {
         let programs = "SELECT setting FROM pg_config() WHERE name = 'BINDIR'";
         let mut connection = PgConnection::connect(database.as_str()).await.unwrap();
         let programs: String = sqlx::query_scalar(programs).fetch_one(&mut connection).await.unwrap();
@@ -69,21 +69,45 @@ impl Servers {
         command
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
         self.data.path().join(name)
     }
 
-    /// Starts a server on data that are there.
-    async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
+    /// The command that runs a server on data that are there.
+    pub(super) fn server(&self, name: &str, port: u16, settings: &[&str]) -> Command {
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.folder(name)).args(["-c", &format!("port={port}")]);
         let usual = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=16MB"];
         for setting in usual.iter().chain(settings) {
             command.args(["-c", setting]);
         }
-        let server = Process::start(name, &self.logs, &command);
+        command
+    }
+
+    /// Starts a server on data that are there.
+    async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
+        let server = Process::start(name, &self.logs, &self.server(name, port, settings));
         let answers = async || PgConnection::connect(url(port, "postgres").as_str()).await.is_ok();
         eventually(READY_WITHIN, "a Postgres is ready", answers).await;
+        server
+    }
+
+    /// Makes the data of a server, and starts it with what is in `database`.
+    pub(super) async fn begin(&self, name: &str, port: u16, database: &Url) -> Process {
+        let initialize = ["--username=svc", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
+        run(self.program("initdb").args(initialize).arg("--pgdata").arg(self.folder(name)));
+        let server = self.start(name, port, &[]).await;
+
+        let (dump, own) = (self.logs.join("database.sql"), url(port, "svc"));
+        run(Command::new(self.programs.join("createdb"))
+            .arg(format!("--maintenance-db={}", url(port, "postgres")))
+            .arg("svc"));
+        run(Command::new(self.programs.join("pg_dump"))
+            .args(["--no-owner", "--file"])
+            .arg(&dump)
+            .arg(database.as_str()));
+        let restore = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"];
+        run(Command::new(self.programs.join("psql")).args(restore).arg(&dump).arg(own.as_str()));
         server
     }
 }
@@ -102,21 +126,7 @@ impl OwnPostgres {
     pub(super) async fn start(database: &Url, logs: &Path) -> Self {
         let servers = Servers::new(database, logs).await;
         let (port, copy_port) = (ports::free(), ports::free());
-        let initialize = ["--username=svc", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
-        run(servers.program("initdb").args(initialize).arg("--pgdata").arg(servers.folder("primary")));
-        let primary = servers.start("primary", port, &[]).await;
-
-        let (dump, own) = (logs.join("database.sql"), url(port, "svc"));
-        run(Command::new(servers.programs.join("createdb"))
-            .arg(format!("--maintenance-db={}", url(port, "postgres")))
-            .arg("svc"));
-        run(Command::new(servers.programs.join("pg_dump"))
-            .args(["--no-owner", "--file"])
-            .arg(&dump)
-            .arg(database.as_str()));
-        let restore = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"];
-        run(Command::new(servers.programs.join("psql")).args(restore).arg(&dump).arg(own.as_str()));
-
+        let primary = servers.begin("primary", port, database).await;
         let follow = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--host=127.0.0.1", "--username=svc"];
         let mut backup = servers.program("pg_basebackup");
         run(backup.args(follow).arg(format!("--port={port}")).arg("--pgdata").arg(servers.folder("copy")));
