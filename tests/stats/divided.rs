@@ -60,13 +60,14 @@ async fn a_partition_goes_when_it_is_old_and_its_hours_are_in_their_days() {
         .world
         .sql(
             "SELECT add_traffic_partition(whole, current_date - n)
-             FROM unnest(ARRAY['traffic_hours', 'traffic_hour_entries']) AS whole, generate_series(7, 8) AS n;
+             FROM unnest(ARRAY['traffic_hours', 'traffic_hour_entries']) AS whole, generate_series(7, 9) AS n;
              SELECT add_traffic_partition('traffic_days', current_date - 500)",
         )
         .await;
     fold(&visited.world).await;
+    // So long ago that their partition is old at any time of day.
     for table in ["traffic_hours", "traffic_hour_entries"] {
-        visited.world.sql(&format!("UPDATE {table} SET hour = hour - interval '8 days'")).await;
+        visited.world.sql(&format!("UPDATE {table} SET hour = hour - interval '9 days'")).await;
     }
     let old = "SELECT count(*) FROM traffic_partitions WHERE upper_bound < now() - interval '7 days 12 hours'";
     // Their day is not made: they stay.

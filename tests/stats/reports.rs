@@ -342,7 +342,7 @@ async fn errors_name_the_page_that_led_there_and_the_deployment_that_broke_it() 
         ])
     );
     // A path that was answered before the days that are asked for is known still.
-    visited.write_day(1, &sums(1, 1, 0), 0, &json!({ "path": [["/never", 1, 1]] })).await;
+    visited.write_day(3, &sums(1, 1, 0), 0, &json!({ "path": [["/never", 1, 1]] })).await;
     let today = visited.report("errors?days=1").await;
     let never = today["errors"].as_array().unwrap().iter().find(|error| error["path"] == "/never").unwrap();
     assert_ne!(never["broken_by_deployment"], Value::Null, "{today:#}");

@@ -281,8 +281,9 @@ impl World {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
     }
 
-    /// Starts an edge that was killed or stopped, at its former ports.
+    /// Starts an edge anew at its former ports, once the one that has them is gone.
     pub async fn restart_edge(&mut self, index: usize) {
+        self.edges[index].process.kill();
         let Edge { http_port, https_port, .. } = self.edges[index];
         self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
         self.wait_until_ready().await;
