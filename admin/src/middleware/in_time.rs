@@ -1,20 +1,16 @@
 //! Gives up requests that wait too long: when Postgres vanishes, what it was asked is never answered.
 
-use std::{
-    pin::{Pin, pin},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{pin::pin, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::Body,
     extract::{Request, State},
     middleware::Next,
     response::Response,
 };
-use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use tokio::time::timeout;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::{error::ApiError, extract::BODY_TIMEOUT};
 
@@ -28,8 +24,15 @@ pub const WITH_OTHERS: Duration = Duration::from_secs(90);
 /// Middleware: drops the handler when it has not answered `within` that time after the body was read, or could have been.
 pub async fn answer(State(within): State<Duration>, request: Request, next: Next) -> Result<Response, ApiError> {
     let (read, has_body) = (CancellationToken::new(), !http_body::Body::is_end_stream(request.body()));
-    let end = read.clone().drop_guard();
-    let mut answer = pin!(next.run(request.map(|body| Body::new(ReadBody { body, _end: end }))));
+    let unread = read.clone().drop_guard();
+    // The closure is dropped with the body, which is when nobody reads it any more.
+    let request = request.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _held = &unread;
+            error
+        }))
+    });
+    let mut answer = pin!(next.run(request));
     if has_body {
         tokio::select! {
             response = &mut answer => return Ok(response),
@@ -40,33 +43,11 @@ pub async fn answer(State(within): State<Duration>, request: Request, next: Next
     timeout(within, answer).await.map_err(late)
 }
 
-/// A body that says when it is no longer read: it is dropped then.
-struct ReadBody {
-    body: Body,
-    _end: DropGuard,
-}
-
-impl http_body::Body for ReadBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::{
         Router,
+        body::Bytes,
         http::StatusCode,
         middleware::from_fn_with_state,
         routing::{get, post},
