@@ -2,7 +2,8 @@
 
 use std::{process::Command, time::Duration};
 
-use sqlx::PgPool;
+use serde_json::json;
+use sqlx::{Connection as _, PgConnection, PgPool};
 
 use crate::{
     BACKGROUND,
@@ -52,6 +53,20 @@ async fn a_session_that_sits_in_a_transaction_is_ended_and_its_locks_with_it() {
     let lock = async || sqlx::query("SELECT FROM users FOR UPDATE").execute(&other).await.is_ok();
     eventually(BACKGROUND, "the lock is free", lock).await;
     assert!(sqlx::query("SELECT 1").execute(&mut *transaction).await.is_err());
+}
+
+#[tokio::test]
+async fn a_change_that_waits_for_a_lock_in_vain_is_to_be_tried_again() {
+    let world = World::start().await;
+    let ada = world.user("ada").await;
+    let create = async || ada.post("/projects").json(&json!({ "name": "engine" })).await;
+    let mut holder = PgConnection::connect(world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE projects IN EXCLUSIVE MODE").execute(&mut holder).await.unwrap();
+    let refused = create().await;
+    assert_eq!(refused.header("retry-after"), "5");
+    refused.assert_error(503, "busy");
+    holder.close().await.unwrap();
+    create().await.created();
 }
 
 /// A route is looked up in less than a millisecond; compiling such a statement takes thirty.

@@ -206,7 +206,7 @@ impl ApiError {
 impl From<sqlx::Error> for ApiError {
     fn from(error: sqlx::Error) -> Self {
         telemetry::metrics::postgres_failed("api");
-        if db::is_away(&error) { Self::no_database().caused_by(error) } else { Self::internal(error) }
+        if db::is_unavailable(&error) { Self::no_database().caused_by(error) } else { Self::internal(error) }
     }
 }
 

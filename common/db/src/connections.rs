@@ -30,6 +30,19 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// ends a statement.
 const STATEMENTS_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The codes of errors that are over by themselves: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+const UNAVAILABLE: [&str; 9] = [
+    "40001", // serialization_failure
+    "40P01", // deadlock_detected
+    "53300", // too_many_connections
+    "55P03", // lock_not_available: also when `lock_timeout` is over
+    "57014", // query_canceled: also when `statement_timeout` is over
+    "57P01", // admin_shutdown
+    "57P02", // crash_shutdown
+    "57P03", // cannot_connect_now: it starts or stops
+    "57P05", // idle_session_timeout
+];
+
 /// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
     let options: PgConnectOptions = url.parse()?;
@@ -58,12 +71,12 @@ pub async fn in_time<T, E: From<sqlx::Error>>(statements: impl Future<Output = R
     timeout(STATEMENTS_TIMEOUT, statements).await.unwrap_or_else(|_| Err(late().into()))
 }
 
-/// Whether the error says that Postgres cannot be reached, does not answer or is about to start or stop.
-pub fn is_away(error: &sqlx::Error) -> bool {
+/// Whether the error says that Postgres could not carry a statement out at the moment, and says nothing against the statement: it cannot be
+/// reached, does not answer, has no connection left, or somebody else held for too long what the statement waited for.
+pub fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,
-        // It stops, was killed, or starts.
-        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| code.starts_with("57P0")),
+        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| UNAVAILABLE.contains(&&*code)),
         _ => false,
     }
 }

@@ -23,7 +23,7 @@ pub mod upkeep;
 
 use sqlx::PgPool;
 
-pub use self::connections::{connect, in_time, is_away};
+pub use self::connections::{connect, in_time, is_unavailable};
 
 /// Applies the migrations that the database lacks. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
