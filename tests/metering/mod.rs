@@ -5,6 +5,7 @@ mod adoption;
 mod budgets;
 mod caps;
 mod clusters;
+mod connecting;
 mod dropped_packets;
 mod eviction;
 mod exactly_once;

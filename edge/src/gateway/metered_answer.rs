@@ -12,7 +12,7 @@ use super::{
 /// An answer, as far as it was read, together with its reservation.
 ///
 /// One that is dropped before its end, because it is cut off or nobody is left to read it, is settled with the likely tokens
-/// of its prompt, which the provider has been sent, and an estimate of what was read.
+/// of its prompt, if the provider has been sent that, and an estimate of what was read.
 pub(super) struct MeteredAnswer {
     pub(super) read: BytesMut,
     /// `None` once it is settled, released or handed on.
@@ -60,7 +60,8 @@ impl MeteredAnswer {
 
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
-        if let Some(reservation) = self.reservation.take() {
+        let Some(reservation) = self.reservation.take() else { return };
+        if reservation.is_asked() {
             let usage = json_answer::usage_of_beginning(&self.read, self.estimated_prompt, self.max_completion);
             reservation.settle(usage.unwrap_or(Usage {
                 prompt: self.estimated_prompt,

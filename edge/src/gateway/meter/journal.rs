@@ -51,7 +51,7 @@ pub(super) async fn name(journal: &Journal, db: &PgPool) -> Result<(), sqlx::Err
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RecordRef<'a> {
-    /// The completion was admitted and can use at most what the row says, and likely what it says of that.
+    /// A provider is asked for the completion, which can use at most what the row says, and likely what it says of that.
     Open(&'a UsageRow),
     /// The completion has ended and used what the row says.
     Ended(&'a UsageRow),

@@ -1,8 +1,9 @@
 //! The ledger: every completion that this edge is responsible for, from its admission until Postgres has its row and
 //! Redis has Postgres's new totals.
 //!
-//! Each step of a completion is in the journal before it is in the ledger. The queues hold ids of entries and are
-//! therefore bounded like the entries; an id whose entry is gone, or is in another state by now, is skipped.
+//! Each step of a completion is in the journal before it is in the ledger, but for its admission: the journal has nothing of a
+//! completion that no provider was asked for. The queues hold ids of entries and are therefore bounded like the entries; an id whose
+//! entry is gone, or is in another state by now, is skipped.
 
 mod adoption;
 mod reports;
@@ -43,8 +44,10 @@ pub(super) struct Ledger {
     reported: watch::Sender<u64>,
     /// What a refusal for want of budget may rest on no longer.
     pub(super) ends: Ends,
-    /// Whether there was an admission that the journal did not take.
+    /// Whether a provider was asked for a completion that the journal did not take.
     has_gaps: AtomicBool,
+    /// Notified when the journal has a gap, of which Redis may not know yet.
+    pub(super) has_new_gap: Notify,
 }
 
 #[derive(Default)]
@@ -77,7 +80,9 @@ struct Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// The completion is under way.
+    /// The completion is admitted, and no provider was asked yet.
+    Admitted,
+    /// A provider was asked for the completion.
     Open,
     /// The completion used what its row says, and Postgres does not have the row yet.
     Ended,
@@ -85,6 +90,13 @@ enum Status {
     Written,
     /// The completion used nothing; its reservation is to be released this many more times.
     Released(u8),
+}
+
+impl Status {
+    /// Whether Redis is to know what the completion uses.
+    fn is_reported(self) -> bool {
+        matches!(self, Self::Admitted | Self::Open | Self::Ended)
+    }
 }
 
 impl Ledger {
@@ -97,6 +109,7 @@ impl Ledger {
             reported: watch::Sender::new(0),
             ends: Ends::new(),
             has_gaps: AtomicBool::new(false),
+            has_new_gap: Notify::new(),
         }
     }
 
@@ -120,11 +133,12 @@ impl Ledger {
         self.state().entries.contains_key(id)
     }
 
-    /// The number of open completions, and that of ended ones which Postgres does not have.
+    /// The number of completions under way, and that of ended ones which Postgres does not have.
     pub(super) fn levels(&self) -> (usize, usize) {
         let state = self.state();
-        let count = |status| state.entries.values().filter(|entry| entry.status == status).count();
-        (count(Status::Open), count(Status::Ended))
+        let count =
+            |statuses: &[Status]| state.entries.values().filter(|entry| statuses.contains(&entry.status)).count();
+        (count(&[Status::Admitted, Status::Open]), count(&[Status::Ended]))
     }
 
     /// The number of rows that Postgres has taken so far, while some wait for it.
@@ -134,17 +148,35 @@ impl Ledger {
     }
 
     /// Enters an admitted completion, with a row that says what it can use at most.
-    pub(super) fn open(&self, row: UsageRow) {
-        let segment = self.journal.append(&RecordRef::Open(&row));
-        if segment.is_none() {
-            self.has_gaps.store(true, Ordering::Relaxed);
-        }
-        let entry =
-            Entry { row, status: Status::Open, segments: [segment, None], is_being_revalued: false, is_lost: false };
+    pub(super) fn admit(&self, row: UsageRow) {
+        let (status, segments) = (Status::Admitted, [None, None]);
+        let entry = Entry { row, status, segments, is_being_revalued: false, is_lost: false };
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
-    /// Whether some completion was admitted that the journal does not have.
+    /// Has the journal know that a provider is asked for an admitted completion.
+    pub(super) fn open(&self, id: &CompletionId) {
+        let row = match self.state().entries.get(id) {
+            Some(Entry { row, status: Status::Admitted, .. }) => row.clone(),
+            // It is sent once more: what was sent first did not arrive.
+            _ => return,
+        };
+        let segment = self.journal.append(&RecordRef::Open(&row));
+        if segment.is_none() {
+            self.has_gaps.store(true, Ordering::Relaxed);
+            self.has_new_gap.notify_one();
+        }
+        if let Some(entry) = self.state().entries.get_mut(id) {
+            (entry.status, entry.segments[0]) = (Status::Open, segment);
+        }
+    }
+
+    /// Whether a provider was asked for a completion that has not ended.
+    pub(super) fn is_open(&self, id: &CompletionId) -> bool {
+        self.state().entries.get(id).is_some_and(|entry| entry.status == Status::Open)
+    }
+
+    /// Whether a provider was asked for some completion that the journal does not have.
     pub(super) fn has_gaps(&self) -> bool {
         self.has_gaps.load(Ordering::Relaxed)
     }
@@ -190,12 +222,13 @@ impl Ledger {
     /// Releases the reservation of a completion whose admission failed, but may have reached Redis all the same.
     pub(super) fn release_uncertain(&self, row: UsageRow) {
         let id = row.id.clone();
-        self.open(row);
+        self.admit(row);
         self.end_unused(&id, UNCERTAIN_RELEASES);
     }
 
     fn end_unused(&self, id: &CompletionId, releases: u8) {
-        let segment = self.journal.append(&RecordRef::Released(id));
+        let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != Status::Admitted);
+        let segment = is_journaled.then(|| self.journal.append(&RecordRef::Released(id))).flatten();
         {
             let mut state = self.state();
             let Some(entry) = state.entries.get_mut(id) else { return };

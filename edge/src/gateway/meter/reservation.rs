@@ -44,7 +44,8 @@ impl Drop for PendingAdmission<'_> {
 /// The reservation of an admitted completion.
 ///
 /// It is settled before the client gets the last bytes of its answer: when [`settle`](Self::settle) returns, the usage
-/// survives the death of this process. A reservation that is dropped counts as an estimate, with all of the answer.
+/// survives the death of this process. A reservation that is dropped counts as an estimate, with all of the answer, if a provider
+/// was [asked](Self::asking); otherwise it is given back.
 pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
@@ -56,13 +57,24 @@ impl Reservation {
     /// Enters `row`, which says what the completion can use at most, into the ledger.
     pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
         let id = row.id.clone();
-        ledger.open(row);
+        ledger.admit(row);
         Self { id, ledger, model, is_ended: false }
     }
 
     /// The completion's id.
     pub fn id(&self) -> &CompletionId {
         &self.id
+    }
+
+    /// What is to be called before a provider is asked for the completion: from then on it counts although this process dies.
+    pub fn asking(&self) -> impl FnOnce() + Clone + Send + 'static {
+        let (id, ledger) = (self.id.clone(), self.ledger.clone());
+        move || ledger.open(&id)
+    }
+
+    /// Whether a provider has been asked for the completion.
+    pub fn is_asked(&self) -> bool {
+        self.ledger.is_open(&self.id)
     }
 
     /// Replaces the reservation with what was used. Counts beyond [`limits::BELIEVED_TOKENS`] are cut to it.
@@ -87,9 +99,14 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if !self.is_ended {
+        if self.is_ended {
+            return;
+        }
+        if self.is_asked() {
             tracing::debug!(id = %self.id, "a completion ends unsettled; its reservation counts");
             self.ledger.end(&self.id, UsageRow::set_unheard);
+        } else {
+            self.ledger.release(&self.id);
         }
     }
 }

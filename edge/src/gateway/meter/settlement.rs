@@ -139,7 +139,10 @@ impl MeterTasks {
         let mut beat = interval(RENEW_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            tokio::select! {
+                _ = beat.tick() => {}
+                () = self.ledger.has_new_gap.notified() => {}
+            }
             let renewed = self.redis.renew_lease(&self.edge).await;
             if self.ledger.has_gaps()
                 && let Err(error) = self.redis.note_gaps(&self.edge).await
@@ -322,11 +325,14 @@ impl MeterTasks {
         }
     }
 
-    /// Writes and confirms what has ended, as far as there is time. The rest stays in the journal.
+    /// Has Redis told what was released, and writes and confirms what has ended, as far as there is time. The rest stays in the journal.
     async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         let deadline = Instant::now() + limits::METER_LAST_WORD;
         let mut is_noted = false;
         let writing = async {
+            let told = self.ledger.wait_until_reported(self.ledger.reported());
+            let _ = tokio::join!(told, self.write_all(unconfirmed, false));
+            // What others had settled is withdrawn.
             let _ = self.write_all(unconfirmed, false).await;
             self.confirm_all(unconfirmed).await;
             if self.ledger.len() == 0 {
@@ -338,8 +344,8 @@ impl MeterTasks {
         if self.ledger.len() > 0 || !is_noted {
             tracing::info!(completions = self.ledger.len(), "the next edge brings the rest of the usage to Postgres");
         }
-        // Where only the note is missing, the journal is left to whoever makes it.
-        if self.ledger.len() > 0 || is_noted {
+        // Otherwise it is left to whoever goes on: what is not in it is given back by whoever finds it.
+        if is_noted {
             self.ledger.journal.close();
         }
     }

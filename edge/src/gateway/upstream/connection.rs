@@ -6,9 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::{
     body::Incoming,
     client::conn::http1::{self, SendRequest},
@@ -17,14 +15,15 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::announced_body::AnnouncedBody;
 use crate::limits;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Driver = Pin<Box<http1::Connection<Io, Full<Bytes>>>>;
+type Driver = Pin<Box<http1::Connection<Io, AnnouncedBody>>>;
 
 /// A connection to a provider. It makes progress only while it is polled, by the request that uses it.
 pub(in crate::gateway) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<AnnouncedBody>,
     /// `None` once the connection has ended.
     driver: Option<Driver>,
 }
@@ -40,7 +39,7 @@ impl Connection {
     }
 
     /// Sends a request, and waits for the head of its answer.
-    pub(super) async fn send(mut self, request: Request<Full<Bytes>>) -> hyper::Result<(Self, Response<Incoming>)> {
+    pub(super) async fn send(mut self, request: Request<AnnouncedBody>) -> hyper::Result<(Self, Response<Incoming>)> {
         poll_fn(|cx| {
             if let ready @ Poll::Ready(_) = self.sender.poll_ready(cx) {
                 return ready;

@@ -4,6 +4,7 @@
 //! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
 //! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
 
+mod announced_body;
 mod connection;
 mod gzip;
 mod response;
@@ -19,14 +20,13 @@ use config::{
     models::{Access, Provider},
 };
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
-use http_body_util::Full;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use self::connection::Connection;
+use self::{announced_body::AnnouncedBody, connection::Connection};
 pub(super) use self::{
     gzip::{GzipDecoder, GzipError},
     response::{ReadError, UpstreamResponse},
@@ -126,20 +126,30 @@ impl Upstream {
         })
     }
 
-    /// Asks for a completion.
+    /// Asks for a completion. `asking` is called in the moment before the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
-    pub(super) async fn ask(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, AskError> {
-        match timeout(self.first_byte, self.ask_with_retry(body, is_stream)).await {
+    pub(super) async fn ask(
+        &self,
+        body: Bytes,
+        is_stream: bool,
+        asking: impl FnOnce() + Clone + Send + 'static,
+    ) -> Result<UpstreamResponse, AskError> {
+        match timeout(self.first_byte, self.ask_with_retry(body, is_stream, asking)).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
         }
     }
 
-    async fn ask_with_retry(&self, body: Bytes, is_stream: bool) -> Result<UpstreamResponse, AskError> {
+    async fn ask_with_retry(
+        &self,
+        body: Bytes,
+        is_stream: bool,
+        asking: impl FnOnce() + Clone + Send + 'static,
+    ) -> Result<UpstreamResponse, AskError> {
         if let Some(connection) = self.take_idle() {
-            match connection.send(self.request(body.clone(), is_stream)).await {
+            match connection.send(self.request(AnnouncedBody::new(body.clone(), asking.clone()), is_stream)).await {
                 Ok((connection, response)) => return Ok(UpstreamResponse::new(connection, response, self.chunk_pause)),
                 Err(error) if connection::is_unsent(&error) => {}
                 Err(error) => return Err(AskError::Broken(error)),
@@ -149,7 +159,8 @@ impl Upstream {
             Err(AskError::Connect(_)) => self.connect().await?,
             connected => connected?,
         };
-        let (connection, response) = connection.send(self.request(body, is_stream)).await.map_err(AskError::Broken)?;
+        let request = self.request(AnnouncedBody::new(body, asking), is_stream);
+        let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(UpstreamResponse::new(connection, response, self.chunk_pause))
     }
 
@@ -164,8 +175,8 @@ impl Upstream {
         timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| AskError::ConnectTimeout)?
     }
 
-    fn request(&self, body: Bytes, is_stream: bool) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
+    fn request(&self, body: AnnouncedBody, is_stream: bool) -> Request<AnnouncedBody> {
+        let mut request = Request::new(body);
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = self.headers.clone();

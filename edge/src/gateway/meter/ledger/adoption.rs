@@ -49,8 +49,9 @@ impl Ledger {
         if self.contains(id) {
             return;
         }
-        self.open(completion.row.clone());
+        self.admit(completion.row.clone());
         if completion.is_released {
+            self.open(id);
             self.release(id);
         } else {
             self.end_with(id, UsageRow::set_unheard, false);
@@ -124,7 +125,8 @@ impl Ledger {
     pub(in crate::gateway::meter) fn withdraw(&self, row: UsageRow) {
         let id = row.id.clone();
         if !self.contains(&id) {
-            self.open(row);
+            self.admit(row);
+            self.open(&id);
             self.release(&id);
         }
     }

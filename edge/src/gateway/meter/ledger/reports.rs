@@ -58,7 +58,7 @@ impl Ledger {
         let State { entries, to_revalue, .. } = &mut *state;
         to_revalue.clear();
         for entry in entries.values_mut() {
-            if matches!(entry.status, Status::Open | Status::Ended) && entry.row.certainty != Certainty::Unused {
+            if entry.status.is_reported() && entry.row.certainty != Certainty::Unused {
                 entry.is_lost = true;
                 to_revalue.push_back(entry.row.id.clone());
             }
@@ -78,7 +78,7 @@ impl Ledger {
             }
             let Some(id) = state.to_revalue.pop_front() else { break };
             match state.entries.get_mut(&id) {
-                Some(entry) if !matches!(entry.status, Status::Open | Status::Ended) => {}
+                Some(entry) if !entry.status.is_reported() => {}
                 // Redis may have lost its memory while this one's report was under way.
                 Some(entry) if entry.is_being_revalued => state.to_revalue.push_back(id),
                 Some(entry) => {

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{
     super::{
-        fixtures::row,
+        fixtures::{enter, row},
         journal::{self, AbandonedCompletion, Completions, Record},
         reservation::PendingAdmission,
     },
@@ -39,10 +39,26 @@ fn an_admission_that_is_dropped_undecided_is_released() {
 }
 
 #[test]
+fn the_journal_has_nothing_of_what_no_provider_was_asked_for() {
+    let (ledger, folder) = ledger();
+    let (connecting, released) = (row(300), row(300));
+    ledger.admit(connecting.clone());
+    ledger.admit(released.clone());
+    ledger.release(&released.id);
+    assert_eq!(ledger.levels(), (1, 0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    // Redis is told of both, though.
+    assert_eq!(ids(&ledger.take_to_release(10)), [&released.id]);
+    ledger.report_all();
+    let reports: Vec<_> = ledger.take_to_revalue(10).into_iter().map(|report| report.row).collect();
+    assert_eq!(ids(&reports), [&connecting.id]);
+}
+
+#[test]
 fn what_others_settled_is_withdrawn_in_postgres() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    ledger.open(row.clone());
+    enter(&ledger, row.clone());
     ledger.release(&row.id);
     // Somebody is about to settle it.
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
@@ -65,7 +81,7 @@ fn what_others_settled_is_withdrawn_in_postgres() {
 fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    ledger.open(row.clone());
+    enter(&ledger, row.clone());
     ledger.release(&row.id);
     assert_eq!(ledger.take_to_release(10).len(), 1);
     ledger.finish_release(&row.id, None);
@@ -183,13 +199,13 @@ fn dead_edges_beyond_a_bound_are_not_noted() {
 }
 
 #[test]
-fn an_admission_that_the_journal_does_not_take_is_a_gap() {
+fn what_a_provider_was_asked_for_and_the_journal_does_not_take_is_a_gap() {
     let (ledger, folder) = ledger();
-    ledger.open(row(300));
+    enter(&ledger, row(300));
     assert!(!ledger.has_gaps());
     // It does not know its database.
     let ledger = Ledger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
-    ledger.open(row(300));
+    enter(&ledger, row(300));
     assert!(ledger.has_gaps());
 }
 
@@ -198,7 +214,7 @@ fn what_has_ended_is_written_again_and_nothing_else() {
     let (ledger, _folder) = ledger();
     let (settled, released, open, written, unwritten) = (row(1), row(2), row(3), row(4), row(5));
     for row in [&open, &written, &unwritten] {
-        ledger.open(row.clone());
+        enter(&ledger, row.clone());
     }
     for row in [&written, &unwritten] {
         ledger.end(&row.id, |_| {});
@@ -230,7 +246,7 @@ fn what_postgres_refused_waits_behind_what_it_may_take() {
     let (ledger, _folder) = ledger();
     let (refused, new) = (row(300), row(300));
     for row in [&refused, &new] {
-        ledger.open(row.clone());
+        enter(&ledger, row.clone());
     }
     ledger.end(&refused.id, |_| {});
     let rows = ledger.take_to_write(10);
@@ -249,7 +265,7 @@ fn what_postgres_refused_waits_behind_what_it_may_take() {
 fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    ledger.open(row.clone());
+    enter(&ledger, row.clone());
     ledger.report_all();
     let in_hand = ledger.take_to_revalue(10);
     assert!(in_hand[0].is_lost);
@@ -268,7 +284,7 @@ fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
 #[test]
 fn a_report_that_failed_still_opens_what_was_lost() {
     let (ledger, _folder) = ledger();
-    ledger.open(row(300));
+    enter(&ledger, row(300));
     ledger.report_all();
     let failed = ledger.take_to_revalue(10);
     ledger.finish_revalue(&failed[0], false);
@@ -279,7 +295,7 @@ fn a_report_that_failed_still_opens_what_was_lost() {
 async fn what_redis_was_told_while_it_was_asked_counts_as_untold() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    ledger.open(row.clone());
+    enter(&ledger, row.clone());
     ledger.end(&row.id, |_| {});
     let before = ledger.reported();
     ledger.mark_reported(1);
