@@ -71,8 +71,8 @@ pub async fn in_time<T, E: From<sqlx::Error>>(statements: impl Future<Output = R
     timeout(STATEMENTS_TIMEOUT, statements).await.unwrap_or_else(|_| Err(late().into()))
 }
 
-/// Whether the error says that Postgres could not carry a statement out at the moment, and says nothing against the statement: it cannot be
-/// reached, does not answer, has no connection left, or somebody else held for too long what the statement waited for.
+/// Whether the error says nothing against the statement, and trying it again may help: Postgres cannot be reached, does not answer, has
+/// no connection left, or gave up because somebody else held what the statement waited for.
 pub fn is_unavailable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut => true,

@@ -67,10 +67,10 @@ async fn admit_and_exchange(
         reservation.release();
         return refuse(ProviderError::CutOff.into(), Some(&rate_limits));
     }
-    let asking = reservation.asking();
+    let before_sending = reservation.opener();
     let metered = MeteredAnswer::new(reservation, estimated_prompt, max_usage.completion);
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
-    let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream, asking)).await {
+    let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream, before_sending)).await {
         Some(Ok((answer, true))) if is_stream => exchange.relay_stream(answer, metered, turn),
         Some(Ok((answer, true))) => exchange.relay_merged(answer, metered).await,
         Some(Ok((answer, false))) => exchange.relay_json(answer, metered, is_stream).await,
@@ -101,17 +101,17 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request, just before which `asking` is called, and returns the provider's answer if it has the status and the media
+    /// Sends the request, in the moment before which `before_sending` is called, and returns the provider's answer if it has the status and the media
     /// type of a completion, with whether it is a stream.
     async fn ask(
         &self,
         body: Bytes,
         is_stream: bool,
-        asking: impl FnOnce() + Clone + Send + 'static,
+        before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<(UpstreamResponse, bool), ProviderError> {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
-        let answer = self.model.upstream.ask(body, is_stream, asking).await;
+        let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
         metrics::upstream(provider, asked.elapsed());
         let answer = answer.map_err(|error| {
             metrics::upstream_failed(provider, error.metric_label());

@@ -68,6 +68,8 @@ impl Drop for MeteredAnswer {
                 completion: 0,
                 is_estimated: true,
             }));
+        } else {
+            reservation.release();
         }
     }
 }

@@ -5,15 +5,6 @@ use domain::{
     usage::{Certainty, Microcents, UsageRow},
 };
 
-use super::ledger::Ledger;
-
-/// Enters a completion that a provider was asked for.
-pub(super) fn enter(ledger: &Ledger, row: UsageRow) {
-    let id = row.id.clone();
-    ledger.admit(row);
-    ledger.open(&id);
-}
-
 /// The row of a completion that has just been admitted, with so many completion tokens reserved for it.
 pub(super) fn row(completion: u64) -> UsageRow {
     let now = Timestamp::from_unix_millis(1_790_000_000_000);

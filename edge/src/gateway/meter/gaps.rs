@@ -16,7 +16,7 @@ impl GapNote {
         Self { noted_in: Mutex::default() }
     }
 
-    /// Has Redis know that the journal of `edge` has gaps, before a provider is asked again: whoever takes the journal over goes by
+    /// Has Redis know that the journal of `edge` has gaps, before another completion is admitted: whoever takes the journal over goes by
     /// what it does not have. A Redis that is found to have another memory is told again.
     pub(super) async fn ensure(&self, redis: &Redis, edge: &str) -> Result<(), RedisError> {
         let noted_in = || self.noted_in.lock().unwrap_or_else(PoisonError::into_inner);

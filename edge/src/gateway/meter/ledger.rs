@@ -154,11 +154,17 @@ impl Ledger {
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
-    /// Has the journal know that a provider is asked for an admitted completion.
+    /// Enters a completion that a provider may have been asked for.
+    pub(super) fn enter(&self, row: UsageRow) {
+        let id = row.id.clone();
+        self.admit(row);
+        self.open(&id);
+    }
+
+    /// Has the journal know that a provider is asked for an admitted completion. Does nothing for any other.
     pub(super) fn open(&self, id: &CompletionId) {
         let row = match self.state().entries.get(id) {
             Some(Entry { row, status: Status::Admitted, .. }) => row.clone(),
-            // It is sent once more: what was sent first did not arrive.
             _ => return,
         };
         let segment = self.journal.append(&RecordRef::Open(&row));

@@ -45,7 +45,7 @@ impl Drop for PendingAdmission<'_> {
 ///
 /// It is settled before the client gets the last bytes of its answer: when [`settle`](Self::settle) returns, the usage
 /// survives the death of this process. A reservation that is dropped counts as an estimate, with all of the answer, if a provider
-/// was [asked](Self::asking); otherwise it is given back.
+/// was asked, by what [`opener`](Self::opener) says; otherwise it is given back.
 pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
@@ -66,8 +66,9 @@ impl Reservation {
         &self.id
     }
 
-    /// What is to be called before a provider is asked for the completion: from then on it counts although this process dies.
-    pub fn asking(&self) -> impl FnOnce() + Clone + Send + 'static {
+    /// A function that writes into the journal that a provider is asked for the completion, to be called right before that happens.
+    /// From then on the completion counts, although this process dies. Called again, it does nothing.
+    pub fn opener(&self) -> impl Fn() + Clone + Send + 'static {
         let (id, ledger) = (self.id.clone(), self.ledger.clone());
         move || ledger.open(&id)
     }

@@ -6,24 +6,28 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::{Full, combinators::MapFrame};
 use hyper::{
-    body::Incoming,
+    body::{Frame, Incoming},
     client::conn::http1::{self, SendRequest},
 };
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::announced_body::AnnouncedBody;
 use crate::limits;
 
 type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Driver = Pin<Box<http1::Connection<Io, AnnouncedBody>>>;
+type Driver = Pin<Box<http1::Connection<Io, RequestBody>>>;
+/// A body in one frame, through a function that is called in the moment before the request is sent: hyper asks for the frame, and then gives
+/// it to the kernel together with the request's head.
+pub(super) type RequestBody = MapFrame<Full<Bytes>, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
 
 /// A connection to a provider. It makes progress only while it is polled, by the request that uses it.
 pub(in crate::gateway) struct Connection {
-    sender: SendRequest<AnnouncedBody>,
+    sender: SendRequest<RequestBody>,
     /// `None` once the connection has ended.
     driver: Option<Driver>,
 }
@@ -39,7 +43,7 @@ impl Connection {
     }
 
     /// Sends a request, and waits for the head of its answer.
-    pub(super) async fn send(mut self, request: Request<AnnouncedBody>) -> hyper::Result<(Self, Response<Incoming>)> {
+    pub(super) async fn send(mut self, request: Request<RequestBody>) -> hyper::Result<(Self, Response<Incoming>)> {
         poll_fn(|cx| {
             if let ready @ Poll::Ready(_) = self.sender.poll_ready(cx) {
                 return ready;

@@ -4,7 +4,6 @@
 //! reach the client without a hop between tasks. An idle connection is not polled; whether it is still open is checked
 //! when it is taken from the pool. What an answer means is not known here. Start with [`Upstream::ask`].
 
-mod announced_body;
 mod connection;
 mod gzip;
 mod response;
@@ -20,13 +19,14 @@ use config::{
     models::{Access, Provider},
 };
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
+use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use self::{announced_body::AnnouncedBody, connection::Connection};
+use self::connection::{Connection, RequestBody};
 pub(super) use self::{
     gzip::{GzipDecoder, GzipError},
     response::{ReadError, UpstreamResponse},
@@ -126,7 +126,7 @@ impl Upstream {
         })
     }
 
-    /// Asks for a completion. `asking` is called in the moment before the request is sent, each time that it is.
+    /// Asks for a completion. `before_sending` is called in the moment before the request is sent, each time that it is.
     ///
     /// The request is sent a second time only where the provider cannot have begun to work on it: when connecting failed,
     /// or when a kept connection had ended before any of the request was written.
@@ -134,9 +134,9 @@ impl Upstream {
         &self,
         body: Bytes,
         is_stream: bool,
-        asking: impl FnOnce() + Clone + Send + 'static,
+        before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
-        match timeout(self.first_byte, self.ask_with_retry(body, is_stream, asking)).await {
+        match timeout(self.first_byte, self.ask_with_retry(body, is_stream, before_sending)).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
         }
@@ -146,10 +146,10 @@ impl Upstream {
         &self,
         body: Bytes,
         is_stream: bool,
-        asking: impl FnOnce() + Clone + Send + 'static,
+        before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
         if let Some(connection) = self.take_idle() {
-            match connection.send(self.request(AnnouncedBody::new(body.clone(), asking.clone()), is_stream)).await {
+            match connection.send(self.request(body.clone(), is_stream, before_sending.clone())).await {
                 Ok((connection, response)) => return Ok(UpstreamResponse::new(connection, response, self.chunk_pause)),
                 Err(error) if connection::is_unsent(&error) => {}
                 Err(error) => return Err(AskError::Broken(error)),
@@ -159,7 +159,7 @@ impl Upstream {
             Err(AskError::Connect(_)) => self.connect().await?,
             connected => connected?,
         };
-        let request = self.request(AnnouncedBody::new(body, asking), is_stream);
+        let request = self.request(body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(UpstreamResponse::new(connection, response, self.chunk_pause))
     }
@@ -175,13 +175,25 @@ impl Upstream {
         timeout(limits::PROVIDER_CONNECT, connecting).await.map_err(|_| AskError::ConnectTimeout)?
     }
 
-    fn request(&self, body: AnnouncedBody, is_stream: bool) -> Request<AnnouncedBody> {
+    fn request(
+        &self,
+        body: Bytes,
+        is_stream: bool,
+        before_sending: impl Fn() + Send + 'static,
+    ) -> Request<RequestBody> {
+        // A body that is mapped does not say how long it is.
+        let length = HeaderValue::from(body.len());
+        let body: RequestBody = Full::new(body).map_frame(Box::new(move |frame| {
+            before_sending();
+            frame
+        }));
         let mut request = Request::new(body);
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = self.headers.clone();
         let accept = if is_stream { "text/event-stream" } else { "application/json" };
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
+        request.headers_mut().insert(header::CONTENT_LENGTH, length);
         request
     }
 

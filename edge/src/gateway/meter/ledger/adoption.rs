@@ -49,11 +49,12 @@ impl Ledger {
         if self.contains(id) {
             return;
         }
-        self.admit(completion.row.clone());
         if completion.is_released {
-            self.open(id);
+            self.enter(completion.row.clone());
             self.release(id);
         } else {
+            // Its end alone is written down: killed in between, we would leave less than the dead edge did.
+            self.admit(completion.row.clone());
             self.end_with(id, UsageRow::set_unheard, false);
         }
     }
@@ -125,8 +126,7 @@ impl Ledger {
     pub(in crate::gateway::meter) fn withdraw(&self, row: UsageRow) {
         let id = row.id.clone();
         if !self.contains(&id) {
-            self.admit(row);
-            self.open(&id);
+            self.enter(row);
             self.release(&id);
         }
     }

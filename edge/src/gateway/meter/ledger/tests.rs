@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{
     super::{
-        fixtures::{enter, row},
+        fixtures::row,
         journal::{self, AbandonedCompletion, Completions, Record},
         reservation::PendingAdmission,
     },
@@ -58,7 +58,7 @@ fn the_journal_has_nothing_of_what_no_provider_was_asked_for() {
 fn what_others_settled_is_withdrawn_in_postgres() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    enter(&ledger, row.clone());
+    ledger.enter(row.clone());
     ledger.release(&row.id);
     // Somebody is about to settle it.
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
@@ -81,7 +81,7 @@ fn what_others_settled_is_withdrawn_in_postgres() {
 fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    enter(&ledger, row.clone());
+    ledger.enter(row.clone());
     ledger.release(&row.id);
     assert_eq!(ledger.take_to_release(10).len(), 1);
     ledger.finish_release(&row.id, None);
@@ -201,11 +201,11 @@ fn dead_edges_beyond_a_bound_are_not_noted() {
 #[test]
 fn what_a_provider_was_asked_for_and_the_journal_does_not_take_is_a_gap() {
     let (ledger, folder) = ledger();
-    enter(&ledger, row(300));
+    ledger.enter(row(300));
     assert!(!ledger.has_gaps());
     // It does not know its database.
     let ledger = Ledger::new(journal::open(folder.path().to_owned(), "other", DATABASE));
-    enter(&ledger, row(300));
+    ledger.enter(row(300));
     assert!(ledger.has_gaps());
 }
 
@@ -214,7 +214,7 @@ fn what_has_ended_is_written_again_and_nothing_else() {
     let (ledger, _folder) = ledger();
     let (settled, released, open, written, unwritten) = (row(1), row(2), row(3), row(4), row(5));
     for row in [&open, &written, &unwritten] {
-        enter(&ledger, row.clone());
+        ledger.enter(row.clone());
     }
     for row in [&written, &unwritten] {
         ledger.end(&row.id, |_| {});
@@ -246,7 +246,7 @@ fn what_postgres_refused_waits_behind_what_it_may_take() {
     let (ledger, _folder) = ledger();
     let (refused, new) = (row(300), row(300));
     for row in [&refused, &new] {
-        enter(&ledger, row.clone());
+        ledger.enter(row.clone());
     }
     ledger.end(&refused.id, |_| {});
     let rows = ledger.take_to_write(10);
@@ -265,7 +265,7 @@ fn what_postgres_refused_waits_behind_what_it_may_take() {
 fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    enter(&ledger, row.clone());
+    ledger.enter(row.clone());
     ledger.report_all();
     let in_hand = ledger.take_to_revalue(10);
     assert!(in_hand[0].is_lost);
@@ -284,7 +284,7 @@ fn what_redis_loses_while_it_is_told_is_told_again_and_opened_again() {
 #[test]
 fn a_report_that_failed_still_opens_what_was_lost() {
     let (ledger, _folder) = ledger();
-    enter(&ledger, row(300));
+    ledger.enter(row(300));
     ledger.report_all();
     let failed = ledger.take_to_revalue(10);
     ledger.finish_revalue(&failed[0], false);
@@ -295,7 +295,7 @@ fn a_report_that_failed_still_opens_what_was_lost() {
 async fn what_redis_was_told_while_it_was_asked_counts_as_untold() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    enter(&ledger, row.clone());
+    ledger.enter(row.clone());
     ledger.end(&row.id, |_| {});
     let before = ledger.reported();
     ledger.mark_reported(1);

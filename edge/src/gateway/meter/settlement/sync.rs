@@ -36,12 +36,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::gateway::meter::{
-        fixtures::{enter, row},
-        journal,
-        ledger::Ledger,
-        redis_clock::RedisClock,
-    };
+    use crate::gateway::meter::{fixtures::row, journal, ledger::Ledger, redis_clock::RedisClock};
 
     #[tokio::test]
     async fn the_journal_is_synced_while_postgres_does_not_answer() {
@@ -59,7 +54,7 @@ mod tests {
         let running = tokio::spawn(tasks.run(stop.clone()));
         for _ in 0..3 {
             let row = row(300);
-            enter(&ledger, row.clone());
+            ledger.enter(row.clone());
             ledger.end(&row.id, |_| {});
             assert!(!ledger.journal.is_synced());
             let is_synced = async {
