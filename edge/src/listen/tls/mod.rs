@@ -3,6 +3,7 @@
 //! Sockets are in [`super::tcp`], the memory of certificates is in [`crate::memory`]. Start with [`Tls::handshake`].
 
 mod records;
+mod suites;
 mod tickets;
 mod validation;
 
@@ -59,7 +60,7 @@ impl Tls {
         shares: &Shares,
         challenges: Arc<Challenges>,
     ) -> Result<Self, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(suites::provider());
         let tickets = Arc::new(Tickets::new(master_key.clone(), clock.clone()));
         let refusal = Arc::new(server_config(&provider, &tickets, Arc::new(NoCertificate))?);
         let validations = Validations::new(challenges, provider.clone());
@@ -84,6 +85,7 @@ impl Tls {
             return Box::pin(answer).await.map(|()| None);
         }
         let config = self.config_for(name.as_deref(), peer).await;
+        let config = suites::for_client(config, &start.client_hello());
         start.into_stream(config).await.map(Some)
     }
 
@@ -115,7 +117,7 @@ fn server_config(
         .with_no_client_auth()
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // The strongest suite that both have, not the one that a client names first.
+    // The first of our suites that both have, not the one that a client names first.
     config.ignore_client_order = true;
     config.ticketer = tickets.clone();
     // A ticket opens at every edge; a session kept here would only at this one.
