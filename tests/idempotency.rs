@@ -82,7 +82,15 @@ async fn an_upload_is_repeated_safely() {
         ada.post("/projects/engine/deployments").header("idempotency-key", "up-1").upload(tarball.to_vec())
     };
     let first = upload(&one).await.created();
+    // A repetition is recorded, too, until its body is there: that is gone before its answer comes, however long it takes.
+    world
+        .sql(
+            "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN OLD; END $$;
+             CREATE TRIGGER linger BEFORE DELETE ON deployments FOR EACH ROW EXECUTE FUNCTION linger();",
+        )
+        .await;
     assert_eq!(upload(&one).await.created(), first);
+    assert_eq!(ada.project("engine").await["deployments"].as_array().unwrap().len(), 1);
     upload(&Site::page("two").tarball()).await.assert_error(409, "idempotency_conflict");
     assert_eq!(ada.project("engine").await["deployments"].as_array().unwrap().len(), 1);
     world.edge().get(&world.site_url("engine")).await.assert_body(200, "one");

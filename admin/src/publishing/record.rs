@@ -4,6 +4,7 @@ use std::mem;
 
 use db::projects::deployments;
 use domain::DeploymentId;
+use tokio::sync::oneshot;
 
 use crate::{app::App, error::ApiError};
 
@@ -13,6 +14,8 @@ pub(crate) struct UploadRecord {
     id: DeploymentId,
     /// The outcome that is written when this is dropped.
     on_drop: Ending,
+    /// Held until the record is what its request will be answered with, or is gone.
+    unsettled: Option<oneshot::Sender<()>>,
 }
 
 /// The outcome of a record whose guard is dropped.
@@ -29,7 +32,7 @@ pub(crate) enum Ending {
 impl UploadRecord {
     /// Guards a record that was just written.
     pub(crate) fn new(app: &App, id: DeploymentId, on_drop: Ending) -> Self {
-        Self { app: app.clone(), id, on_drop }
+        Self { app: app.clone(), id, on_drop, unsettled: None }
     }
 
     pub(crate) fn app(&self) -> &App {
@@ -40,15 +43,23 @@ impl UploadRecord {
         &self.id
     }
 
-    /// Marks the body as received. Dropped from here on, the record is deleted: the request may be a repetition.
-    pub(crate) fn received(mut self) -> Self {
+    /// Marks the body as received. Dropped from here on, the record is deleted: the request may be a repetition, and is not
+    /// answered before the future that comes with it has ended, so that nobody sees what is about to go.
+    pub(crate) fn received(mut self) -> (Self, impl Future<Output = ()>) {
+        let (unsettled, settled) = oneshot::channel();
         self.on_drop = Ending::Discard;
-        self
+        self.unsettled = Some(unsettled);
+        let settled = async {
+            // Nothing is ever sent.
+            let _ = settled.await;
+        };
+        (self, settled)
     }
 
     /// Marks the work on it as begun. Dropped from here on, the record fails.
     pub(crate) fn started(mut self) -> Self {
         self.on_drop = Ending::Fail("The upload was cut off on our side; please try again.");
+        self.unsettled = None;
         self
     }
 
@@ -71,6 +82,7 @@ impl UploadRecord {
 impl Drop for UploadRecord {
     fn drop(&mut self) {
         let (db, id) = (self.app.db.clone(), self.id.clone());
+        let unsettled = self.unsettled.take();
         let ending = mem::replace(&mut self.on_drop, Ending::Ended);
         let end = async move {
             let ended = match ending {
@@ -81,6 +93,7 @@ impl Drop for UploadRecord {
             if let Err(error) = ended {
                 tracing::warn!(%error, deployment = %id, "an upload that ended early is left to the job");
             }
+            drop(unsettled);
         };
         if !matches!(ending, Ending::Ended) {
             self.app.tasks.spawn(end);

@@ -73,8 +73,11 @@ pub async fn upload(
         Err(error) => return Err(record.fail(error).await),
     };
     let sha256 = received.sha256;
-    let publishing = publish(record.received(), caller, project, received);
-    idempotency.run(&app, sha256, app.in_background(publishing)).await
+    let (record, settled) = record.received();
+    let publishing = publish(record, caller, project, received);
+    let answer = idempotency.run(&app, sha256, app.in_background(publishing)).await;
+    settled.await;
+    answer
 }
 
 async fn publish(
