@@ -1,7 +1,7 @@
 //! Which cipher suite a connection gets.
 //!
 //! The edge chooses, and takes AES with 128 bits before 256: it is a good part cheaper, and as far out of reach of anybody. Who
-//! names ChaCha20 before any AES has no instructions for AES, and gets what it names.
+//! names `ChaCha20` before any AES has no instructions for AES, and gets what it names.
 
 use std::sync::Arc;
 
