@@ -115,6 +115,23 @@ async fn what_shapes_a_share_is_part_of_its_request() {
 }
 
 #[tokio::test]
+async fn a_repetition_is_answered_though_its_first_request_used_the_plan_up() {
+    let world = World::builder().plan(&json!({ "shares": 1, "storage_bytes": domain::limits::MB })).start().await;
+    let ada = world.user("ada").await;
+    ada.create_project("engine").await;
+    for (path, key, other_key) in [("/shares", "1", "2"), ("/projects/engine/deployments", "3", "4")] {
+        let upload =
+            |key: &str, text: &str| ada.post(path).header("idempotency-key", key).upload(Site::page(text).tarball());
+        let first = upload(key, "one").await.created();
+        world.sql("UPDATE deployments SET stored_bytes = 1000000 WHERE status = 'live'").await;
+        assert_eq!(upload(key, "one").await.created(), first, "{path}");
+        upload(key, "two").await.assert_error(409, "idempotency_conflict");
+        upload(other_key, "one").await.assert_error(403, "plan_limit_reached");
+        world.sql("UPDATE deployments SET stored_bytes = 0 WHERE status = 'live'").await;
+    }
+}
+
+#[tokio::test]
 async fn a_key_is_forgotten_after_a_day() {
     let world = World::start().await;
     let ada = world.user("ada").await;

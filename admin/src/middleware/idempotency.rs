@@ -132,6 +132,14 @@ impl Idempotency {
         self
     }
 
+    /// Whether a request has come under the same key, so that this one may get its answer and use nothing up: no limit that the
+    /// first has reached may stand in its way.
+    pub async fn is_repeated(&self, app: &App) -> Result<bool, ApiError> {
+        let Some(keyed) = &self.0 else { return Ok(false) };
+        let holder = db::in_time(idempotency::holder(&app.db, &keyed.scope)).await?;
+        Ok(!matches!(holder, Claim::Released))
+    }
+
     /// Does `work`, or returns the stored answer when it was done under the same key. `body` is the SHA-256 of the
     /// request's body. Under a key, `work` runs to its end even when the client leaves, so that its retry gets the
     /// answer.

@@ -1,5 +1,5 @@
 //! Room for an upload: on the disks, and in the plan of the account that it counts against. Looked at before the body is
-//! read; the plan again in the transaction that uses it up.
+//! read; the plan again in the transaction that uses it up, and first there for who repeats a request that has a key.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiErr
 
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
-async fn on_disk(app: &App) -> Result<(), ApiError> {
+pub(crate) async fn on_disk(app: &App) -> Result<(), ApiError> {
     if has_disk(app).await.map_err(ApiError::internal)? {
         return Ok(());
     }

@@ -60,6 +60,11 @@ pub async fn claim(
     if claimed.rows_affected() == 1 {
         return Ok(Claim::Fresh);
     }
+    holder(pool, scope).await
+}
+
+/// Reads what holds `scope`: [`Claim::Released`] when nothing does. An answer may be older than it counts.
+pub async fn holder(pool: &PgPool, scope: &[u8; 32]) -> Result<Claim, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT request_hash AS "request_hash!", status, sealed_answer FROM idempotency_keys WHERE scope_hash = $1"#,
         scope,
