@@ -147,6 +147,8 @@ async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
     let account = gateway.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
     let (minute, open) = (format!("svc:ai:{{{account}}}:minute"), format!("svc:ai:{{{account}}}:open"));
     let count = async |command: &str, key: &String| gateway.world.redis_number(command, &[key]).await;
+    let others = i64::try_from(ACCOUNT_DRAINS).unwrap();
+    eventually(BACKGROUND, "no spares are out", async || count("HLEN", &open).await == Some(others)).await;
     let before = count("LLEN", &minute).await.unwrap();
     gateway.world.redis_number("CLIENT", &["PAUSE", "2000", "ALL"]).await;
     let client = gateway.world.edge().another_browser(false);
@@ -162,7 +164,6 @@ async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
     .await;
     // It may have admitted the request by then, unless the edge has given the connection up before.
     eventually(BACKGROUND, "Redis answers again", async || count("LLEN", &minute).await >= Some(before)).await;
-    let others = i64::try_from(ACCOUNT_DRAINS).unwrap();
     eventually(BACKGROUND, "it is released", async || count("HLEN", &open).await == Some(others)).await;
     assert_eq!(gateway.provider.asked().len(), ACCOUNT_DRAINS);
     gateway.end_all().await;

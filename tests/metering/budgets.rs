@@ -64,7 +64,7 @@ impl Budgets {
     }
 
     pub(super) async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {
-        self.redis.admit(EDGE, row, BUDGET, base).await.unwrap().verdict
+        self.redis.admit(EDGE, row, &[], BUDGET, base).await.unwrap().verdict
     }
 
     pub(super) async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {

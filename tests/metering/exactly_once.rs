@@ -1,6 +1,6 @@
 //! Each completion is counted exactly once, while edges, Redis, admin and Postgres are killed and stopped.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use domain::usage::UsageRow;
 use live::Redis;
@@ -168,9 +168,10 @@ async fn reservations_restored_by_redis_are_released() {
     })
     .await;
     log.bring_back(&mut metered).await;
-    let open = async |count| open_in_redis(&metered, "").await == Some(count);
-    eventually(BACKGROUND, "what has ended is open again", async || open(rows(3)).await).await;
-    eventually(BACKGROUND, "it is released", async || open(rows(2)).await).await;
+    let asked_for = async || asked_for_in_redis(&metered).await == Some(rows(3));
+    eventually(BACKGROUND, "what has ended is open again", asked_for).await;
+    let open = async || open_in_redis(&metered, "").await == Some(rows(2));
+    eventually(BACKGROUND, "it is released, and spares with it", open).await;
     metered.provider.release();
     received.extend(lasting.end().await);
     received.extend(unknown.end().await);
@@ -277,13 +278,16 @@ struct RedisLog {
 }
 
 impl RedisLog {
-    /// Copies the log once it has so many admissions.
+    /// Copies the log once it has so many reservations that were asked for.
     async fn keep(metered: &Metered, admitted: u64) -> Self {
         let folder = metered.world.redis_folder().join("appendonlydir");
-        let admissions = |file: std::fs::DirEntry| {
-            String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).matches("HSETNX").count()
+        let logged = || {
+            let files = std::fs::read_dir(&folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+            let log = files.map(|file| String::from_utf8_lossy(&file).into_owned()).collect::<String>();
+            let rows = log.lines().filter(|line| !line.contains(SPARE));
+            let ids = rows.filter_map(|row| Some(row.split_once("\"id\":\"")?.1.split_once('"')?.0));
+            ids.collect::<BTreeSet<_>>().len()
         };
-        let logged = || std::fs::read_dir(&folder).unwrap().map(|file| admissions(file.unwrap())).sum::<usize>();
         let admitted = usize::try_from(admitted).unwrap();
         eventually(BACKGROUND, "the log has all admissions", async || logged() == admitted).await;
         let copy = metered.world.folder().join("earlier");

@@ -15,7 +15,7 @@ impl Budgets {
         let row = UsageRow { token: key.clone(), ..self.row(self.now, 0, tokens) };
         let budget = Budget { key_limit: Some(limit), ..BUDGET };
         let read = read.map(|(version, cost)| Base { key_cost: Some(Microcents(cost)), ..base(version, cost) });
-        let verdict = self.redis.admit(EDGE, &row, budget, read).await.unwrap().verdict;
+        let verdict = self.redis.admit(EDGE, &row, &[], budget, read).await.unwrap().verdict;
         (row, verdict)
     }
 }
@@ -64,7 +64,8 @@ async fn a_keys_sums_are_read_once_and_kept_by_every_script() {
 #[tokio::test]
 async fn the_accounts_own_limit_and_the_plans_credit_are_told_apart() {
     let budgets = Budgets::start().await;
-    let admit = async |row: &UsageRow, budget: Budget| budgets.redis.admit(EDGE, row, budget, Some(base(1, 100))).await;
+    let admit =
+        async |row: &UsageRow, budget: Budget| budgets.redis.admit(EDGE, row, &[], budget, Some(base(1, 100))).await;
     let row = budgets.row(budgets.now, 0, 50);
     let (least, less) = (Some(149), Some(150));
     let refused = admit(&row, Budget { account_limit: least, ..BUDGET }).await.unwrap().verdict;

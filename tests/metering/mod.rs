@@ -30,16 +30,16 @@ mod reports;
 mod served;
 mod silent_redis;
 mod sleeping_edge;
+mod spares;
 mod usage;
 mod wrong_clocks;
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use domain::CompletionId;
+use domain::usage::UsageRow;
 use live::Redis;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
@@ -157,13 +157,27 @@ async fn open_in_redis(metered: &Metered, text: &str) -> Option<i64> {
     metered.world.redis_sum("EVAL", &[script, "0", text]).await
 }
 
-/// The completions that a Redis has reservations of.
-async fn open_at(redis: &Redis) -> BTreeSet<CompletionId> {
-    let mut open = BTreeSet::new();
+/// What the reservation of no request says of its usage.
+const SPARE: &str = r#""prompt":0,"completion":0,"estimated":true,"cost":0"#;
+
+/// The number of reservations in Redis that requests have come for, or `None` while Redis is away.
+async fn asked_for_in_redis(metered: &Metered) -> Option<i64> {
+    Some(open_in_redis(metered, "").await? - open_in_redis(metered, SPARE).await?)
+}
+
+/// The reservations that a Redis has.
+async fn open_at(redis: &Redis) -> Vec<UsageRow> {
+    let mut open = Vec::new();
     for account in redis.accounts_with_open().await.unwrap() {
-        open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row.id));
+        open.extend(redis.open_of(&account).await.unwrap().into_iter().map(|open| open.row));
     }
     open
+}
+
+/// Waits until a Redis has so many reservations, none of them a spare: the next request has to ask it.
+async fn only_open_are(count: usize, redis: &Redis) {
+    let are_asked_for = |open: Vec<UsageRow>| open.len() == count && !open.iter().any(UsageRow::is_spare);
+    eventually(BACKGROUND, "no spares are out", async || are_asked_for(open_at(redis).await)).await;
 }
 
 /// Starts a completion, and returns once the provider has been asked.

@@ -1,7 +1,7 @@
 //! Edges whose clocks are more than a day ahead and behind, beside one that is right. Redis's clock decides what minute and day
 //! a completion belongs to, and each edge says how far its own is off. What happens at midnight is in [`super::midnight`].
 
-use domain::Clock;
+use domain::{Clock, CompletionId};
 
 use super::{
     limits::{assert_code, retry_after, seconds_to_midnight},

@@ -66,35 +66,36 @@ impl Job for Sweep {
             app.redis.finish_sweep(&epoch, &settled).await?;
         }
         left.truncate(BATCH);
-        let (released, left) = release_outdated(app, epoch.now, left).await?;
+        let (released, left) = release_unused(app, epoch.now, left).await?;
         let done = released + settle(app, left).await?;
         Ok(Batch { done: u64::try_from(done).unwrap_or(u64::MAX), full: done >= BATCH })
     }
 }
 
-/// Releases reservations that can only be there because Redis has an old memory: what was used is recorded, if anything was. Returns
-/// their number, and what is to be settled.
-async fn release_outdated(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
+/// Releases reservations that no request has come for, and those that can only be there because Redis has an old memory: what
+/// was used is recorded, if anything was. Returns their number, and what is to be settled.
+async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::Result<(usize, Vec<Open>)> {
     let edges: BTreeSet<String> = left.iter().map(|open| open.edge.clone()).collect();
     let settled = settled_edges::among(&app.db, &Vec::from_iter(edges)).await?;
     let settled: HashSet<String> = settled.into_iter().collect();
-    let is_outdated = |open: &Open| {
+    let is_unused = |open: &Open| {
+        let row = &open.row;
         // What has a usage was recorded, and can be so again; and so does whoever claims a reservation.
-        let is_reservation = open.row.certainty == Certainty::Reserved && !open.is_claimed();
-        is_reservation && (now.since(open.row.at) > OUTDATED_AFTER || settled.contains(&open.edge))
+        let is_reservation = row.certainty == Certainty::Reserved && !open.is_claimed();
+        is_reservation && (row.is_spare() || now.since(row.at) > OUTDATED_AFTER || settled.contains(&open.edge))
     };
-    let (outdated, left): (Vec<_>, Vec<_>) = left.into_iter().partition(is_outdated);
-    for outdated in outdated.chunk_by(|a, b| a.row.account == b.row.account) {
-        let ids: Vec<&CompletionId> = outdated.iter().map(|open| &open.row.id).collect();
-        app.redis.release(&outdated[0].row.account, &ids).await?;
+    let (unused, left): (Vec<_>, Vec<_>) = left.into_iter().partition(is_unused);
+    for unused in unused.chunk_by(|a, b| a.row.account == b.row.account) {
+        let ids: Vec<&CompletionId> = unused.iter().map(|open| &open.row.id).collect();
+        app.redis.release(&unused[0].row.account, &ids).await?;
     }
-    if !outdated.is_empty() {
+    if !unused.is_empty() {
         tracing::info!(
-            completions = outdated.len(),
-            "released reservations that an old memory of Redis has brought back"
+            reservations = unused.len(),
+            "released reservations of dead edges: spare ones, or brought back by an old memory of Redis"
         );
     }
-    Ok((outdated.len(), left))
+    Ok((unused.len(), left))
 }
 
 async fn settle(app: &App, left: Vec<Open>) -> anyhow::Result<usize> {

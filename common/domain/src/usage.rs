@@ -226,6 +226,17 @@ impl UsageRow {
         }
     }
 
+    /// Makes it the row of a reservation that no request has come for yet: as long as nothing else is known, it used nothing.
+    pub fn set_spare(&mut self) {
+        self.set_unused();
+        self.certainty = Certainty::Reserved;
+    }
+
+    /// Whether no request has come for the reservation yet. A request reserves some token at least.
+    pub fn is_spare(&self) -> bool {
+        self.certainty == Certainty::Reserved && self.tokens() == 0
+    }
+
     /// Makes it say that the completion used nothing.
     pub fn set_unused(&mut self) {
         self.likely = None;

@@ -1,5 +1,8 @@
 //! What an account may still use of the AI gateway, kept in Redis so that all edges count as one.
 //!
+//! A completion can be admitted together with [spares](Redis::admit): reservations for requests that are likely to follow
+//! at once, which then need not wait for Redis.
+//!
 //! Three keys an account, which live together in a cluster: `minute`, the times of its last admissions; `open`, the
 //! completions that Postgres does not have yet, each as the row that it will be; `spent`, a hash of the tokens of the day
 //! (`dt`) and the cost of the month (`mc`) as Postgres last gave them, with the version of that (`dv`, `mv`), and the
@@ -32,11 +35,14 @@ use redis::{AsyncCommands as _, ErrorKind, RedisError, Script, ServerErrorKind};
 use self::entries::{day_number, minute_key, month_number, open_key, parse, spent_key, text, text_before_time};
 use super::{
     Redis,
-    leases::{Epoch, SWEEPER},
+    leases::{Epoch, SWEEPER, whole},
 };
 
 /// Keys of one `SCAN` step.
 const SCAN_STEP: usize = 1_000;
+
+/// The time from its making within which a spare reservation may be used, and after which it is given back.
+pub const SPARE_LIFE: Duration = Duration::from_millis(250);
 
 /// The limits of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +67,18 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// The time of the admission.
     pub at: Timestamp,
+    /// What it says of spares.
+    pub spares: SpareStatus,
+}
+
+/// What an admission says of the account's spare reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpareStatus {
+    /// So many of those that were wanted were made, the first ones.
+    Made(usize),
+    /// The request is refused, and for so long at most the account may have spares that nobody uses, which then are given
+    /// back. Zero if it has none.
+    MayBeOutFor(Duration),
 }
 
 /// The result of an admission.
@@ -171,10 +189,15 @@ impl Redis {
 
     /// Reserves what `row` can use at most, if the account has so much left. After [`Verdict::Unknown`], `base` is what
     /// Postgres holds for the day of [`Judgement::at`]. The reservation is of the day on which it is made, whatever `row` says.
+    ///
+    /// While no limit is used by more than half, as much is reserved for each of `spares` ([`UsageRow::set_spare`]), which are of
+    /// the same key. Each must be used within [`SPARE_LIFE`], and then be [reported](Self::revalue), or else be
+    /// [given back](Self::release_spare).
     pub async fn admit(
         &self,
         edge: &str,
         row: &UsageRow,
+        spares: &[UsageRow],
         budget: Budget,
         base: Option<Base>,
     ) -> Result<Judgement, RedisError> {
@@ -185,6 +208,10 @@ impl Redis {
             call.arg(row.id.as_str()).arg(text_before_time(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
             call.arg(or_empty(budget.account_limit)).arg(or_empty(budget.key_limit)).arg(row.token.as_str());
+            call.arg(whole(SPARE_LIFE)).arg(spares.len());
+            for spare in spares {
+                call.arg(spare.id.as_str()).arg(text_before_time(edge, spare));
+            }
             if let Some(base) = &base {
                 call.arg(day_number(base.day)).arg(base.version).arg(base.day_tokens).arg(base.month_cost.0);
                 call.arg(or_empty(base.key_cost.map(|cost| cost.0)));
@@ -205,7 +232,7 @@ impl Redis {
             }
             answer => answer,
         };
-        let (status, requests, frees, resets, tokens, at): (u8, u64, i64, i64, i64, i64) = answer?;
+        let (status, requests, frees, resets, tokens, at, spares): (u8, u64, i64, i64, i64, i64, i64) = answer?;
         let used = Used {
             requests,
             frees_in: millis(frees),
@@ -221,7 +248,11 @@ impl Redis {
             6 => Verdict::KeyLimit(used),
             _ => Verdict::Admitted(used),
         };
-        Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at) })
+        let spares = match verdict {
+            Verdict::Admitted(_) => SpareStatus::Made(usize::try_from(spares).unwrap_or(0)),
+            _ => SpareStatus::MayBeOutFor(millis(spares)),
+        };
+        Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
     }
 
     /// The script of admission for the memory of Redis that is known.
@@ -275,12 +306,17 @@ impl Redis {
         let closed = self.close(account, ids, |call| {
             call.arg("").arg("").arg("").arg("").arg("").arg(0);
         });
-        let outcome = |closed: &u8| match closed {
-            0 => Release::Missing,
-            1 => Release::Released,
-            _ => Release::Claimed,
-        };
-        Ok(closed.await?.iter().map(outcome).collect())
+        Ok(closed.await?.into_iter().map(outcome).collect())
+    }
+
+    /// Gives back a spare reservation that was not used, and its place in the minute. Returns what became of it.
+    pub async fn release_spare(&self, spare: &UsageRow) -> Result<Release, RedisError> {
+        let ids = [&spare.id];
+        let closed = self.close(&spare.account, &ids, |call| {
+            call.key(minute_key(spare.account.as_str()));
+            call.arg("").arg((spare.at + SPARE_LIFE).unix_millis()).arg("").arg("").arg("").arg(0);
+        });
+        Ok(closed.await?.first().copied().map_or(Release::Missing, outcome))
     }
 
     /// Claims open completions of edges that are gone, which are to be settled without them. Returns those that are still
@@ -343,6 +379,15 @@ impl Redis {
 /// The argument of a script that may be absent.
 fn or_empty(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
+}
+
+/// What the script says became of a reservation.
+fn outcome(closed: u8) -> Release {
+    match closed {
+        0 => Release::Missing,
+        1 => Release::Released,
+        _ => Release::Claimed,
+    }
 }
 
 fn millis(number: i64) -> Duration {

@@ -201,6 +201,6 @@ fn settled_key(edge: &str) -> String {
     format!("svc:ai:settled:{{{edge}}}")
 }
 
-fn whole(duration: Duration) -> u64 {
+pub(super) fn whole(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,6 +8,9 @@ use super::Open;
 /// What stands before the time in the text of a row.
 const TIME: &str = "\"at\":\"";
 
+/// What stands in the text of a [spare](UsageRow::is_spare), and of nothing else.
+pub(super) const SPARE: &str = r#","prompt":0,"completion":0,"estimated":true,"cost":0,"#;
+
 /// The key of an account's sums.
 pub(super) fn spent_key(account: &str) -> String {
     format!("svc:ai:{{{account}}}:spent")
@@ -63,11 +66,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn an_open_completion_is_read_back() {
-        let now = Timestamp::from_unix_millis(1_798_761_599_999);
-        let likely = Some(LikelyUsage { prompt: 3, cost: Microcents(47) });
-        let row = UsageRow {
+    fn row(now: Timestamp) -> UsageRow {
+        UsageRow {
             id: CompletionId::new(now),
             account: UserId::new(now).into(),
             token: TokenId::new(now),
@@ -75,11 +75,17 @@ mod tests {
             provider: "a provider with a long name".into(),
             prompt: 12,
             completion: 4096,
-            certainty: Certainty::Seen,
+            certainty: Certainty::Reserved,
             cost: Microcents(4711),
-            likely,
+            likely: Some(LikelyUsage { prompt: 3, cost: Microcents(47) }),
             at: now,
-        };
+        }
+    }
+
+    #[test]
+    fn an_open_completion_is_read_back() {
+        let now = Timestamp::from_unix_millis(1_798_761_599_999);
+        let row = UsageRow { certainty: Certainty::Seen, ..row(now) };
         let text = text("00ff", &row);
         assert!(text.starts_with("4108 4711 20261231 00ff {"), "{text}");
         let open = parse(&text).unwrap();
@@ -89,5 +95,23 @@ mod tests {
         assert!(text.contains(likely));
         assert_eq!(super::parse(&text.replace(likely, "")).unwrap().row, known);
         assert_eq!(month_number(row.month()), 202_612);
+    }
+
+    #[test]
+    fn the_text_of_a_spare_says_so() {
+        let now = Timestamp::from_unix_millis(1_798_761_599_999);
+        let reserved = row(now);
+        let mut spare = reserved.clone();
+        spare.set_spare();
+        let seen = UsageRow { certainty: Certainty::Seen, ..spare.clone() };
+        let reported = UsageRow { certainty: Certainty::Reported, ..spare.clone() };
+        for (row, is_spare) in [(&spare, true), (&reserved, false), (&seen, false), (&reported, false)] {
+            assert_eq!(
+                (row.is_spare(), text_before_time("00ff", row).contains(SPARE)),
+                (is_spare, is_spare),
+                "{row:?}"
+            );
+            assert_eq!(parse(&text("00ff", row)).unwrap().row.is_spare(), is_spare);
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-/// What the scripts know of keys, as functions that each begins with.
+use super::entries::SPARE;
+
+/// What the scripts know of keys and of spares, as functions that each begins with.
 ///
 /// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
 /// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
@@ -12,6 +14,8 @@ use redis::Script;
 ///
 /// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
 /// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
+///
+/// `spares` is the number of spares in `open`, and `spares_at` the time of the last one.
 const KEYS: &str = r#"
 local function read_key(text)
   local month, cost, version, held = string.match(text or '', '^(%d+) (%d+) (%d+) (%-?%d+)$')
@@ -22,6 +26,12 @@ local function key_text(key)
 end
 local function token_of(entry)
   return string.match(entry, '"token":"(tok_%w+)"')
+end
+local function is_spare(entry)
+  return string.find(entry, spare_mark, 1, true) ~= nil
+end
+local function count_spares(spent, change)
+  if change ~= 0 then redis.call('HINCRBY', spent, 'spares', change) end
 end
 local function forget_keys(spent)
   for _, field in ipairs(redis.call('HKEYS', spent)) do
@@ -50,9 +60,10 @@ end
 "#;
 
 /// KEYS spent, open, minute. ARGV id, text without figures and time, tokens, cost; a minute's, a day's and a month's limit;
-/// the account's own limit of a month and the key's, each empty if there is none; the token; after `Unknown`, Postgres's day,
-/// its version, tokens of the day, cost of the month, the key's cost of the month if it has a limit, and the ids of the last
-/// minute's completions.
+/// the account's own limit of a month and the key's, each empty if there is none; the token; the life of spares in
+/// milliseconds, how many spares are wanted, each of them as id and text without figures and time; after `Unknown`,
+/// Postgres's day, its version, tokens of the day, cost of the month, the key's cost of the month if it has a limit, and the
+/// ids of the last minute's completions.
 ///
 /// An id begins with the time of its admission. So the minute is rebuilt from the ids that Postgres has and those that are
 /// open; each counts once, though it be in both. Where Redis remembers more of them, it is believed.
@@ -69,8 +80,17 @@ end
 ///
 /// A day or month that is newer than the one in `spent` begins with nothing, since whatever is used in it is admitted
 /// here first. Reservations count against the day they were made on.
+///
+/// Spares are reservations like the one that they are made with, as large each, for requests that have not come yet. They
+/// are made only while the half of every limit is left. In the minute each stands with the end of its life, the latest
+/// moment at which it may be used. Whoever is refused while there are some may be admitted when they are used or back; after
+/// a second beyond the life of the last one nobody waits for them, since their edge has died or sleeps.
 pub(super) fn admission(memory: &str) -> Script {
-    Script::new(&format!("local memory = '{memory}'\n{KEYS}{ADMIT}"))
+    script(&format!("local memory = '{memory}'\n{ADMIT}"))
+}
+
+fn script(body: &str) -> Script {
+    Script::new(&format!("local spare_mark = '{SPARE}'\n{KEYS}{body}"))
 }
 
 const ADMIT: &str = r#"
@@ -78,6 +98,8 @@ local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
 local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
 local per_minute, per_day, per_month = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local account_limit, key_limit, token = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
+local life, wanted = tonumber(ARGV[11]), tonumber(ARGV[12])
+local base = 12 + 2 * wanted
 
 local time = redis.call('TIME')
 local seconds, millis = tonumber(time[1]), math.floor(time[2] / 1000)
@@ -96,12 +118,12 @@ year = year + era * 400 + (number <= 2 and 1 or 0)
 local month = year * 100 + number
 local day = month * 100 + date
 
-local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory', 'mv', 'seen', token)
-local mv, key = s[9], read_key(s[11])
+local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory', 'mv', 'seen', 'spares', 'spares_at', token)
+local mv, key = s[9], read_key(s[13])
 local d, dt, dh, m, mc, mh
 if s[1] and (s[8] ~= memory or tonumber(s[1]) > day) then
   redis.call('DEL', spent)
-  return {0, 0, 0, 0, 0, now}
+  return {0, 0, 0, 0, 0, now, 0}
 elseif s[1] and s[4] then
   d, dt, dh = tonumber(s[1]), tonumber(s[2]), tonumber(s[3])
   m, mc, mh = tonumber(s[4]), tonumber(s[5]), tonumber(s[6])
@@ -110,14 +132,15 @@ elseif s[1] and s[4] then
     see(spent)
     key = nil
   end
-elseif tonumber(ARGV[11]) ~= day or tonumber(s[7] or 0) > tonumber(ARGV[12]) then
-  return {0, 0, 0, 0, 0, now}
+elseif tonumber(ARGV[base + 1]) ~= day or tonumber(s[7] or 0) > tonumber(ARGV[base + 2]) then
+  return {0, 0, 0, 0, 0, now, 0}
 else
-  d, dt, dh, m, mc, mh = day, tonumber(ARGV[13]), 0, month, tonumber(ARGV[14]), 0
-  mv, key = ARGV[12], nil
+  d, dt, dh, m, mc, mh = day, tonumber(ARGV[base + 3]), 0, month, tonumber(ARGV[base + 4]), 0
+  mv, key = ARGV[base + 2], nil
   forget_keys(spent)
+  redis.call('HDEL', spent, 'spares', 'spares_at')
   local ids, times = {}, {}
-  for i = 16, #ARGV do ids[ARGV[i]] = true end
+  for i = base + 6, #ARGV do ids[ARGV[i]] = true end
   local entries = redis.call('HGETALL', open)
   for i = 1, #entries, 2 do
     local t, c, on = string.match(entries[i + 1], '^(%d+) (%d+) (%d+) ')
@@ -159,10 +182,10 @@ if key and key.month ~= m then
   key = {month = m, cost = '0', version = mv, held = 0}
 elseif key_limit and not key then
   -- Rows may have been confirmed since Postgres was read that what it said does not have.
-  if tonumber(ARGV[11]) ~= day or not tonumber(ARGV[15]) or tonumber(ARGV[12]) < tonumber(mv) then
-    return {0, 0, 0, 0, 0, now}
+  if tonumber(ARGV[base + 1]) ~= day or not tonumber(ARGV[base + 5]) or tonumber(ARGV[base + 2]) < tonumber(mv) then
+    return {0, 0, 0, 0, 0, now, 0}
   end
-  key = {month = m, cost = ARGV[15], version = ARGV[12], held = 0}
+  key = {month = m, cost = ARGV[base + 5], version = ARGV[base + 2], held = 0}
   local entries = redis.call('HVALS', open)
   for _, entry in ipairs(entries) do
     local c, on = string.match(entry, '^%d+ (%d+) (%d+) ')
@@ -171,14 +194,15 @@ elseif key_limit and not key then
   redis.call('HSET', spent, token, key_text(key))
 end
 
--- Of a clock that went back since. What may have been a moment ago counts for a minute from now on.
+-- Of a clock that went back since. What may have been a moment ago counts for a minute from now on. Spares are ahead by
+-- their life.
 local newest = redis.call('LINDEX', minute, 0)
 while newest and tonumber(newest) > now + 60000 do
   redis.call('LPOP', minute)
   newest = redis.call('LINDEX', minute, 0)
 end
 local ahead = 0
-while newest and tonumber(newest) > now do
+while newest and tonumber(newest) > now + life do
   redis.call('LSET', minute, ahead, string.format('%.0f', now))
   ahead = ahead + 1
   newest = redis.call('LINDEX', minute, ahead)
@@ -202,37 +226,56 @@ elseif key_limit and tonumber(key.cost) + key.held + cost > key_limit then
   refusal = 6
 end
 if refusal then
-  if requests == 0 then return {refusal, 0, 0, 0, dt + dh, now} end
+  local spares_end_in = 0
+  if tonumber(s[11] or 0) > 0 then
+    spares_end_in = math.max(math.min(tonumber(s[12] or 0) - now, 0) + life + 1000, 0)
+  end
+  if requests == 0 then return {refusal, 0, 0, 0, dt + dh, now, spares_end_in} end
   local resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
   local first = requests >= per_minute and redis.call('LINDEX', minute, per_minute - 1) or oldest
-  return {refusal, requests, math.min(tonumber(first) + 60000 - now, 60000), resets, dt + dh, now}
+  return {refusal, requests, math.min(tonumber(first) + 60000 - now, 60000), resets, dt + dh, now, spares_end_in}
 end
 
 local clock = seconds % 86400
 local at = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, number, date, floor(clock / 3600), floor(clock / 60) % 60, clock % 60, millis)
-local text = table.concat({ARGV[3], ARGV[4], day, ARGV[2] .. at .. '"}'}, ' ')
-if redis.call('HSETNX', open, ARGV[1], text) == 1 then
+local function reserve(id, text, time)
+  if redis.call('HSETNX', open, id, table.concat({ARGV[3], ARGV[4], day, text .. at .. '"}'}, ' ')) == 0 then return false end
   dh, mh = dh + tokens, mh + cost
+  if key then key.held = key.held + cost end
+  redis.call('LPUSH', minute, time)
+  requests = requests + 1
+  return true
+end
+local function leaves_half(used, limit)
+  return not limit or 2 * (used + cost) <= limit
+end
+local is_new = reserve(ARGV[1], ARGV[2], now)
+local used_requests, used_tokens, spares = requests, dt + dh, 0
+if is_new then
+  while spares < wanted and 2 * (requests + 1) <= per_minute and 2 * (dt + dh + tokens) <= per_day
+    and leaves_half(mc + mh, per_month) and leaves_half(mc + mh, account_limit)
+    and (not key or leaves_half(tonumber(key.cost) + key.held, key_limit))
+    and reserve(ARGV[13 + 2 * spares], ARGV[14 + 2 * spares], now + life) do
+    spares = spares + 1
+  end
   local held = string.format('%.0f', mh)
   redis.call('HSET', spent, 'dh', dh, 'mh', held, 'seen', held .. ' ' .. mv)
-  if key then
-    key.held = key.held + cost
-    redis.call('HSET', spent, token, key_text(key))
-  end
-  redis.call('LPUSH', minute, now)
-  redis.call('PEXPIRE', minute, 60000)
-  requests = requests + 1
+  count_spares(spent, spares)
+  if spares > 0 then redis.call('HSET', spent, 'spares_at', string.format('%.0f', now)) end
+  if key then redis.call('HSET', spent, token, key_text(key)) end
+  redis.call('PEXPIRE', minute, 60000 + life)
 end
-return {4, requests, oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000, 60000, dt + dh, now}
+local frees_in = oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000
+return {4, used_requests, frees_in, 60000, used_tokens, now, spares}
 "#;
 
 /// KEYS spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text, tokens, cost,
 /// day, month.
-pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| Script::new(&format!("{KEYS}{REVALUE_OPEN}")));
+pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| script(REVALUE_OPEN));
 
 const REVALUE_OPEN: &str = r"
 local s = redis.call('HMGET', KEYS[1], 'd', 'm', 'mh', 'mv', 'seen')
-local day_tokens, month_cost, of_keys = 0, 0, {}
+local day_tokens, month_cost, spares, of_keys = 0, 0, 0, {}
 if s[2] and not is_seen(s[5], s[3], s[4]) then
   forget_keys(KEYS[1])
   see(KEYS[1])
@@ -243,6 +286,7 @@ for i = 2, #ARGV, 6 do
   if old then
     local t, c = string.match(old, '^(%d+) (%d+) ')
     tokens, cost = tokens - tonumber(t), cost - tonumber(c)
+    if is_spare(old) then spares = spares - 1 end
   end
   if old or ARGV[1] == '1' then
     redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
@@ -259,6 +303,7 @@ if month_cost ~= 0 then
   redis.call('HINCRBY', KEYS[1], 'mh', month_cost)
   see(KEYS[1])
 end
+if s[1] then count_spares(KEYS[1], spares) end
 hold(KEYS[1], tonumber(s[2]), of_keys)
 ";
 
@@ -282,19 +327,20 @@ return claimed
     )
 });
 
-/// KEYS spent, open. ARGV version, day, tokens of the day, month, cost of the month (all empty when nothing was used), how
+/// KEYS spent, open, and minute when spares are given back, which then leave the minute too. ARGV version, day, tokens of
+/// the day, month, cost of the month (all empty when nothing was used; of spares the day is their time in the minute), how
 /// many keys' costs of the month follow, each of them as token and cost, ids. Returns, for each id, whether it was closed (1), was not there (0), or was left because it is claimed (2). Only what
 /// was used closes a claimed one: otherwise whoever claimed it may be about to record what it did not use.
 ///
 /// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
 /// `floor` keeps sums so old out.
-pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(&format!("{KEYS}{CLOSE_OPEN}")));
+pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| script(CLOSE_OPEN));
 
 const CLOSE_OPEN: &str = r"
 local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv', 'mh', 'seen')
 local d, m = tonumber(s[1] or 0), tonumber(s[3] or 0)
 local version = tonumber(ARGV[1])
-local tokens, cost, of_keys, closed = 0, 0, {}, {}
+local tokens, cost, spares, of_keys, closed = 0, 0, 0, {}, {}
 local keys = tonumber(ARGV[6])
 if s[3] and not is_seen(s[6], s[5], s[4]) then forget_keys(KEYS[1]) end
 for i = 7 + 2 * keys, #ARGV do
@@ -307,6 +353,8 @@ for i = 7 + 2 * keys, #ARGV do
   else
     table.insert(closed, 1)
     redis.call('HDEL', KEYS[2], ARGV[i])
+    if is_spare(entry) then spares = spares - 1 end
+    if KEYS[3] then redis.call('LREM', KEYS[3], 1, ARGV[2]) end
     if tonumber(on) == d then tokens = tokens + tonumber(t) end
     if math.floor(tonumber(on) / 100) == m then
       cost = cost + tonumber(c)
@@ -315,6 +363,7 @@ for i = 7 + 2 * keys, #ARGV do
     end
   end
 end
+if s[1] then count_spares(KEYS[1], spares) end
 if s[1] and tokens > 0 then redis.call('HINCRBY', KEYS[1], 'dh', -tokens) end
 if s[3] and cost > 0 then redis.call('HINCRBY', KEYS[1], 'mh', -cost) end
 if version and not s[1] then

@@ -4,6 +4,21 @@ use domain::{
     CompletionId, Timestamp, TokenId, UserId,
     usage::{Certainty, Microcents, UsageRow},
 };
+use live::budgets::Budget;
+
+use super::refusals::Grounds;
+
+/// Limits that are used up by little.
+pub(super) const BUDGET: Budget = Budget {
+    per_minute: 60,
+    per_day: 1_000,
+    per_month: 5_000_000,
+    account_limit: Some(3_000_000),
+    key_limit: Some(1_000_000),
+};
+
+/// What a judgement under these limits rests on.
+pub(super) const GROUNDS: Grounds = Grounds { memory: 1, ends: 7, budget: BUDGET };
 
 /// The row of a completion that has just been admitted, with so many completion tokens reserved for it.
 pub(super) fn row(completion: u64) -> UsageRow {

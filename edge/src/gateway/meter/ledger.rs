@@ -76,6 +76,8 @@ struct Entry {
     is_being_revalued: bool,
     /// Whether Redis may have lost the completion, so that the next report opens it again.
     is_lost: bool,
+    /// Whether it is in the queue of reports to Redis.
+    is_to_revalue: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl Ledger {
     /// Enters an admitted completion, with a row that says what it can use at most.
     pub(super) fn admit(&self, row: UsageRow) {
         let (status, segments) = (Status::Admitted, [None, None]);
-        let entry = Entry { row, status, segments, is_being_revalued: false, is_lost: false };
+        let entry = Entry { row, status, segments, is_being_revalued: false, is_lost: false, is_to_revalue: false };
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
@@ -211,7 +213,7 @@ impl Ledger {
             entry.status = Status::Ended;
             entry.segments[1] = segment;
             self.ends.add(&entry.row.account);
-            if is_reported {
+            if is_reported && !std::mem::replace(&mut entry.is_to_revalue, true) {
                 state.to_revalue.push_back(id.clone());
             }
             state.to_write.push_back(id.clone());
@@ -223,6 +225,13 @@ impl Ledger {
     /// Ends a completion that used nothing.
     pub(super) fn release(&self, id: &CompletionId) {
         self.end_unused(id, 1);
+    }
+
+    /// Releases a spare reservation that nobody has used.
+    pub(super) fn release_spare(&self, spare: UsageRow) {
+        let id = spare.id.clone();
+        self.admit(spare);
+        self.end_unused(&id, 1);
     }
 
     /// Releases the reservation of a completion whose admission failed, but may have reached Redis all the same.

@@ -2,7 +2,7 @@
 //!
 //! A completion passes three steps. **Admission** ([`Meter::admit`]) checks the account's limits (requests a minute,
 //! tokens a day, credit a month, and the limits of a month that it set itself, for all its keys or for one) in one Redis script, which also takes the most that the completion can use off what is
-//! left. The **[`Reservation`]** stands for that amount while the provider works. **Settlement** replaces it with what
+//! left, and reserves as much again for [requests that follow at once](spares). The **[`Reservation`]** stands for that amount while the provider works. **Settlement** replaces it with what
 //! was used: in the [`ledger`] and its [`journal`] before the client has its answer, then, by the tasks of
 //! [`settlement`], in Redis and Postgres. The scripts are in `live::budgets`. Start with [`Meter::admit`].
 //!
@@ -31,9 +31,15 @@ mod redis_clock;
 mod refusals;
 mod reservation;
 mod settlement;
+mod spares;
+mod tally;
 mod usage;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use config::{Config, models::Model};
 use domain::{
@@ -43,7 +49,7 @@ use domain::{
 };
 use live::{
     Redis, RedisError,
-    budgets::{Budget, Judgement, Used, Verdict},
+    budgets::{Budget, Judgement, SpareStatus, Used, Verdict},
 };
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
@@ -64,6 +70,7 @@ use self::{
     redis_clock::RedisClock,
     refusals::{Grounds, Refusals},
     reservation::PendingAdmission,
+    spares::{Spares, Wanted},
 };
 use crate::{limits, memory::keys::GatewayKey};
 
@@ -77,6 +84,7 @@ struct Inner {
     db: PgPool,
     clock: Arc<RedisClock>,
     refusals: Refusals,
+    spares: Arc<Spares>,
     gap_note: GapNote,
     requests_per_minute: u64,
     tokens_per_day: u64,
@@ -105,13 +113,16 @@ impl Meter {
     pub fn new(config: &Config, edge: &str, redis: Redis, db: PgPool, clock: Clock) -> (Self, MeterTasks) {
         let ledger = Arc::new(Ledger::new(journal::open(spool_folder(config), edge, &config.postgres.url)));
         let clock = Arc::new(RedisClock::new(clock));
-        let tasks = MeterTasks::new(ledger.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone());
+        let spares = Arc::new(Spares::new(ledger.clone()));
+        let tasks =
+            MeterTasks::new(ledger.clone(), edge.to_owned(), redis.clone(), db.clone(), clock.clone(), spares.clone());
         let inner = Inner {
             ledger,
             redis,
             db,
             clock,
             refusals: Refusals::new(),
+            spares,
             gap_note: GapNote::new(),
             requests_per_minute: config.limits.gateway_per_min.into(),
             tokens_per_day: config.limits.gateway_tokens_per_day,
@@ -176,8 +187,36 @@ impl Meter {
         }
         // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
         self.0.ledger.journal.begin();
-        let pending = PendingAdmission::of(&self.0.ledger, &row);
-        let judgement = match self.check(&row, budget).await {
+        let asked = Instant::now();
+        let admission = match self.0.spares.take(&row, grounds, asked).map(|spare| spare.admit(row.tokens(), asked)) {
+            Ok((id, judgement, tally)) => {
+                let mut admission = self.decide(judgement, UsageRow { id, ..row }, model)?;
+                admission.reservation.settle_in(tally);
+                self.0.ledger.report(admission.reservation.id());
+                admission
+            }
+            Err(wanted) => self.ask(row, grounds, wanted, model).await?,
+        };
+        let Inner { ledger, redis, gap_note, .. } = &*self.0;
+        if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
+            admission.reservation.release();
+            return Err(UNAVAILABLE);
+        }
+        Ok(admission)
+    }
+
+    /// Has Redis admit a completion, and make spares for those that are likely to follow it.
+    async fn ask(
+        &self,
+        row: UsageRow,
+        grounds: Grounds,
+        wanted: Wanted,
+        model: &Arc<Model>,
+    ) -> Result<Admission, AdmissionError> {
+        let asked = Instant::now();
+        let spares = wanted.rows(&row, row.at);
+        let pending = PendingAdmission::of(&self.0.ledger, &row, &spares);
+        let judgement = match self.check(&row, &spares, grounds.budget).await {
             Ok(judgement) => {
                 pending.decided();
                 judgement
@@ -196,12 +235,9 @@ impl Meter {
         };
         self.0.clock.learn(judgement.at);
         self.0.refusals.remember(&row, judgement, grounds);
-        let admission = self.decide(judgement, row, model)?;
-        let Inner { ledger, redis, gap_note, .. } = &*self.0;
-        if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
-            admission.reservation.release();
-            return Err(UNAVAILABLE);
-        }
+        let tally = self.0.spares.put(spares, &row, judgement, grounds, asked);
+        let mut admission = self.decide(judgement, row, model)?;
+        tally.into_iter().for_each(|tally| admission.reservation.settle_in(tally));
         Ok(admission)
     }
 
@@ -226,7 +262,7 @@ impl Meter {
     /// Makes the reservation of an admitted completion, or says why there is none.
     fn decide(
         &self,
-        Judgement { verdict, at }: Judgement,
+        Judgement { verdict, at, .. }: Judgement,
         mut row: UsageRow,
         model: &Arc<Model>,
     ) -> Result<Admission, AdmissionError> {
@@ -263,11 +299,11 @@ impl Meter {
     }
 
     /// Runs the admission script, and brings the account's totals to Redis first where it does not have them.
-    async fn check(&self, row: &UsageRow, budget: Budget) -> Result<Judgement, BudgetError> {
+    async fn check(&self, row: &UsageRow, spares: &[UsageRow], budget: Budget) -> Result<Judgement, BudgetError> {
         let edge = self.0.ledger.edge();
         // Before Redis is asked: it may be told while its answer is on the way.
         let reported = self.0.ledger.reported();
-        let mut judgement = self.0.redis.admit(edge, row, budget, None).await?;
+        let mut judgement = self.0.redis.admit(edge, row, spares, budget, None).await?;
         // More than one round is needed only if Postgres was written to between the read and its arrival in Redis.
         for _ in 0..limits::SPENT_READ_TRIES {
             if judgement.verdict != Verdict::Unknown {
@@ -276,7 +312,7 @@ impl Meter {
             let key = budget.key_limit.map(|_| &row.token);
             let totals = timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, judgement.at)).await;
             let totals = totals.map_err(|_| BudgetError::Totals("the read takes too long"))??;
-            judgement = self.0.redis.admit(edge, row, budget, Some(totals)).await?;
+            judgement = self.0.redis.admit(edge, row, &[], budget, Some(totals)).await?;
         }
         // Redis may not have been told yet what a completion that has just ended left unused.
         let is_of_budget = matches!(
@@ -284,7 +320,15 @@ impl Meter {
             Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_)
         );
         if is_of_budget && self.0.ledger.wait_until_reported(reported).await {
-            judgement = self.0.redis.admit(edge, row, budget, None).await?;
+            judgement = self.0.redis.admit(edge, row, &[], budget, None).await?;
+        }
+        // What spares hold may suffice when they are back.
+        for _ in 0..limits::SPARES_LOOKS {
+            if !matches!(judgement.spares, SpareStatus::MayBeOutFor(time) if !time.is_zero()) {
+                break;
+            }
+            sleep(limits::SPARES_EVERY).await;
+            judgement = self.0.redis.admit(edge, row, &[], budget, None).await?;
         }
         Ok(judgement)
     }

@@ -5,14 +5,19 @@
 //! remembered for [`limits::BUDGET_REFUSAL`], and only while the limit is the one that they were made for. The time is that of
 //! Redis's clock, by which it would judge.
 
+use std::time::Duration;
+
 use domain::{
     Account, Timestamp, TokenId,
     usage::{Microcents, UsageRow},
 };
-use live::budgets::{Budget, Judgement, Used, Verdict};
+use live::budgets::{Budget, Judgement, SpareStatus, Used, Verdict};
 use quick_cache::sync::Cache;
 
 use crate::limits;
+
+/// No refusal is remembered before the account's spares are back.
+const NO_SPARES: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
 
 /// The latest refusal of each account that lately had one.
 pub(super) struct Refusals(Cache<Account, Refusal>);
@@ -59,13 +64,13 @@ impl Refusals {
         if verdict.is_none() && refusal.grounds.memory != grounds.memory {
             self.0.remove(&row.account);
         }
-        verdict.map(|verdict| Judgement { verdict, at: now })
+        verdict.map(|verdict| Judgement { verdict, at: now, spares: NO_SPARES })
     }
 }
 
 impl Refusal {
     fn verdict_at(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Verdict> {
-        let Judgement { verdict, at } = self.judgement;
+        let Judgement { verdict, at, .. } = self.judgement;
         let age = now.since(at);
         // Another day has other sums, and a clock that went back tells nothing of how long this holds.
         let is_other_day = now.as_datetime().date() != at.as_datetime().date();
@@ -94,24 +99,17 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{super::fixtures, *};
-
-    const BUDGET: Budget = Budget {
-        per_minute: 60,
-        per_day: 1_000,
-        per_month: 5_000_000,
-        account_limit: Some(3_000_000),
-        key_limit: Some(1_000_000),
+    use super::{
+        super::fixtures::{self, BUDGET, GROUNDS},
+        *,
     };
-    const GROUNDS: Grounds = Grounds { memory: 1, ends: 7, budget: BUDGET };
+
     const USED: Used =
         Used { requests: 60, frees_in: Duration::from_secs(20), resets_in: Duration::from_secs(50), tokens: 1_000 };
 
     fn remembered(row: &UsageRow, verdict: Verdict) -> Refusals {
         let refusals = Refusals::new();
-        refusals.remember(row, Judgement { verdict, at: row.at }, GROUNDS);
+        refusals.remember(row, Judgement { verdict, at: row.at, spares: NO_SPARES }, GROUNDS);
         refusals
     }
 
@@ -122,7 +120,7 @@ mod tests {
         let find = |age, grounds| refusals.find(&row, row.at + Duration::from_millis(age), grounds);
         let later = Used { frees_in: Duration::from_secs(5), resets_in: Duration::from_secs(35), ..USED };
         let at = row.at + Duration::from_secs(15);
-        assert_eq!(find(15_000, GROUNDS), Some(Judgement { verdict: Verdict::Minute(later), at }));
+        assert_eq!(find(15_000, GROUNDS), Some(Judgement { verdict: Verdict::Minute(later), at, spares: NO_SPARES }));
         assert!(find(19_999, Grounds { ends: 8, ..GROUNDS }).is_some(), "an end does not free the minute");
         assert_eq!(find(20_000, GROUNDS), None);
         let smaller = UsageRow { completion: 1, cost: Microcents(0), ..row.clone() };

@@ -8,7 +8,7 @@ use domain::{
     usage::{Certainty, Microcents, UsageRow},
 };
 
-use super::{ledger::Ledger, usage::Usage};
+use super::{ledger::Ledger, tally::Tally, usage::Usage};
 use crate::limits;
 
 /// An admission that Redis is being asked for, and of whose outcome nothing is known yet.
@@ -18,13 +18,14 @@ use crate::limits;
 pub(super) struct PendingAdmission<'a> {
     ledger: &'a Ledger,
     row: &'a UsageRow,
+    spares: &'a [UsageRow],
     is_decided: bool,
 }
 
 impl<'a> PendingAdmission<'a> {
-    /// To be made before Redis is asked.
-    pub(super) fn of(ledger: &'a Ledger, row: &'a UsageRow) -> Self {
-        Self { ledger, row, is_decided: false }
+    /// To be made before Redis is asked for the reservation and its spares.
+    pub(super) fn of(ledger: &'a Ledger, row: &'a UsageRow, spares: &'a [UsageRow]) -> Self {
+        Self { ledger, row, spares, is_decided: false }
     }
 
     /// It is known whether there is a reservation.
@@ -36,7 +37,7 @@ impl<'a> PendingAdmission<'a> {
 impl Drop for PendingAdmission<'_> {
     fn drop(&mut self) {
         if !self.is_decided {
-            self.ledger.release_uncertain(self.row.clone());
+            [self.row].into_iter().chain(self.spares).for_each(|row| self.ledger.release_uncertain(row.clone()));
         }
     }
 }
@@ -50,15 +51,22 @@ pub struct Reservation {
     id: CompletionId,
     ledger: Arc<Ledger>,
     model: Arc<Model>,
+    tokens: u64,
+    tally: Option<Arc<Tally>>,
     is_ended: bool,
 }
 
 impl Reservation {
     /// Enters `row`, which says what the completion can use at most, into the ledger.
     pub(super) fn new(ledger: Arc<Ledger>, row: UsageRow, model: Arc<Model>) -> Self {
-        let id = row.id.clone();
+        let (id, tokens) = (row.id.clone(), row.tokens());
         ledger.admit(row);
-        Self { id, ledger, model, is_ended: false }
+        Self { id, ledger, model, tokens, tally: None, is_ended: false }
+    }
+
+    /// Has `tally`, in which it is, know its end.
+    pub(super) fn settle_in(&mut self, tally: Arc<Tally>) {
+        self.tally = Some(tally);
     }
 
     /// The completion's id.
@@ -85,6 +93,7 @@ impl Reservation {
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
         crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
+        self.tally.iter().for_each(|tally| tally.settle(self.tokens, prompt + completion));
         self.ledger.end(&self.id, |row| {
             let certainty = if usage.is_estimated { Certainty::Seen } else { Certainty::Reported };
             (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, cost);
@@ -94,6 +103,7 @@ impl Reservation {
     /// Gives the whole reservation back, for a completion that used nothing: its provider was not asked, or refused.
     pub fn release(mut self) {
         self.is_ended = true;
+        self.tally.iter().for_each(|tally| tally.settle(self.tokens, 0));
         self.ledger.release(&self.id);
     }
 }

@@ -32,6 +32,7 @@ use super::{
     ledger::{Ledger, Report},
     orphans,
     redis_clock::RedisClock,
+    spares::Spares,
 };
 use crate::limits;
 
@@ -45,6 +46,7 @@ pub struct MeterTasks {
     redis: Redis,
     db: PgPool,
     clock: Arc<RedisClock>,
+    spares: Arc<Spares>,
     /// The time when Redis was last found to have lost its memory.
     last_redis_loss: watch::Sender<Option<Timestamp>>,
 }
@@ -60,8 +62,15 @@ struct Unconfirmed {
 struct WriteError;
 
 impl MeterTasks {
-    pub(super) fn new(ledger: Arc<Ledger>, edge: String, redis: Redis, db: PgPool, clock: Arc<RedisClock>) -> Self {
-        Self { ledger, edge, redis, db, clock, last_redis_loss: watch::Sender::new(None) }
+    pub(super) fn new(
+        ledger: Arc<Ledger>,
+        edge: String,
+        redis: Redis,
+        db: PgPool,
+        clock: Arc<RedisClock>,
+        spares: Arc<Spares>,
+    ) -> Self {
+        Self { ledger, edge, redis, db, clock, spares, last_redis_loss: watch::Sender::new(None) }
     }
 
     /// Runs until `stop` is cancelled, then writes what has ended to Postgres, within [`limits::METER_LAST_WORD`].
@@ -73,6 +82,7 @@ impl MeterTasks {
                 self.release_orphans(),
                 self.adopt_journals(),
                 self.sync_while_behind(),
+                self.spares.expire(),
             )
         };
         let write = self.write_usage(&stop);
@@ -115,9 +125,12 @@ impl MeterTasks {
                 reported
             }));
             let released = join_all(unused.iter().map(async |row| {
-                let released = self.redis.release(&row.account, &[&row.id]).await;
-                let outcome = released.as_ref().ok().and_then(|outcomes| outcomes.first().copied());
-                self.ledger.finish_release(&row.id, outcome);
+                let released = if row.is_spare() {
+                    self.redis.release_spare(row).await.map(Some)
+                } else {
+                    self.redis.release(&row.account, &[&row.id]).await.map(|outcomes| outcomes.first().copied())
+                };
+                self.ledger.finish_release(&row.id, released.as_ref().ok().copied().flatten());
                 released.map(drop)
             }));
             let (revalued, released) = tokio::join!(revalued, released);
@@ -328,6 +341,7 @@ impl MeterTasks {
     /// Has Redis told what was released, and writes and confirms what has ended, as far as there is time. The rest stays in the journal.
     async fn finish(&self, unconfirmed: &mut Vec<Unconfirmed>) {
         let deadline = Instant::now() + limits::METER_LAST_WORD;
+        self.spares.clear();
         let mut is_noted = false;
         let writing = async {
             let told = self.ledger.wait_until_reported(self.ledger.reported());

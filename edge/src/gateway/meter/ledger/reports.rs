@@ -52,13 +52,26 @@ impl Ledger {
         true
     }
 
+    /// Queues an admitted completion for a report: Redis has its reservation as a spare.
+    pub(in crate::gateway::meter) fn report(&self, id: &CompletionId) {
+        let mut state = self.state();
+        let State { entries, to_revalue, .. } = &mut *state;
+        if let Some(entry) = entries.get_mut(id)
+            && !std::mem::replace(&mut entry.is_to_revalue, true)
+        {
+            to_revalue.push_back(id.clone());
+            self.has_changes.notify_one();
+        }
+    }
+
     /// Queues every completion that Redis may have lost for a new report.
     pub(in crate::gateway::meter) fn report_all(&self) {
         let mut state = self.state();
         let State { entries, to_revalue, .. } = &mut *state;
         to_revalue.clear();
         for entry in entries.values_mut() {
-            if entry.status.is_reported() && entry.row.certainty != Certainty::Unused {
+            entry.is_to_revalue = entry.status.is_reported() && entry.row.certainty != Certainty::Unused;
+            if entry.is_to_revalue {
                 entry.is_lost = true;
                 to_revalue.push_back(entry.row.id.clone());
             }
@@ -78,10 +91,11 @@ impl Ledger {
             }
             let Some(id) = state.to_revalue.pop_front() else { break };
             match state.entries.get_mut(&id) {
-                Some(entry) if !entry.status.is_reported() => {}
-                // Redis may have lost its memory while this one's report was under way.
+                Some(entry) if !entry.status.is_reported() => entry.is_to_revalue = false,
+                // It has changed, or Redis has lost its memory, while this one's report was under way.
                 Some(entry) if entry.is_being_revalued => state.to_revalue.push_back(id),
                 Some(entry) => {
+                    entry.is_to_revalue = false;
                     entry.is_being_revalued = true;
                     let is_lost = std::mem::take(&mut entry.is_lost);
                     reports.push(Report { row: entry.row.clone(), is_lost });
@@ -99,7 +113,8 @@ impl Ledger {
         entry.is_being_revalued = false;
         entry.is_lost |= report.is_lost && !has_succeeded;
         // The completion may have ended during the report of its reservation.
-        if !has_succeeded || entry.row != report.row {
+        let is_outdated = !has_succeeded || entry.row != report.row;
+        if is_outdated && !std::mem::replace(&mut entry.is_to_revalue, true) {
             state.to_revalue.push_back(report.row.id.clone());
         }
     }

@@ -29,12 +29,13 @@ fn ids(rows: &[UsageRow]) -> Vec<&CompletionId> {
 #[test]
 fn an_admission_that_is_dropped_undecided_is_released() {
     let (ledger, _folder) = ledger();
-    let (dropped, decided) = (row(300), row(300));
-    drop(PendingAdmission::of(&ledger, &dropped));
-    PendingAdmission::of(&ledger, &decided).decided();
-    assert_eq!(ids(&ledger.take_to_release(10)), [&dropped.id]);
-    assert_eq!(ledger.len(), 1);
+    let (dropped, spare, decided) = (row(300), row(300), row(300));
+    drop(PendingAdmission::of(&ledger, &dropped, std::slice::from_ref(&spare)));
+    PendingAdmission::of(&ledger, &decided, &[]).decided();
+    assert_eq!(ids(&ledger.take_to_release(10)), [&dropped.id, &spare.id]);
+    assert_eq!(ledger.len(), 2);
     ledger.finish_release(&dropped.id, Some(Release::Released));
+    ledger.finish_release(&spare.id, Some(Release::Released));
     assert_eq!(ledger.len(), 0);
 }
 

@@ -36,7 +36,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::gateway::meter::{fixtures::row, journal, ledger::Ledger, redis_clock::RedisClock};
+    use crate::gateway::meter::{fixtures::row, journal, ledger::Ledger, redis_clock::RedisClock, spares::Spares};
 
     #[tokio::test]
     async fn the_journal_is_synced_while_postgres_does_not_answer() {
@@ -47,9 +47,10 @@ mod tests {
         let journal = journal::open(folder.path().to_owned(), "edge", &url);
         journal.set_scope("this".to_owned());
         let ledger = Arc::new(Ledger::new(journal));
+        let spares = Arc::new(Spares::new(ledger.clone()));
         let (redis, clock) = (Redis::connect("redis://127.0.0.1:1").unwrap(), RedisClock::new(Clock::system()));
         let db = PgPoolOptions::new().connect_lazy(&url).unwrap();
-        let tasks = MeterTasks::new(ledger.clone(), "edge".to_owned(), redis, db, Arc::new(clock));
+        let tasks = MeterTasks::new(ledger.clone(), "edge".to_owned(), redis, db, Arc::new(clock), spares);
         let stop = CancellationToken::new();
         let running = tokio::spawn(tasks.run(stop.clone()));
         for _ in 0..3 {

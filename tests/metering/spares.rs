@@ -1,0 +1,173 @@
+//! Spares: reservations that are made before their requests come. They spare Redis work, and change nothing that a client or an
+//! operator can count.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Instant,
+};
+
+use domain::{CompletionId, usage::UsageRow};
+use futures_util::future::join_all;
+use live::budgets::{Budget, Judgement, Release, SPARE_LIFE, SpareStatus, Verdict};
+
+use super::{
+    budgets::{BUDGET, Budgets, EDGE, base},
+    *,
+};
+use crate::{metrics::Page, world::ports};
+
+/// Rows for so many spares that are made with `row`.
+fn spares(row: &UsageRow, count: usize) -> Vec<UsageRow> {
+    let mut spare = row.clone();
+    spare.set_spare();
+    (0..count).map(|_| UsageRow { id: CompletionId::new(row.at), ..spare.clone() }).collect()
+}
+
+impl Budgets {
+    async fn admit_with(&self, row: &UsageRow, spares: &[UsageRow]) -> Judgement {
+        self.redis.admit(EDGE, row, spares, BUDGET, None).await.unwrap()
+    }
+
+    /// The requests of the minute and the tokens of the day, as a refusal gives them.
+    async fn used(&self) -> ((u64, u64), SpareStatus) {
+        let judgement = self.admit_with(&self.row(self.now, 0, 100_000), &[]).await;
+        let Verdict::Day(used) = judgement.verdict else { panic!("{judgement:?}") };
+        ((used.requests, used.tokens), judgement.spares)
+    }
+}
+
+const NONE_OUT: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
+
+#[tokio::test]
+async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_of_it_back() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
+    let row = budgets.row(budgets.now, 2, 48);
+    let spares = spares(&row, 3);
+    let judgement = budgets.admit_with(&row, &spares).await;
+    assert_eq!(judgement.spares, SpareStatus::Made(3));
+    assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (2, 160)));
+    let (used, out) = budgets.used().await;
+    assert_eq!(used, (5, 310));
+    let SpareStatus::MayBeOutFor(time) = out else { panic!("{out:?}") };
+    assert!(time > SPARE_LIFE, "whoever is refused waits until they are back: {time:?}");
+
+    // One is used for less than it holds; two are not used.
+    let at = judgement.at;
+    let request = UsageRow { id: spares[0].id.clone(), at, ..budgets.row(budgets.now, 1, 9) };
+    budgets.redis.revalue(EDGE, &budgets.account, &[&request]).await.unwrap();
+    assert_eq!(budgets.used().await.0, (5, 270));
+    for (spare, left) in spares[1..].iter().zip([(4, 220), (3, 170)]) {
+        let spare = UsageRow { at, ..spare.clone() };
+        assert_ne!(budgets.used().await.1, NONE_OUT);
+        assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Released);
+        assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Missing);
+        assert_eq!(budgets.used().await.0, left);
+    }
+    assert_eq!(budgets.used().await.1, NONE_OUT);
+    assert_eq!(budgets.redis.release(&budgets.account, &[&request.id]).await.unwrap(), [Release::Released]);
+    assert_eq!(budgets.used().await, ((3, 160), NONE_OUT));
+}
+
+#[tokio::test]
+async fn no_spare_is_made_beyond_half_of_a_limit() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 100), Some(base(1, 100))).await;
+    let (row, plenty) = (budgets.row(budgets.now, 0, 50), Budget { per_day: 100_000, ..BUDGET });
+    // Two requests, and 250 tokens, which cost as much, are used with the request's own.
+    let cases = [
+        (Budget { per_day: 699, ..BUDGET }, 1),
+        (Budget { per_day: 700, ..BUDGET }, 2),
+        (Budget { per_minute: 6, ..plenty }, 1),
+        (Budget { per_month: 700, ..plenty }, 2),
+        (Budget { account_limit: Some(699), ..plenty }, 1),
+    ];
+    for (budget, made) in cases {
+        let asked = UsageRow { id: CompletionId::new(row.at), ..row.clone() };
+        let spares = spares(&asked, 10);
+        let judgement = budgets.redis.admit(EDGE, &asked, &spares, budget, None).await.unwrap();
+        assert_eq!(judgement.spares, SpareStatus::Made(made), "{budget:?}");
+        let at = judgement.at;
+        for spare in &spares[..made] {
+            let spare = UsageRow { at, ..spare.clone() };
+            assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Released);
+        }
+        budgets.redis.release(&budgets.account, &[&asked.id]).await.unwrap();
+        // What is given back stays a request of the minute unless it was a spare.
+        let minute = format!("svc:ai:{{{}}}:minute", budgets.account);
+        budgets.world.redis_number("LPOP", &[&minute]).await;
+    }
+    // A refusal makes none either.
+    let refused = budgets.row(budgets.now, 0, 100_000);
+    assert!(matches!(budgets.admit_with(&refused, &spares(&refused, 10)).await.spares, SpareStatus::MayBeOutFor(_)));
+    assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn spares_of_an_edge_that_died_cost_nothing() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(0, 0))).await;
+    budgets.redis.renew_lease(EDGE).await.unwrap();
+    let row = budgets.row(budgets.now, 3, 40);
+    assert_eq!(budgets.admit_with(&row, &spares(&row, 4)).await.spares, SpareStatus::Made(4));
+    eventually(BACKGROUND, "they are released, and the other two settled", async || {
+        budgets.redis.open_of(&budgets.account).await.unwrap().is_empty()
+    })
+    .await;
+    assert_eq!(budgets.world.sql_number("SELECT count(*) FROM ai_usage").await, 2);
+    assert_eq!(budgets.used().await.0.1, 53);
+}
+
+#[tokio::test]
+async fn requests_that_follow_each_other_do_not_wait_for_redis_and_are_counted_to_the_token() {
+    let port = ports::free();
+    let metered = Metered::start_with(|builder| {
+        let builder = builder.set("LIMITS__GATEWAY_PER_MIN", 1_000_000);
+        builder.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))
+    })
+    .await;
+    let (asked, wanted) = (AtomicU32::new(0), Completion::of(3, 4));
+    // Returns the requests and the tokens that are left.
+    let ask = async || {
+        let answer = metered.ask(&wanted).await.assert_status(200);
+        asked.fetch_add(1, Ordering::Relaxed);
+        let left = |what: &str| answer.header(&format!("x-ratelimit-remaining-{what}")).parse::<u64>().unwrap();
+        (left("requests"), left("tokens"))
+    };
+    eventually(BACKGROUND, "spares are used", async || {
+        for _ in 0..20 {
+            ask().await;
+        }
+        Page::of(port).await.labelled("svc_gateway_spares_total", "end=\"used\"").is_some_and(|used| used >= 20.0)
+    })
+    .await;
+    // Redis itself may not have been told yet what the one before has used.
+    eventually(BACKGROUND, "the headers go on from one to the next", async || {
+        let left = [ask().await, ask().await, ask().await];
+        left.windows(2).all(|pair| (pair[0].0 - pair[1].0, pair[0].1.abs_diff(pair[1].1)) == (1, 7))
+    })
+    .await;
+    let asked = i64::from(asked.load(Ordering::Relaxed));
+    metered.rows_become(asked, "completion_tokens = 4 AND NOT estimated").await;
+    eventually(BACKGROUND, "what was not used is given back", async || open_in_redis(&metered, "").await == Some(0))
+        .await;
+    assert_eq!(metered.rows("true").await, asked, "and is no row");
+    metered.assert_sums().await;
+}
+
+#[tokio::test]
+async fn what_one_edge_holds_in_spares_is_not_missed_at_another() {
+    let metered = Metered::start_with(|builder| builder.edges(2).set("LIMITS__GATEWAY_PER_MIN", 12)).await;
+    let wanted = Completion::of(1, 1);
+    let start = Instant::now();
+    // The second has a spare made, and the fourth two.
+    for _ in 0..4 {
+        metered.ask_at(0, &metered.key, &wanted).await.assert_status(200);
+    }
+    let others = join_all((0..8).map(|_| metered.ask_at(1, &metered.key, &wanted))).await;
+    assert!(others.iter().all(|answer| answer.status == 200), "{:?} after the first", start.elapsed());
+    for edge in [0, 1] {
+        let refused = metered.ask_at(edge, &metered.key, &wanted).await.assert_status(429);
+        assert_eq!(refused.header("x-ratelimit-remaining-requests"), "0");
+    }
+}
