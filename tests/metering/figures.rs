@@ -20,9 +20,12 @@ async fn a_host_of_redis_vanishes_and_another_takes_its_address() {
         Metered::start_with(|builder| builder.set("REDIS__URL", url).set("LIMITS__GATEWAY_PER_MIN", 1_000_000)).await;
     let mut away = Vec::new();
     for time in 0..TIMES {
+        let [present, next] = if time % 2 == 0 { [first, second] } else { [second, first] };
         metered.ask(&Completion::of(1, 1)).await.assert_status(200);
+        // Whoever has spares is served without Redis.
+        only_open_are(0, &Redis::connect(&format!("redis://127.0.0.1:{present}")).unwrap()).await;
         relay.fall_silent();
-        relay.lead_to(if time % 2 == 0 { second } else { first });
+        relay.lead_to(next);
         let vanished = Instant::now();
         loop {
             let answer = metered.ask(&Completion::of(1, 1)).await;

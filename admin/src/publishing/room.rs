@@ -15,15 +15,21 @@ use crate::{
 /// When to try again while a disk is nearly full: somebody has to make room.
 pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
-/// Checks that there is room for another deployment of `account`.
-pub(crate) async fn for_deployment(app: &App, account: &Account) -> Result<(), ApiError> {
+/// Checks that there is room for another deployment of `account`. A repeated upload may be the one that used the plan up.
+pub(crate) async fn for_deployment(app: &App, account: &Account, is_repeated: bool) -> Result<(), ApiError> {
     on_disk(app).await?;
+    if is_repeated {
+        return Ok(());
+    }
     db::in_time(async { Ok(quotas::stored_bytes(&app.db, account, 1, &app.allowance(account).await?).await?) }).await
 }
 
-/// Checks that there is room for another share of `account`.
-pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiError> {
+/// Checks that there is room for another share of `account`, of which the same is true.
+pub(crate) async fn for_share(app: &App, account: &Account, is_repeated: bool) -> Result<(), ApiError> {
     on_disk(app).await?;
+    if is_repeated {
+        return Ok(());
+    }
     db::in_time(async {
         let allowance = app.allowance(account).await?;
         if let Some(user) = account.as_user() {
@@ -36,7 +42,7 @@ pub(crate) async fn for_share(app: &App, account: &Account) -> Result<(), ApiErr
 
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
-pub(crate) async fn on_disk(app: &App) -> Result<(), ApiError> {
+async fn on_disk(app: &App) -> Result<(), ApiError> {
     if has_disk(app).await.map_err(ApiError::internal)? {
         return Ok(());
     }

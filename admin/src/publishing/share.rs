@@ -53,7 +53,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     };
     let turn = app.bounds.publish(&owner).await?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    room::for_share(app, &owner).await?;
+    room::for_share(app, &owner, false).await?;
     let deployment = DeploymentId::new(app.clock.now());
     let pack = app.store.write(&deployment, file, app.clock.now()).await?;
     drop(turn);

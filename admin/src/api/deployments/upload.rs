@@ -54,11 +54,7 @@ pub async fn upload(
     body: Body,
 ) -> Result<Response, ApiError> {
     receive::check(&headers)?;
-    if idempotency.is_repeated(&app).await? {
-        room::on_disk(&app).await?;
-    } else {
-        room::for_deployment(&app, &project.owner).await?;
-    }
+    room::for_deployment(&app, &project.owner, idempotency.is_repeated(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &project.owner).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
