@@ -138,21 +138,22 @@ impl Ledger {
     /// Records what became of the release of a reservation; `None` if it failed.
     ///
     /// A reservation that is missing may have been settled by others, while this edge was not heard of. Then Postgres has a
-    /// row of it, which is to say that nothing was used.
+    /// row of it, which is to say that nothing was used. A spare is settled by nobody.
     pub(in crate::gateway::meter) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
         let mut state = self.state();
         let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };
+        let is_spare = entry.row.is_spare();
         match (outcome, entry.status) {
-            (Some(Release::Released), _) => {
+            (Some(Release::Missing), Status::Released(..=1)) if !is_spare => {
+                entry.row.set_unused();
+                entry.status = Status::Ended;
+                state.to_write.push_back(id.clone());
+            }
+            (Some(Release::Released), _) | (Some(Release::Missing), Status::Released(..=1)) => {
                 if let Some(entry) = state.entries.remove(id) {
                     drop(state);
                     self.journal.release(entry.segments.into_iter().flatten());
                 }
-            }
-            (Some(Release::Missing), Status::Released(..=1)) => {
-                entry.row.set_unused();
-                entry.status = Status::Ended;
-                state.to_write.push_back(id.clone());
             }
             (outcome, Status::Released(left)) => {
                 let left = left - u8::from(outcome == Some(Release::Missing));

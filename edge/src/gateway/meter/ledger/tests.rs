@@ -79,6 +79,34 @@ fn what_others_settled_is_withdrawn_in_postgres() {
 }
 
 #[test]
+fn a_spare_that_redis_has_lost_is_forgotten() {
+    let (ledger, _folder) = ledger();
+    let mut spare = row(300);
+    spare.set_spare();
+    ledger.release_spare(spare.clone());
+    assert_eq!(ids(&ledger.take_to_release(10)), [&spare.id]);
+    ledger.finish_release(&spare.id, Some(Release::Missing));
+    assert_eq!((ledger.take_to_write(10), ledger.len()), (vec![], 0));
+}
+
+#[test]
+fn redis_is_told_once_that_a_spare_is_used_and_what_it_used() {
+    let (ledger, _folder) = ledger();
+    let (ended, under_way) = (row(300), row(300));
+    for row in [&ended, &under_way] {
+        ledger.enter(row.clone());
+        ledger.report(&row.id);
+    }
+    ledger.end(&ended.id, |row| row.completion = 7);
+    let reports = ledger.take_to_revalue(10);
+    assert_eq!(reports.iter().map(|report| report.row.completion).collect::<Vec<_>>(), [7, 300]);
+    // Its end comes while the report is on its way.
+    ledger.end(&under_way.id, |row| row.completion = 8);
+    reports.iter().for_each(|report| ledger.finish_revalue(report, true));
+    assert_eq!(ledger.take_to_revalue(10).iter().map(|report| report.row.completion).collect::<Vec<_>>(), [8]);
+}
+
+#[test]
 fn a_release_that_failed_is_tried_again_and_withdraws_nothing() {
     let (ledger, _folder) = ledger();
     let row = row(300);
