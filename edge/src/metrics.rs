@@ -85,10 +85,7 @@ pub fn describe() {
     );
     describe_histogram!("svc_gateway_upstream_seconds", "From asking a provider to the head of its answer.");
     describe_counter!("svc_gateway_admitted_total", "Completions that limits admitted.");
-    describe_counter!(
-        "svc_gateway_spares_total",
-        "Reservations made before their requests came, by whether a request came in time."
-    );
+    describe_counter!("svc_gateway_spares_total", "Reservations made before their requests, by whether these came.");
     describe_counter!(
         "svc_gateway_refused_total",
         "Completions that limits refused, by the limit; `unavailable` when they cannot be checked, `books` when too much waits for Postgres."

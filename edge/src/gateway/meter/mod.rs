@@ -237,7 +237,9 @@ impl Meter {
         self.0.refusals.remember(&row, judgement, grounds);
         let tally = self.0.spares.put(spares, &row, judgement, grounds, asked);
         let mut admission = self.decide(judgement, row, model)?;
-        tally.into_iter().for_each(|tally| admission.reservation.settle_in(tally));
+        if let Some(tally) = tally {
+            admission.reservation.settle_in(tally);
+        }
         Ok(admission)
     }
 

@@ -93,7 +93,9 @@ impl Reservation {
             (usage.prompt.min(limits::BELIEVED_TOKENS), usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = Microcents::of(prompt, self.model.input_cents, completion, self.model.output_cents);
         crate::metrics::tokens(&self.model.id, prompt, completion, usage.is_estimated);
-        self.tally.iter().for_each(|tally| tally.settle(self.tokens, prompt + completion));
+        if let Some(tally) = &self.tally {
+            tally.settle(self.tokens, prompt + completion);
+        }
         self.ledger.end(&self.id, |row| {
             let certainty = if usage.is_estimated { Certainty::Seen } else { Certainty::Reported };
             (row.prompt, row.completion, row.certainty, row.cost) = (prompt, completion, certainty, cost);
@@ -103,7 +105,9 @@ impl Reservation {
     /// Gives the whole reservation back, for a completion that used nothing: its provider was not asked, or refused.
     pub fn release(mut self) {
         self.is_ended = true;
-        self.tally.iter().for_each(|tally| tally.settle(self.tokens, 0));
+        if let Some(tally) = &self.tally {
+            tally.settle(self.tokens, 0);
+        }
         self.ledger.release(&self.id);
     }
 }

@@ -102,7 +102,9 @@ fn redis_is_told_once_that_a_spare_is_used_and_what_it_used() {
     assert_eq!(reports.iter().map(|report| report.row.completion).collect::<Vec<_>>(), [7, 300]);
     // Its end comes while the report is on its way.
     ledger.end(&under_way.id, |row| row.completion = 8);
-    reports.iter().for_each(|report| ledger.finish_revalue(report, true));
+    for report in &reports {
+        ledger.finish_revalue(report, true);
+    }
     assert_eq!(ledger.take_to_revalue(10).iter().map(|report| report.row.completion).collect::<Vec<_>>(), [8]);
 }
 

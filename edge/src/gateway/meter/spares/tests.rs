@@ -13,7 +13,7 @@ use super::{
 };
 
 const USED: Used =
-    Used { requests: 10, frees_in: Duration::from_secs(50), resets_in: Duration::from_secs(60), tokens: 600 };
+    Used { requests: 10, frees_in: Duration::from_secs(50), resets_in: Duration::from_mins(1), tokens: 600 };
 
 struct Edge {
     spares: Spares,
