@@ -105,6 +105,8 @@ impl MeterTasks {
                 self.ledger.mark_reported(ended);
                 // Not without a time limit: a queued release may become due by time alone.
                 let _ = timeout(RENEW_EVERY, changes).await;
+                // Not in the moment in which a provider answers, or a client asks again.
+                let _ = timeout(limits::TELL_EVERY, self.ledger.is_urgent.notified()).await;
                 continue;
             }
             let is_all = used.len() < limits::REDIS_BATCH && unused.len() < limits::REDIS_BATCH;
