@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Spare reservations that are made along with one: to make as many takes Redis about as long again as an admission.
+/// Spare reservations that are made along with one at most. While they are made Redis does nothing else.
 pub(crate) const SPARES: usize = 16;
-/// Keys that can have spares at a time. Each spare takes about 700 bytes.
+/// Keys that can have spares at a time; a spare is held as the row that it would be.
 pub(crate) const SPARE_KEYS: usize = 1_024;
 /// Interval at which spares are looked through for those that nobody used, and at which who is refused looks whether they are
 /// back.
