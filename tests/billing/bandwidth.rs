@@ -35,6 +35,13 @@ async fn append(world: &World, project: &str, bytes: u32, people_bytes: u32) {
     assert_eq!(world.sql_text(&appended).await, "true");
 }
 
+/// Appends the first batch of an account's month, and adds it to the month. Accounts are compared from then on, and the job
+/// that does this need not be the first to run when admin starts.
+async fn append_first(world: &World, project: &str, bytes: u32, people_bytes: u32) {
+    append(world, project, bytes, people_bytes).await;
+    world.sql("SELECT fold_traffic(1000)").await;
+}
+
 /// The id of a project.
 async fn id(actor: &Actor, project: &str) -> String {
     actor.project(project).await["id"].as_str().unwrap().to_owned()
@@ -79,7 +86,7 @@ async fn who_is_over_is_served_slowly_at_every_edge_and_loses_nothing() {
     }
 
     // What crawlers take does not count.
-    append(&world, &engine, 100 * LIMIT, LIMIT / 10 * 8 - 1).await;
+    append_first(&world, &engine, 100 * LIMIT, LIMIT / 10 * 8 - 1).await;
     compare(&mut world).await;
     assert_eq!(level(&world).await, 0);
 
@@ -135,7 +142,7 @@ async fn a_deletion_gives_nothing_back_and_a_move_takes_nothing_along() {
     owner.publish("engine", &Site::page("home")).await;
     let engine = id(&owner, "engine").await;
     let account: Account = world.sql_text("SELECT user_id FROM projects WHERE name = 'engine'").await.parse().unwrap();
-    append(&world, &engine, LIMIT, LIMIT).await;
+    append_first(&world, &engine, LIMIT, LIMIT).await;
     compare(&mut world).await;
     assert_eq!(level_of(&world, &account).await, 100);
 
@@ -165,7 +172,7 @@ async fn a_deletion_gives_nothing_back_and_a_move_takes_nothing_along() {
     let before = paced().await;
     world.edge().get(&again).await.assert_body(200, "again");
     assert_eq!(paced().await, before, "the new owner has all of its bandwidth");
-    append(&world, &id_of_again, LIMIT / 10 * 8, LIMIT / 10 * 8).await;
+    append_first(&world, &id_of_again, LIMIT / 10 * 8, LIMIT / 10 * 8).await;
     owner.post("/projects/again/transfer").json(&json!({ "org": null })).await.ok();
     compare(&mut world).await;
     assert_eq!((level_of(&world, &account).await, level_of(&world, &acme).await), (100, 80));
@@ -183,6 +190,7 @@ async fn people_are_told_once_by_however_many_admins() {
     world.sql("UPDATE users SET email = 'ada@example.com'").await;
     ada.publish("engine", &Site::page("home")).await;
     let engine = id(&ada, "engine").await;
+    append_first(&world, &engine, 1, 1).await;
     let account = person(&world, "ada").await;
     let due = "UPDATE job_leases SET last_run_at = NULL, leased_until = NULL, cursor = NULL";
 
