@@ -53,6 +53,16 @@ pub const IDEMPOTENCY_ERRORS: &[PossibleError] = &[
     ),
 ];
 
+/// Whether a request is the first under its `Idempotency-Key`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is, or it has no key.
+    First,
+    /// Another came before it, whose answer it may get. It may use nothing up: no limit that the other has reached may stand in
+    /// its way.
+    Repeated,
+}
+
 /// The request's `Idempotency-Key`, if it has one, as an extractor.
 #[derive(Debug)]
 #[must_use = "work done outside of `run` is not remembered"]
@@ -132,12 +142,11 @@ impl Idempotency {
         self
     }
 
-    /// Whether a request has come under the same key, so that this one may get its answer and use nothing up: no limit that the
-    /// first has reached may stand in its way.
-    pub async fn is_repeated(&self, app: &App) -> Result<bool, ApiError> {
-        let Some(keyed) = &self.0 else { return Ok(false) };
+    /// Finds out whether a request has come under the same key before.
+    pub async fn attempt(&self, app: &App) -> Result<Attempt, ApiError> {
+        let Some(keyed) = &self.0 else { return Ok(Attempt::First) };
         let holder = db::in_time(idempotency::holder(&app.db, &keyed.scope)).await?;
-        Ok(!matches!(holder, Claim::Released))
+        Ok(if matches!(holder, Claim::Released) { Attempt::First } else { Attempt::Repeated })
     }
 
     /// Does `work`, or returns the stored answer when it was done under the same key. `body` is the SHA-256 of the

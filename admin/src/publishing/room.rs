@@ -10,24 +10,25 @@ use packs::{Space, StoreError};
 use crate::{
     app::App,
     error::{ApiError, Code},
+    middleware::idempotency::Attempt,
 };
 
 /// When to try again while a disk is nearly full: somebody has to make room.
 pub(crate) const FULL_RETRY: Duration = Duration::from_mins(1);
 
 /// Checks that there is room for another deployment of `account`. A repeated upload may be the one that used the plan up.
-pub(crate) async fn for_deployment(app: &App, account: &Account, is_repeated: bool) -> Result<(), ApiError> {
+pub(crate) async fn for_deployment(app: &App, account: &Account, attempt: Attempt) -> Result<(), ApiError> {
     on_disk(app).await?;
-    if is_repeated {
+    if attempt == Attempt::Repeated {
         return Ok(());
     }
     db::in_time(async { Ok(quotas::stored_bytes(&app.db, account, 1, &app.allowance(account).await?).await?) }).await
 }
 
 /// Checks that there is room for another share of `account`, of which the same is true.
-pub(crate) async fn for_share(app: &App, account: &Account, is_repeated: bool) -> Result<(), ApiError> {
+pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) -> Result<(), ApiError> {
     on_disk(app).await?;
-    if is_repeated {
+    if attempt == Attempt::Repeated {
         return Ok(());
     }
     db::in_time(async {

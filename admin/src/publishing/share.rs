@@ -13,7 +13,7 @@ use db::{
 use domain::{Account, DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
 
 use super::room;
-use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError};
+use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError, middleware::idempotency::Attempt};
 
 /// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
 const NAME_ATTEMPTS: usize = 10;
@@ -53,7 +53,7 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     };
     let turn = app.bounds.publish(&owner).await?;
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
-    room::for_share(app, &owner, false).await?;
+    room::for_share(app, &owner, Attempt::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
     let pack = app.store.write(&deployment, file, app.clock.now()).await?;
     drop(turn);

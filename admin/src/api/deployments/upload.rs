@@ -54,7 +54,7 @@ pub async fn upload(
     body: Body,
 ) -> Result<Response, ApiError> {
     receive::check(&headers)?;
-    room::for_deployment(&app, &project.owner, idempotency.is_repeated(&app).await?).await?;
+    room::for_deployment(&app, &project.owner, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &project.owner).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());

@@ -76,7 +76,7 @@ pub async fn create(
     let idempotency = idempotency.shaped_by(password.as_ref().map(SitePassword::expose));
     receive::check(&headers)?;
     let owner = Account::User(caller.user.id.clone());
-    room::for_share(&app, &owner, idempotency.is_repeated(&app).await?).await?;
+    room::for_share(&app, &owner, idempotency.attempt(&app).await?).await?;
     let slot = UploadSlot::wait(&app.bounds, &owner).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());

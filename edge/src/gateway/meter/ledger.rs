@@ -94,6 +94,18 @@ enum Status {
     Released(u8),
 }
 
+impl State {
+    /// Queues a completion for a report to Redis. Returns whether it was not queued before.
+    fn queue_report(&mut self, id: &CompletionId) -> bool {
+        let Some(entry) = self.entries.get_mut(id) else { return false };
+        let is_new = !std::mem::replace(&mut entry.is_to_revalue, true);
+        if is_new {
+            self.to_revalue.push_back(id.clone());
+        }
+        is_new
+    }
+}
+
 impl Status {
     /// Whether Redis is to know what the completion uses.
     fn is_reported(self) -> bool {
@@ -213,8 +225,8 @@ impl Ledger {
             entry.status = Status::Ended;
             entry.segments[1] = segment;
             self.ends.add(&entry.row.account);
-            if is_reported && !std::mem::replace(&mut entry.is_to_revalue, true) {
-                state.to_revalue.push_back(id.clone());
+            if is_reported {
+                state.queue_report(id);
             }
             state.to_write.push_back(id.clone());
             state.ended += 1;

@@ -54,12 +54,7 @@ impl Ledger {
 
     /// Queues an admitted completion for a report: Redis has its reservation as a spare.
     pub(in crate::gateway::meter) fn report(&self, id: &CompletionId) {
-        let mut state = self.state();
-        let State { entries, to_revalue, .. } = &mut *state;
-        if let Some(entry) = entries.get_mut(id)
-            && !std::mem::replace(&mut entry.is_to_revalue, true)
-        {
-            to_revalue.push_back(id.clone());
+        if self.state().queue_report(id) {
             self.has_changes.notify_one();
         }
     }
@@ -114,8 +109,8 @@ impl Ledger {
         entry.is_lost |= report.is_lost && !has_succeeded;
         // The completion may have ended during the report of its reservation.
         let is_outdated = !has_succeeded || entry.row != report.row;
-        if is_outdated && !std::mem::replace(&mut entry.is_to_revalue, true) {
-            state.to_revalue.push_back(report.row.id.clone());
+        if is_outdated {
+            state.queue_report(&report.row.id);
         }
     }
 
