@@ -67,6 +67,12 @@ impl Budgets {
         self.redis.admit(EDGE, row, &[], BUDGET, base).await.unwrap().verdict
     }
 
+    pub(super) async fn release(&self, row: &UsageRow) -> Release {
+        let released = self.redis.release(&row.account, &[row]).await.unwrap();
+        assert_eq!(released[0].0, row);
+        released[0].1
+    }
+
     pub(super) async fn admit_new(&self, tokens: u64) -> (UsageRow, Verdict) {
         let row = self.row(self.now, 0, tokens);
         let verdict = self.admit(&row, None).await;
@@ -100,7 +106,7 @@ impl Budgets {
     /// The tokens of the day, as the next admission sees them.
     async fn tokens(&self) -> u64 {
         let (row, verdict) = self.admit_new(0).await;
-        self.redis.release(&row.account, &[&row.id]).await.unwrap();
+        self.release(&row).await;
         let Verdict::Admitted(used) = verdict else { panic!("{verdict:?}") };
         used.tokens
     }
@@ -114,7 +120,7 @@ async fn racing_reservations_never_overrun_and_totals_replace_them() {
     assert!(matches!(budgets.admit(&row, Some(base(3, 100))).await, Verdict::Admitted(_)));
     assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(_)), "the script is repeatable");
     assert_eq!(budgets.tokens().await, 101, "and counts once");
-    budgets.redis.release(&budgets.account, &[&row.id]).await.unwrap();
+    budgets.release(&row).await;
 
     let verdicts = join_all((0..100).map(|_| budgets.admit_new(90))).await;
     let admitted: Vec<_> = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Admitted(_))).collect();
@@ -261,15 +267,14 @@ async fn a_claimed_reservation_is_not_released_before_it_is_settled() {
     let (row, other) = (budgets.row(budgets.now, 0, 100), budgets.row(budgets.now, 0, 50));
     budgets.admit(&row, Some(base(1, 100))).await;
     budgets.admit(&other, None).await;
-    let release = async |row: &UsageRow| budgets.redis.release(&row.account, &[&row.id]).await.unwrap();
     let claimed = budgets.redis.claim(&budgets.account, &[&row.id, &CompletionId::new(budgets.now)]).await.unwrap();
     assert_eq!(claimed.iter().map(|open| &open.row.id).collect::<Vec<_>>(), [&row.id]);
-    assert_eq!(release(&row).await, [Release::Claimed]);
-    assert_eq!(release(&other).await, [Release::Released]);
-    assert_eq!(release(&other).await, [Release::Missing]);
+    assert_eq!(budgets.release(&row).await, Release::Claimed);
+    assert_eq!(budgets.release(&other).await, Release::Released);
+    assert_eq!(budgets.release(&other).await, Release::Missing);
     assert_eq!(budgets.tokens().await, 200);
     budgets.confirm(&row, spent(2, 200)).await;
-    assert_eq!(release(&row).await, [Release::Missing]);
+    assert_eq!(budgets.release(&row).await, Release::Missing);
     assert_eq!(budgets.tokens().await, 200);
 }
 

@@ -8,6 +8,7 @@ use super::{
     served::{completions, numbered, without_limits},
     *,
 };
+use crate::{metrics::Page, world::ports};
 
 /// The size of the disk, in bytes: more than what is written before it is to be full.
 const SIZE: usize = 8 << 20;
@@ -57,8 +58,13 @@ impl Drop for SmallDisk {
 async fn a_full_disk_costs_no_usage() {
     let disk = SmallDisk::mount();
     let spool = disk.path().display();
-    let (mut metered, mut received) =
-        Metered::after_one(|builder| without_limits(builder).set("EDGE__SPOOL", &spool)).await;
+    let port = ports::free();
+    let (mut metered, mut received) = Metered::after_one(|builder| {
+        let builder = without_limits(builder).set("EDGE__SPOOL", &spool);
+        builder.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))
+    })
+    .await;
+    let spares_used = async || Page::of(port).await.labelled("svc_gateway_spares_total", "end=\"used\"");
     let count = completions(5);
     let batch = |number: u64| (number * count..(number + 1) * count).map(|number| numbered(number).at_most(300));
     let says = async |metered: &Metered, what: &str| {
@@ -86,7 +92,12 @@ async fn a_full_disk_costs_no_usage() {
     // Of these the dead edge's journal knows nothing.
     disk.fill();
     let cut_off = metered.hold(0, batch(3).map(Completion::held)).await;
-    received.extend(metered.serve_all(0, batch(4)).await);
+    let used = spares_used().await;
+    // Each asks when the one before has its answer: then spares are made.
+    for wanted in batch(4) {
+        received.extend(metered.serve_all(0, [wanted]).await);
+    }
+    assert_eq!(spares_used().await, used, "a spare of a dead edge counts for nothing, and these have to");
     metered.rows_become(i64::try_from(received.len()).unwrap(), "NOT estimated").await;
     metered.world.edges[0].process.kill();
     assert!(cut_off.end().await.is_empty());

@@ -37,7 +37,7 @@ async fn a_keys_sums_are_read_once_and_kept_by_every_script() {
         let (row, verdict) = budgets.admit_key(&key, tokens, limit, None).await;
         let is_admitted = matches!(verdict, Verdict::Admitted(_));
         assert!(is_admitted || matches!(verdict, Verdict::KeyLimit(_)), "{verdict:?}");
-        budgets.redis.release(&row.account, &[&row.id]).await.unwrap();
+        budgets.release(&row).await;
         is_admitted
     };
     assert!(has_left(0, 300).await && !has_left(1, 300).await && has_left(1, 301).await);
@@ -110,7 +110,7 @@ async fn what_an_edge_of_a_version_that_knew_no_keys_did_is_counted() {
         match n {
             0 => budgets.redis.revalue(EDGE, &budgets.account, &[&used]).await.unwrap(),
             1 => budgets.confirm_key(&used, spent(10, 190), 190).await,
-            _ => drop(budgets.redis.release(&budgets.account, &[&first.id]).await.unwrap()),
+            _ => drop(budgets.release(&first).await),
         }
         assert_eq!(budgets.admit_key(&key, 0, 300, None).await.1, Verdict::Unknown);
         let verdict = budgets.admit_key(&key, 0, 300, Some((10, 100))).await.1;

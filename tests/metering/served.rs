@@ -199,12 +199,12 @@ impl Metered {
     /// for is counted at most once, or exactly once except for `uncounted`.
     #[expect(clippy::print_stderr, reason = "figures for those who raise the number of completions")]
     pub(super) async fn assert_ledger(&self, received: &Received, uncounted: usize) -> Figures {
+        let left = async || (files(&spool(self)), open_in_redis(self, "").await);
         let is_settled = async || {
             let figures = self.figures(received).await;
             figures.lost == 0
                 && figures.rows + uncounted == figures.asked
-                && files(&spool(self)) <= self.world.edges.len()
-                && open_in_redis(self, "").await == Some(0)
+                && matches!(left().await, (files, Some(0)) if files <= self.world.edges.len())
         };
         let is_settled = crate::world::holds_within(SETTLED_WITHIN, is_settled).await;
         let figures = self.figures(received).await;
@@ -212,7 +212,7 @@ impl Metered {
         eprintln!("{test}: {figures}");
         assert_eq!((figures.lost, figures.doubled, figures.made_up), (0, 0, 0), "{figures}");
         assert_eq!(figures.rows + uncounted, figures.asked, "{figures}");
-        assert!(is_settled, "not settled within {SETTLED_WITHIN:?}: {figures}");
+        assert!(is_settled, "not settled within {SETTLED_WITHIN:?}: {figures}; journals, open: {:?}", left().await);
         self.assert_sums().await;
         figures
     }

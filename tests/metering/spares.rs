@@ -28,11 +28,19 @@ impl Budgets {
         self.redis.admit(EDGE, row, spares, BUDGET, None).await.unwrap()
     }
 
-    /// The requests of the minute and the tokens of the day, as a refusal gives them.
-    async fn used(&self) -> ((u64, u64), SpareStatus) {
+    /// The requests of the minute and the tokens of the day, as a refusal gives them: with what is held in spares.
+    async fn used(&self) -> (u64, u64) {
         let judgement = self.admit_with(&self.row(self.now, 0, 100_000), &[]).await;
         let Verdict::Day(used) = judgement.verdict else { panic!("{judgement:?}") };
-        ((used.requests, used.tokens), judgement.spares)
+        assert_eq!(judgement.spares, NONE_OUT, "it has no room without spares either");
+        (used.requests, used.tokens)
+    }
+
+    /// What is said of spares to a request that is refused with so many tokens.
+    async fn out(&self, tokens: u64) -> SpareStatus {
+        let judgement = self.admit_with(&self.row(self.now, 0, tokens), &[]).await;
+        assert!(matches!(judgement.verdict, Verdict::Day(_)), "{judgement:?}");
+        judgement.spares
     }
 }
 
@@ -47,26 +55,107 @@ async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_
     let judgement = budgets.admit_with(&row, &spares).await;
     assert_eq!(judgement.spares, SpareStatus::Made(3));
     assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (2, 160)));
-    let (used, out) = budgets.used().await;
-    assert_eq!(used, (5, 310));
+    assert_eq!(budgets.used().await, (5, 310));
+    let out = budgets.out(840).await;
     let SpareStatus::MayBeOutFor(time) = out else { panic!("{out:?}") };
     assert!(time > SPARE_LIFE, "whoever is refused waits until they are back: {time:?}");
+    assert_eq!(budgets.out(841).await, NONE_OUT, "they would not do");
 
     // One is used for less than it holds; two are not used.
-    let at = judgement.at;
-    let request = UsageRow { id: spares[0].id.clone(), at, ..budgets.row(budgets.now, 1, 9) };
+    let request = UsageRow { id: spares[0].id.clone(), at: judgement.at, ..budgets.row(budgets.now, 1, 9) };
     budgets.redis.revalue(EDGE, &budgets.account, &[&request]).await.unwrap();
-    assert_eq!(budgets.used().await.0, (5, 270));
+    assert_eq!(budgets.used().await, (5, 270));
     for (spare, left) in spares[1..].iter().zip([(4, 220), (3, 170)]) {
-        let spare = UsageRow { at, ..spare.clone() };
-        assert_ne!(budgets.used().await.1, NONE_OUT);
-        assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Released);
-        assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Missing);
-        assert_eq!(budgets.used().await.0, left);
+        assert_ne!(budgets.out(830).await, NONE_OUT);
+        assert_eq!(budgets.release(spare).await, Release::Released);
+        assert_eq!(budgets.release(spare).await, Release::Missing);
+        assert_eq!(budgets.used().await, left);
     }
-    assert_eq!(budgets.used().await.1, NONE_OUT);
-    assert_eq!(budgets.redis.release(&budgets.account, &[&request.id]).await.unwrap(), [Release::Released]);
-    assert_eq!(budgets.used().await, ((3, 160), NONE_OUT));
+    assert_eq!(budgets.out(831).await, NONE_OUT);
+    assert_eq!(budgets.release(&spares[0]).await, Release::Claimed, "a request has come for it");
+    assert_eq!(budgets.used().await, (3, 170));
+    assert_eq!(budgets.release(&request).await, Release::Released);
+    assert_eq!(budgets.used().await, (3, 160));
+}
+
+#[tokio::test]
+async fn what_spares_hold_counts_for_nobody_who_is_admitted() {
+    let budgets = Budgets::start().await;
+    let row = budgets.row(budgets.now, 0, 50);
+    budgets.admit(&row, Some(base(1, 100))).await;
+    let first = budgets.row(budgets.now, 0, 50);
+    budgets.admit_with(&first, &spares(&first, 3)).await;
+    let second = budgets.row(budgets.now, 0, 10);
+    let judgement = budgets.admit_with(&second, &spares(&second, 2)).await;
+    assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (3, 210)));
+    assert_eq!(budgets.used().await, (8, 380));
+}
+
+#[tokio::test]
+async fn an_admission_that_is_sent_again_keeps_its_spares() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
+    let row = budgets.row(budgets.now, 0, 50);
+    let spares = spares(&row, 3);
+    let [first, again] = [budgets.admit_with(&row, &spares).await, budgets.admit_with(&row, &spares).await];
+    assert_eq!([first.spares, again.spares], [SpareStatus::Made(3); 2]);
+    assert_eq!(budgets.used().await, (5, 310), "each is there once");
+    for spare in &spares {
+        // The time of the answer that arrived is not the one of their making.
+        assert_eq!(budgets.release(&UsageRow { at: again.at, ..spare.clone() }).await, Release::Released);
+    }
+    assert_eq!(budgets.used().await, (2, 160));
+}
+
+#[tokio::test]
+async fn who_waits_for_spares_sees_no_more_of_them_made() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
+    let make = async || {
+        let row = budgets.row(budgets.now, 0, 1);
+        let spares = spares(&row, 2);
+        (budgets.admit_with(&row, &spares).await.spares, spares)
+    };
+    let (made, first) = make().await;
+    assert_eq!(made, SpareStatus::Made(2));
+    assert_ne!(budgets.out(888).await, NONE_OUT);
+    assert_eq!(make().await.0, SpareStatus::Made(0));
+    for spare in &first {
+        budgets.release(spare).await;
+    }
+    assert_eq!(budgets.out(889).await, NONE_OUT);
+    eventually(BACKGROUND, "later ones are made", async || make().await.0 == SpareStatus::Made(2)).await;
+}
+
+#[tokio::test]
+async fn spares_are_known_and_given_back_whichever_key_redis_loses() {
+    for lost in ["spent", "open", "minute"] {
+        let budgets = Budgets::start().await;
+        budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
+        let row = budgets.row(budgets.now, 0, 50);
+        let out = spares(&row, 3);
+        assert_eq!(budgets.admit_with(&row, &out).await.spares, SpareStatus::Made(3));
+        let key = format!("svc:ai:{{{}}}:{lost}", budgets.account);
+        assert_eq!(budgets.world.redis_number("DEL", &[&key]).await, Some(1));
+
+        let next = budgets.row(budgets.now, 0, 20);
+        let asked = budgets.redis.admit(EDGE, &next, &[], BUDGET, Some(base(1, 100))).await.unwrap();
+        assert!(matches!(asked.verdict, Verdict::Admitted(_)), "{lost}: {asked:?}");
+        // The others: 10 and 50 tokens are held unless what was open is lost.
+        let held = if lost == "open" { 0 } else { 60 };
+        for spare in &out {
+            budgets.release(spare).await;
+        }
+        assert_eq!(budgets.used().await.1, 120 + held, "{lost}");
+        if lost == "spent" {
+            assert_eq!(budgets.used().await.0, 3, "their places in the minute are free");
+        }
+        // What was lost is not missed by the next.
+        let spares = spares(&next, 2);
+        let next = UsageRow { id: CompletionId::new(budgets.now), ..next };
+        assert_eq!(budgets.admit_with(&next, &spares).await.spares, SpareStatus::Made(2), "{lost}");
+        assert_ne!(budgets.out(1_000 - 140 - held).await, NONE_OUT, "{lost}");
+    }
 }
 
 #[tokio::test]
@@ -87,12 +176,10 @@ async fn no_spare_is_made_beyond_half_of_a_limit() {
         let spares = spares(&asked, 10);
         let judgement = budgets.redis.admit(EDGE, &asked, &spares, budget, None).await.unwrap();
         assert_eq!(judgement.spares, SpareStatus::Made(made), "{budget:?}");
-        let at = judgement.at;
         for spare in &spares[..made] {
-            let spare = UsageRow { at, ..spare.clone() };
-            assert_eq!(budgets.redis.release_spare(&spare).await.unwrap(), Release::Released);
+            assert_eq!(budgets.release(spare).await, Release::Released);
         }
-        budgets.redis.release(&budgets.account, &[&asked.id]).await.unwrap();
+        budgets.release(&asked).await;
         // What is given back stays a request of the minute unless it was a spare.
         let minute = format!("svc:ai:{{{}}}:minute", budgets.account);
         budgets.world.redis_number("LPOP", &[&minute]).await;
@@ -115,7 +202,7 @@ async fn spares_of_an_edge_that_died_cost_nothing() {
     })
     .await;
     assert_eq!(budgets.world.sql_number("SELECT count(*) FROM ai_usage").await, 2);
-    assert_eq!(budgets.used().await.0.1, 53);
+    assert_eq!(budgets.used().await, (2, 53));
 }
 
 #[tokio::test]

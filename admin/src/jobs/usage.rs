@@ -86,8 +86,8 @@ async fn release_unused(app: &App, now: Timestamp, left: Vec<Open>) -> anyhow::R
     };
     let (unused, left): (Vec<_>, Vec<_>) = left.into_iter().partition(is_unused);
     for unused in unused.chunk_by(|a, b| a.row.account == b.row.account) {
-        let ids: Vec<&CompletionId> = unused.iter().map(|open| &open.row.id).collect();
-        app.redis.release(&unused[0].row.account, &ids).await?;
+        let rows: Vec<&UsageRow> = unused.iter().map(|open| &open.row).collect();
+        app.redis.release(&unused[0].row.account, &rows).await?;
     }
     if !unused.is_empty() {
         tracing::info!(

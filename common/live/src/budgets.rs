@@ -76,8 +76,8 @@ pub struct Judgement {
 pub enum SpareStatus {
     /// So many of those that were wanted were made, the first ones.
     Made(usize),
-    /// The request is refused, and for so long at most the account may have spares that nobody uses, which then are given
-    /// back. Zero if it has none.
+    /// The request is refused for what spares hold that may be given back, for so long at most. Zero if it would be refused
+    /// without them, too.
     MayBeOutFor(Duration),
 }
 
@@ -136,7 +136,8 @@ pub enum Release {
     Released,
     /// There is none: it was never made, or is released or settled already.
     Missing,
-    /// Somebody is settling the completion, and will have done so when its reservation is missing.
+    /// Somebody is settling the completion, or has asked for it although it was a spare, and will have settled it when its
+    /// reservation is missing.
     Claimed,
 }
 
@@ -192,7 +193,7 @@ impl Redis {
     ///
     /// While no limit is used by more than half, as much is reserved for each of `spares` ([`UsageRow::set_spare`]), which are of
     /// the same key. Each must be used within [`SPARE_LIFE`], and then be [reported](Self::revalue), or else be
-    /// [given back](Self::release_spare).
+    /// [given back](Self::release).
     pub async fn admit(
         &self,
         edge: &str,
@@ -208,7 +209,7 @@ impl Redis {
             call.arg(row.id.as_str()).arg(text_before_time(edge, row)).arg(row.tokens()).arg(row.cost.0);
             call.arg(budget.per_minute).arg(budget.per_day).arg(budget.per_month);
             call.arg(or_empty(budget.account_limit)).arg(or_empty(budget.key_limit)).arg(row.token.as_str());
-            call.arg(whole(SPARE_LIFE)).arg(spares.len());
+            call.arg(spares.len());
             for spare in spares {
                 call.arg(spare.id.as_str()).arg(text_before_time(edge, spare));
             }
@@ -301,22 +302,30 @@ impl Redis {
         .map(drop)
     }
 
-    /// Gives back the reservations of completions that used nothing. Returns what became of each.
-    pub async fn release(&self, account: &Account, ids: &[&CompletionId]) -> Result<Vec<Release>, RedisError> {
-        let closed = self.close(account, ids, |call| {
-            call.arg("").arg("").arg("").arg("").arg("").arg(0);
-        });
-        Ok(closed.await?.into_iter().map(outcome).collect())
-    }
-
-    /// Gives back a spare reservation that was not used, and its place in the minute. Returns what became of it.
-    pub async fn release_spare(&self, spare: &UsageRow) -> Result<Release, RedisError> {
-        let ids = [&spare.id];
-        let closed = self.close(&spare.account, &ids, |call| {
-            call.key(minute_key(spare.account.as_str()));
-            call.arg("").arg((spare.at + SPARE_LIFE).unix_millis()).arg("").arg("").arg("").arg(0);
-        });
-        Ok(closed.await?.first().copied().map_or(Release::Missing, outcome))
+    /// Gives back reservations of completions that used nothing; of [spares](UsageRow::is_spare) their place in the minute, too, unless a
+    /// request has come for them meanwhile. Returns what became of each.
+    pub async fn release<'r>(
+        &self,
+        account: &Account,
+        rows: &[&'r UsageRow],
+    ) -> Result<Vec<(&'r UsageRow, Release)>, RedisError> {
+        let (spares, others): (Vec<&UsageRow>, Vec<&UsageRow>) = rows.iter().partition(|row| row.is_spare());
+        let mut released = Vec::with_capacity(rows.len());
+        // A spare that is released again is missing, and that is all. So they come first: the others may fail.
+        for (rows, minute) in [(spares, Some(minute_key(account.as_str()))), (others, None)] {
+            if rows.is_empty() {
+                continue;
+            }
+            let ids: Vec<&CompletionId> = rows.iter().map(|row| &row.id).collect();
+            let closed = self.close(account, &ids, |call| {
+                if let Some(minute) = &minute {
+                    call.key(minute);
+                }
+                call.arg("").arg("").arg("").arg("").arg("").arg(0);
+            });
+            released.extend(rows.into_iter().zip(closed.await?.into_iter().map(outcome)));
+        }
+        Ok(released)
     }
 
     /// Claims open completions of edges that are gone, which are to be settled without them. Returns those that are still

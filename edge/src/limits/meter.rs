@@ -6,11 +6,10 @@ use std::time::Duration;
 pub(crate) const SPARES: usize = 16;
 /// Keys that can have spares at a time; a spare is held as the row that it would be.
 pub(crate) const SPARE_KEYS: usize = 1_024;
-/// Interval at which spares are looked through for those that nobody used, and at which who is refused looks whether they are
-/// back.
+/// Interval at which spares are looked through for those that nobody used.
 pub(crate) const SPARES_EVERY: Duration = Duration::from_millis(50);
-/// Looks for spares that are back before a refusal is final: for a little longer than spares can be out.
-pub(crate) const SPARES_LOOKS: usize = 30;
+/// Interval at which a request that is refused for what spares hold asks again: for as long as Redis says that they can be out.
+pub(crate) const SPARES_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Completions that this edge answers for: under way, or ended and not yet in Postgres. Beyond it nothing more is
 /// admitted. Each takes about a kilobyte of memory and of the journal.
 pub(crate) const UNSETTLED: usize = 100_000;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-use super::entries::SPARE;
+use super::{SPARE_LIFE, entries::SPARE, whole};
 
 /// What the scripts know of keys and of spares, as functions that each begins with.
 ///
@@ -15,8 +15,9 @@ use super::entries::SPARE;
 /// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
 /// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
 ///
-/// `spares` is the number of spares in `open`, and `spares_at` the time of the last one.
-const KEYS: &str = r#"
+/// `spares` is the number of spares in `open`, the tokens that they hold of the day and the cost of the month, and when the last
+/// was made; it is not there when there are none.
+const FUNCTIONS: &str = r#"
 local function read_key(text)
   local month, cost, version, held = string.match(text or '', '^(%d+) (%d+) (%d+) (%-?%d+)$')
   if month then return {month = tonumber(month), cost = cost, version = version, held = tonumber(held)} end
@@ -30,8 +31,34 @@ end
 local function is_spare(entry)
   return string.find(entry, spare_mark, 1, true) ~= nil
 end
-local function count_spares(spent, change)
-  if change ~= 0 then redis.call('HINCRBY', spent, 'spares', change) end
+local function read_spares(text)
+  local count, tokens, cost, at = string.match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  return {count = tonumber(count or 0), tokens = tonumber(tokens or 0), cost = tonumber(cost or 0), at = tonumber(at or 0)}
+end
+local function write_spares(spent, spares)
+  if spares.count > 0 then
+    local tokens, cost = math.max(spares.tokens, 0), math.max(spares.cost, 0)
+    redis.call('HSET', spent, 'spares', string.format('%.0f %.0f %.0f %.0f', spares.count, tokens, cost, spares.at))
+  else
+    redis.call('HDEL', spent, 'spares')
+  end
+end
+local function count_spare(spares, change, entry, day, month)
+  local tokens, cost, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
+  spares.count = spares.count + change
+  if tonumber(on) == day then spares.tokens = spares.tokens + change * tonumber(tokens) end
+  if math.floor(tonumber(on) / 100) == month then spares.cost = spares.cost + change * tonumber(cost) end
+end
+-- Where a spare stands in the minute: at the end of its life. Years begin in March, whose leap days then stand at their ends.
+local function place_of(entry)
+  local pattern = '"at":"(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)%.(%d%d%d)Z"}$'
+  local year, month, date, hours, minutes, seconds, millis = string.match(entry, pattern)
+  if not year then return nil end
+  year, month = tonumber(year), tonumber(month)
+  if month < 3 then year, month = year - 1, month + 12 end
+  local floor = math.floor
+  local days = 365 * year + floor(year / 4) - floor(year / 100) + floor(year / 400) + floor((153 * month - 457) / 5) + date - 719469
+  return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis + spare_life
 end
 local function forget_keys(spent)
   for _, field in ipairs(redis.call('HKEYS', spent)) do
@@ -60,8 +87,8 @@ end
 "#;
 
 /// KEYS spent, open, minute. ARGV id, text without figures and time, tokens, cost; a minute's, a day's and a month's limit;
-/// the account's own limit of a month and the key's, each empty if there is none; the token; the life of spares in
-/// milliseconds, how many spares are wanted, each of them as id and text without figures and time; after `Unknown`,
+/// the account's own limit of a month and the key's, each empty if there is none; the token; how many spares are wanted, each
+/// of them as id and text without figures and time; after `Unknown`,
 /// Postgres's day, its version, tokens of the day, cost of the month, the key's cost of the month if it has a limit, and the
 /// ids of the last minute's completions.
 ///
@@ -83,14 +110,18 @@ end
 ///
 /// Spares are reservations like the one that they are made with, as large each, for requests that have not come yet. They
 /// are made only while the half of every limit is left. In the minute each stands with the end of its life, the latest
-/// moment at which it may be used. Whoever is refused while there are some may be admitted when they are used or back; after
-/// a second beyond the life of the last one nobody waits for them, since their edge has died or sleeps.
+/// moment at which it may be used. Who is refused for what they hold may be admitted when they are used or back, and until then
+/// no more are made (`no_spares_until`); after a second beyond the life of the last one nobody waits for them, since their edge
+/// has died or sleeps. In what an admission says that the account has used there are none: nobody has asked for them.
+///
+/// Where `open` alone is lost, nothing is held any more.
 pub(super) fn admission(memory: &str) -> Script {
     script(&format!("local memory = '{memory}'\n{ADMIT}"))
 }
 
 fn script(body: &str) -> Script {
-    Script::new(&format!("local spare_mark = '{SPARE}'\n{KEYS}{body}"))
+    let life = whole(SPARE_LIFE);
+    Script::new(&format!("local spare_mark, spare_life = '{SPARE}', {life}\n{FUNCTIONS}{body}"))
 }
 
 const ADMIT: &str = r#"
@@ -98,8 +129,8 @@ local spent, open, minute = KEYS[1], KEYS[2], KEYS[3]
 local tokens, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
 local per_minute, per_day, per_month = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local account_limit, key_limit, token = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
-local life, wanted = tonumber(ARGV[11]), tonumber(ARGV[12])
-local base = 12 + 2 * wanted
+local wanted = tonumber(ARGV[11])
+local base = 11 + 2 * wanted
 
 local time = redis.call('TIME')
 local seconds, millis = tonumber(time[1]), math.floor(time[2] / 1000)
@@ -118,8 +149,8 @@ year = year + era * 400 + (number <= 2 and 1 or 0)
 local month = year * 100 + number
 local day = month * 100 + date
 
-local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory', 'mv', 'seen', 'spares', 'spares_at', token)
-local mv, key = s[9], read_key(s[13])
+local s = redis.call('HMGET', spent, 'd', 'dt', 'dh', 'm', 'mc', 'mh', 'floor', 'memory', 'mv', 'seen', 'spares', 'no_spares_until', token)
+local mv, spares, key = s[9], read_spares(s[11]), read_key(s[13])
 local d, dt, dh, m, mc, mh
 if s[1] and (s[8] ~= memory or tonumber(s[1]) > day) then
   redis.call('DEL', spent)
@@ -138,7 +169,7 @@ else
   d, dt, dh, m, mc, mh = day, tonumber(ARGV[base + 3]), 0, month, tonumber(ARGV[base + 4]), 0
   mv, key = ARGV[base + 2], nil
   forget_keys(spent)
-  redis.call('HDEL', spent, 'spares', 'spares_at')
+  spares = read_spares()
   local ids, times = {}, {}
   for i = base + 6, #ARGV do ids[ARGV[i]] = true end
   local entries = redis.call('HGETALL', open)
@@ -146,8 +177,15 @@ else
     local t, c, on = string.match(entries[i + 1], '^(%d+) (%d+) (%d+) ')
     if tonumber(on) == d then dh = dh + tonumber(t) end
     if math.floor(tonumber(on) / 100) == m then mh = mh + tonumber(c) end
-    ids[entries[i]] = true
+    if is_spare(entries[i + 1]) then
+      count_spare(spares, 1, entries[i + 1], d, m)
+      spares.at = now
+      table.insert(times, place_of(entries[i + 1]))
+    else
+      ids[entries[i]] = true
+    end
   end
+  write_spares(spent, spares)
   for id in pairs(ids) do
     local at = tonumber(string.sub(id, 5, 13), 36)
     if at and at > now - 60000 then table.insert(times, math.min(at, now)) end
@@ -169,14 +207,23 @@ else
   redis.call('PEXPIRE', spent, 172800000)
 end
 if day > d then
-  d, dt, dh = day, 0, 0
+  d, dt, dh, spares.tokens = day, 0, 0, 0
   redis.call('HSET', spent, 'd', d, 'dt', 0, 'dh', 0)
   redis.call('PEXPIRE', spent, 172800000)
+  write_spares(spent, spares)
 end
 if month > m then
-  m, mc, mh = month, 0, 0
+  m, mc, mh, spares.cost = month, 0, 0, 0
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
   see(spent)
+  write_spares(spent, spares)
+end
+if (dh ~= 0 or mh ~= 0 or spares.count > 0) and redis.call('EXISTS', open) == 0 then
+  dh, mh, spares, key = 0, 0, read_spares(), nil
+  redis.call('HSET', spent, 'dh', 0, 'mh', 0)
+  forget_keys(spent)
+  see(spent)
+  write_spares(spent, spares)
 end
 if key and key.month ~= m then
   key = {month = m, cost = '0', version = mv, held = 0}
@@ -202,7 +249,7 @@ while newest and tonumber(newest) > now + 60000 do
   newest = redis.call('LINDEX', minute, 0)
 end
 local ahead = 0
-while newest and tonumber(newest) > now + life do
+while newest and tonumber(newest) > now + spare_life do
   redis.call('LSET', minute, ahead, string.format('%.0f', now))
   ahead = ahead + 1
   newest = redis.call('LINDEX', minute, ahead)
@@ -213,22 +260,25 @@ while oldest and tonumber(oldest) <= now - 60000 do
   oldest = redis.call('LINDEX', minute, -1)
 end
 local requests = redis.call('LLEN', minute)
-local refusal
-if requests >= per_minute then
-  refusal = 1
-elseif dt + dh + tokens > per_day then
-  refusal = 2
-elseif mc + mh + cost > per_month then
-  refusal = 3
-elseif account_limit and mc + mh + cost > account_limit then
-  refusal = 5
-elseif key_limit and tonumber(key.cost) + key.held + cost > key_limit then
-  refusal = 6
+local function leaves(used, limit)
+  return not limit or used + cost <= limit
 end
+local function refuse(requests, day_tokens, month_cost, key_cost)
+  if requests >= per_minute then return 1 end
+  if day_tokens + tokens > per_day then return 2 end
+  if not leaves(month_cost, per_month) then return 3 end
+  if not leaves(month_cost, account_limit) then return 5 end
+  if not leaves(key_cost, key_limit) then return 6 end
+end
+local key_cost = key and tonumber(key.cost) + key.held or 0
+local refusal = refuse(requests, dt + dh, mc + mh, key_cost)
 if refusal then
   local spares_end_in = 0
-  if tonumber(s[11] or 0) > 0 then
-    spares_end_in = math.max(math.min(tonumber(s[12] or 0) - now, 0) + life + 1000, 0)
+  local is_for_spares = spares.count > 0
+    and not refuse(requests - spares.count, dt + dh - spares.tokens, mc + mh - spares.cost, key_cost - spares.cost)
+  if is_for_spares then
+    spares_end_in = math.max(math.min(spares.at - now, 0) + spare_life + 1000, 0)
+    redis.call('HSET', spent, 'no_spares_until', string.format('%.0f', now + 2 * spare_life))
   end
   if requests == 0 then return {refusal, 0, 0, 0, dt + dh, now, spares_end_in} end
   local resets = math.min(tonumber(redis.call('LINDEX', minute, 0)) + 60000 - now, 60000)
@@ -250,23 +300,32 @@ local function leaves_half(used, limit)
   return not limit or 2 * (used + cost) <= limit
 end
 local is_new = reserve(ARGV[1], ARGV[2], now)
-local used_requests, used_tokens, spares = requests, dt + dh, 0
+-- Where a part of what is known was lost, they may seem to hold more than there is.
+local used_requests, used_tokens = math.max(requests - spares.count, 1), math.max(dt + dh - spares.tokens, 0)
+local made, rest = 0, tonumber(s[12] or 0) - now
 if is_new then
-  while spares < wanted and 2 * (requests + 1) <= per_minute and 2 * (dt + dh + tokens) <= per_day
+  if rest > 0 and rest <= 2 * spare_life then wanted = 0 end
+  while made < wanted and 2 * (requests + 1) <= per_minute and 2 * (dt + dh + tokens) <= per_day
     and leaves_half(mc + mh, per_month) and leaves_half(mc + mh, account_limit)
     and (not key or leaves_half(tonumber(key.cost) + key.held, key_limit))
-    and reserve(ARGV[13 + 2 * spares], ARGV[14 + 2 * spares], now + life) do
-    spares = spares + 1
+    and reserve(ARGV[12 + 2 * made], ARGV[13 + 2 * made], now + spare_life) do
+    made = made + 1
   end
   local held = string.format('%.0f', mh)
   redis.call('HSET', spent, 'dh', dh, 'mh', held, 'seen', held .. ' ' .. mv)
-  count_spares(spent, spares)
-  if spares > 0 then redis.call('HSET', spent, 'spares_at', string.format('%.0f', now)) end
+  if made > 0 then
+    spares.count, spares.at = spares.count + made, now
+    spares.tokens, spares.cost = spares.tokens + made * tokens, spares.cost + made * cost
+    write_spares(spent, spares)
+  end
   if key then redis.call('HSET', spent, token, key_text(key)) end
-  redis.call('PEXPIRE', minute, 60000 + life)
+  redis.call('PEXPIRE', minute, 60000 + spare_life)
+else
+  -- Sent again, because the first answer was lost.
+  while made < wanted and redis.call('HEXISTS', open, ARGV[12 + 2 * made]) == 1 do made = made + 1 end
 end
 local frees_in = oldest and math.min(tonumber(oldest) + 60000 - now, 60000) or 60000
-return {4, used_requests, frees_in, 60000, used_tokens, now, spares}
+return {4, used_requests, frees_in, 60000, used_tokens, now, made}
 "#;
 
 /// KEYS spent, open. ARGV: whether completions that are not open are opened (1 or 0); for each completion: id, text, tokens, cost,
@@ -274,8 +333,9 @@ return {4, used_requests, frees_in, 60000, used_tokens, now, spares}
 pub(super) static REVALUE: LazyLock<Script> = LazyLock::new(|| script(REVALUE_OPEN));
 
 const REVALUE_OPEN: &str = r"
-local s = redis.call('HMGET', KEYS[1], 'd', 'm', 'mh', 'mv', 'seen')
-local day_tokens, month_cost, spares, of_keys = 0, 0, 0, {}
+local s = redis.call('HMGET', KEYS[1], 'd', 'm', 'mh', 'mv', 'seen', 'spares')
+local day_tokens, month_cost, of_keys = 0, 0, {}
+local spares, are_fewer = read_spares(s[6]), false
 if s[2] and not is_seen(s[5], s[3], s[4]) then
   forget_keys(KEYS[1])
   see(KEYS[1])
@@ -286,7 +346,10 @@ for i = 2, #ARGV, 6 do
   if old then
     local t, c = string.match(old, '^(%d+) (%d+) ')
     tokens, cost = tokens - tonumber(t), cost - tonumber(c)
-    if is_spare(old) then spares = spares - 1 end
+    if is_spare(old) then
+      count_spare(spares, -1, old, tonumber(s[1]), tonumber(s[2]))
+      are_fewer = true
+    end
   end
   if old or ARGV[1] == '1' then
     redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
@@ -303,7 +366,7 @@ if month_cost ~= 0 then
   redis.call('HINCRBY', KEYS[1], 'mh', month_cost)
   see(KEYS[1])
 end
-if s[1] then count_spares(KEYS[1], spares) end
+if s[1] and are_fewer then write_spares(KEYS[1], spares) end
 hold(KEYS[1], tonumber(s[2]), of_keys)
 ";
 
@@ -328,19 +391,21 @@ return claimed
 });
 
 /// KEYS spent, open, and minute when spares are given back, which then leave the minute too. ARGV version, day, tokens of
-/// the day, month, cost of the month (all empty when nothing was used; of spares the day is their time in the minute), how
-/// many keys' costs of the month follow, each of them as token and cost, ids. Returns, for each id, whether it was closed (1), was not there (0), or was left because it is claimed (2). Only what
-/// was used closes a claimed one: otherwise whoever claimed it may be about to record what it did not use.
+/// the day, month, cost of the month (all empty when nothing was used), how many keys' costs of the month follow, each of them as
+/// token and cost, ids. Returns, for each id, whether it was closed (1), was not there (0), or was left (2): because it is
+/// claimed, or because a request has come for the spare. Only what was used closes a claimed one: otherwise whoever claimed it
+/// may be about to record what it did not use.
 ///
 /// While `spent` is not there, somebody may be on the way to it with sums that were read before these rows were written:
 /// `floor` keeps sums so old out.
 pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| script(CLOSE_OPEN));
 
 const CLOSE_OPEN: &str = r"
-local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv', 'mh', 'seen')
+local s = redis.call('HMGET', KEYS[1], 'd', 'dv', 'm', 'mv', 'mh', 'seen', 'spares')
 local d, m = tonumber(s[1] or 0), tonumber(s[3] or 0)
 local version = tonumber(ARGV[1])
-local tokens, cost, spares, of_keys, closed = 0, 0, 0, {}, {}
+local tokens, cost, of_keys, closed = 0, 0, {}, {}
+local spares, are_fewer = read_spares(s[7]), false
 local keys = tonumber(ARGV[6])
 if s[3] and not is_seen(s[6], s[5], s[4]) then forget_keys(KEYS[1]) end
 for i = 7 + 2 * keys, #ARGV do
@@ -348,13 +413,17 @@ for i = 7 + 2 * keys, #ARGV do
   local t, c, on, edge = string.match(entry or '', '^(%d+) (%d+) (%d+) (%S+) ')
   if not entry then
     table.insert(closed, 0)
-  elseif edge == 'sweeper' and not version then
+  elseif edge == 'sweeper' and not version or KEYS[3] and not is_spare(entry) then
     table.insert(closed, 2)
   else
     table.insert(closed, 1)
     redis.call('HDEL', KEYS[2], ARGV[i])
-    if is_spare(entry) then spares = spares - 1 end
-    if KEYS[3] then redis.call('LREM', KEYS[3], 1, ARGV[2]) end
+    if is_spare(entry) then
+      count_spare(spares, -1, entry, d, m)
+      are_fewer = true
+    end
+    local place = KEYS[3] and place_of(entry)
+    if place then redis.call('LREM', KEYS[3], 1, string.format('%.0f', place)) end
     if tonumber(on) == d then tokens = tokens + tonumber(t) end
     if math.floor(tonumber(on) / 100) == m then
       cost = cost + tonumber(c)
@@ -363,7 +432,7 @@ for i = 7 + 2 * keys, #ARGV do
     end
   end
 end
-if s[1] then count_spares(KEYS[1], spares) end
+if s[1] and are_fewer then write_spares(KEYS[1], spares) end
 if s[1] and tokens > 0 then redis.call('HINCRBY', KEYS[1], 'dh', -tokens) end
 if s[3] and cost > 0 then redis.call('HINCRBY', KEYS[1], 'mh', -cost) end
 if version and not s[1] then

@@ -188,8 +188,11 @@ impl Meter {
         // What is reserved in Redis and not in the journal is given back by whoever finds the journal of a dead edge.
         self.0.ledger.journal.begin();
         let asked = Instant::now();
-        let admission = match self.0.spares.take(&row, grounds, asked).map(|spare| spare.admit(row.tokens(), asked)) {
-            Ok((id, judgement, tally)) => {
+        // While the journal has gaps, what a dead edge has open is settled by what Redis knows of it; a spare would count for nothing.
+        let spare = if self.0.ledger.has_gaps() { Err(Wanted::NONE) } else { self.0.spares.take(&row, grounds, asked) };
+        let admission = match spare {
+            Ok(spare) => {
+                let (id, judgement, tally) = spare.admit(row.tokens(), asked);
                 let mut admission = self.decide(judgement, UsageRow { id, ..row }, model)?;
                 admission.reservation.settle_in(tally);
                 self.0.ledger.report(admission.reservation.id());
@@ -215,20 +218,12 @@ impl Meter {
     ) -> Result<Admission, AdmissionError> {
         let asked = Instant::now();
         let spares = wanted.rows(&row, row.at);
-        let pending = PendingAdmission::of(&self.0.ledger, &row, &spares);
         let judgement = match self.check(&row, &spares, grounds.budget).await {
-            Ok(judgement) => {
-                pending.decided();
-                judgement
-            }
+            Ok(judgement) => judgement,
             Err(error) => {
                 tracing::debug!(%error, "a completion cannot be counted");
                 if matches!(error, BudgetError::Postgres(_)) {
                     postgres_failed("sums");
-                }
-                // In any other case the script may have run, or may still run, although its answer did not arrive.
-                if matches!(error, BudgetError::Redis(error) if error.is_connection_refusal()) {
-                    pending.decided();
                 }
                 return Err(refused("unavailable", &row, UNAVAILABLE));
             }
@@ -300,39 +295,61 @@ impl Meter {
         }
     }
 
-    /// Runs the admission script, and brings the account's totals to Redis first where it does not have them.
+    /// Runs the admission script, again while it may come to another result: when the account's totals have been brought to a
+    /// Redis that did not have them, when it has been told what ended, and when the spares are back that are in the way.
     async fn check(&self, row: &UsageRow, spares: &[UsageRow], budget: Budget) -> Result<Judgement, BudgetError> {
-        let edge = self.0.ledger.edge();
         // Before Redis is asked: it may be told while its answer is on the way.
         let reported = self.0.ledger.reported();
-        let mut judgement = self.0.redis.admit(edge, row, spares, budget, None).await?;
-        // More than one round is needed only if Postgres was written to between the read and its arrival in Redis.
-        for _ in 0..limits::SPENT_READ_TRIES {
-            if judgement.verdict != Verdict::Unknown {
-                break;
+        let mut judgement = self.judge(row, spares, budget, None).await?;
+        // More than one read is needed only if Postgres was written to between it and its arrival in Redis.
+        let mut reads_left = limits::SPENT_READ_TRIES;
+        let mut has_waited_for_reports = false;
+        let mut no_spares_from = None;
+        loop {
+            let mut totals = None;
+            match judgement {
+                Judgement { verdict: Verdict::Unknown, at, .. } if reads_left > 0 => {
+                    reads_left -= 1;
+                    let key = budget.key_limit.map(|_| &row.token);
+                    let read = timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, at)).await;
+                    totals = Some(read.map_err(|_| BudgetError::Totals("the read takes too long"))??);
+                }
+                // Redis may not have been told yet what a completion that has just ended left unused.
+                Judgement {
+                    verdict: Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_),
+                    ..
+                } if !has_waited_for_reports => {
+                    has_waited_for_reports = true;
+                    if !self.0.ledger.wait_until_reported(reported).await {
+                        continue;
+                    }
+                }
+                Judgement { spares: SpareStatus::MayBeOutFor(time), .. }
+                    if !time.is_zero()
+                        && Instant::now() < *no_spares_from.get_or_insert_with(|| Instant::now() + time) =>
+                {
+                    sleep(limits::SPARES_LOOK_EVERY).await;
+                }
+                _ => return Ok(judgement),
             }
-            let key = budget.key_limit.map(|_| &row.token);
-            let totals = timeout(limits::SPENT_WAIT, self.read_totals(&row.account, key, judgement.at)).await;
-            let totals = totals.map_err(|_| BudgetError::Totals("the read takes too long"))??;
-            judgement = self.0.redis.admit(edge, row, &[], budget, Some(totals)).await?;
+            judgement = self.judge(row, &[], budget, totals).await?;
         }
-        // Redis may not have been told yet what a completion that has just ended left unused.
-        let is_of_budget = matches!(
-            judgement.verdict,
-            Verdict::Day(_) | Verdict::Month(_) | Verdict::AccountLimit(_) | Verdict::KeyLimit(_)
-        );
-        if is_of_budget && self.0.ledger.wait_until_reported(reported).await {
-            judgement = self.0.redis.admit(edge, row, &[], budget, None).await?;
+    }
+
+    /// Runs the admission script once. A reservation that it may have made is released if its answer does not arrive.
+    async fn judge(
+        &self,
+        row: &UsageRow,
+        spares: &[UsageRow],
+        budget: Budget,
+        totals: Option<Base>,
+    ) -> Result<Judgement, RedisError> {
+        let pending = PendingAdmission::of(&self.0.ledger, row, spares);
+        let judged = self.0.redis.admit(self.0.ledger.edge(), row, spares, budget, totals).await;
+        if judged.as_ref().map_or_else(RedisError::is_connection_refusal, |_| true) {
+            pending.decided();
         }
-        // What spares hold may suffice when they are back.
-        for _ in 0..limits::SPARES_LOOKS {
-            if !matches!(judgement.spares, SpareStatus::MayBeOutFor(time) if !time.is_zero()) {
-                break;
-            }
-            sleep(limits::SPARES_EVERY).await;
-            judgement = self.0.redis.admit(edge, row, &[], budget, None).await?;
-        }
-        Ok(judgement)
+        judged
     }
 
     /// Reads the totals of the account, and of `key`, from Postgres, for a Redis that does not have them, and whose clock said

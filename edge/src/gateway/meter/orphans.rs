@@ -13,10 +13,10 @@ pub(super) async fn release(redis: &Redis, is_orphan: impl Fn(&Open) -> bool) ->
     let mut released = 0;
     for account in redis.accounts_with_open().await? {
         let open = redis.open_of(&account).await?;
-        let ids: Vec<&CompletionId> = open.iter().filter(|open| is_orphan(open)).map(|open| &open.row.id).collect();
-        for ids in ids.chunks(limits::REDIS_BATCH) {
-            let outcomes = redis.release(&account, ids).await?;
-            released += outcomes.iter().filter(|outcome| **outcome == Release::Released).count();
+        let rows: Vec<&UsageRow> = open.iter().filter(|open| is_orphan(open)).map(|open| &open.row).collect();
+        for rows in rows.chunks(limits::REDIS_BATCH) {
+            let outcomes = redis.release(&account, rows).await?;
+            released += outcomes.iter().filter(|(_, outcome)| *outcome == Release::Released).count();
         }
     }
     Ok(released)

@@ -16,7 +16,7 @@ use quick_cache::sync::Cache;
 
 use crate::limits;
 
-/// No refusal is remembered before the account's spares are back.
+/// Who was refused before has waited for what spares held.
 const NO_SPARES: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
 
 /// The latest refusal of each account that lately had one.

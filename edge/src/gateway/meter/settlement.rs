@@ -5,7 +5,11 @@ mod failover;
 mod settled_edges;
 mod sync;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use db::gateway::ai_usage;
 use domain::{
@@ -126,13 +130,17 @@ impl MeterTasks {
                 }
                 reported
             }));
-            let released = join_all(unused.iter().map(async |row| {
-                let released = if row.is_spare() {
-                    self.redis.release_spare(row).await.map(Some)
-                } else {
-                    self.redis.release(&row.account, &[&row.id]).await.map(|outcomes| outcomes.first().copied())
-                };
-                self.ledger.finish_release(&row.id, released.as_ref().ok().copied().flatten());
+            let mut accounts: BTreeMap<&Account, Vec<&UsageRow>> = BTreeMap::new();
+            for row in &unused {
+                accounts.entry(&row.account).or_default().push(row);
+            }
+            let released = join_all(accounts.into_iter().map(async |(account, rows)| {
+                let released = self.redis.release(account, &rows).await;
+                let outcomes: HashMap<_, _> =
+                    released.iter().flatten().map(|(row, outcome)| (&row.id, *outcome)).collect();
+                for row in rows {
+                    self.ledger.finish_release(&row.id, outcomes.get(&row.id).copied());
+                }
                 released.map(drop)
             }));
             let (revalued, released) = tokio::join!(revalued, released);

@@ -2,18 +2,19 @@
 //!
 //! A request that finds a spare of its key is admitted without a word to Redis, which is a third of all the time that the
 //! gateway adds to it. A key has as many made as it has sent requests since it last asked, and none if that was longer than
-//! [`SPARE_LIFE`] ago: who asks now and then has each request judged by itself.
+//! [`SPARE_LIFE`] ago: who asks now and then has each request judged by itself. One that is too small for a request is kept for the
+//! next: a key's requests are not all alike.
 //!
 //! To Redis a spare is a reservation like any other, so no account gets more than its limits by them. It is used within its
 //! life, for no more than it holds, and under the same limits and memory of Redis as it was made; or it is given back. Two
 //! things keep one that is out from being missed: none is made unless the half of every limit is left, and who is refused
-//! while some may be out asks again when they are back ([`SpareStatus::MayBeOutFor`]).
+//! for what they hold asks again when they are back ([`SpareStatus::MayBeOutFor`]); until then no more are made.
 //!
 //! When the process dies, the journal knows nothing of a spare that nobody used, so it is released like anything else that no
 //! provider was asked for. Redis knows it as one that used nothing until it is told that a request has come for it.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -42,7 +43,8 @@ struct Key {
     asked: Instant,
     /// Its requests since then, that one included.
     requests: usize,
-    spares: VecDeque<Spare>,
+    /// The oldest first.
+    spares: Vec<Spare>,
 }
 
 /// A spare, which is given back unless it is used.
@@ -65,6 +67,9 @@ pub(super) struct Spare {
 pub(super) struct Wanted(usize);
 
 impl Wanted {
+    /// No spares.
+    pub(super) const NONE: Self = Self(0);
+
     /// Rows for the spares to be made with `row`, which is of the time `now`.
     pub(super) fn rows(self, row: &UsageRow, now: Timestamp) -> Vec<UsageRow> {
         let mut spare = row.clone();
@@ -86,20 +91,18 @@ impl Spares {
         let mut keys = self.keys();
         let Some(key) = keys.get_mut(&row.token) else {
             if keys.len() < limits::SPARE_KEYS {
-                keys.insert(row.token.clone(), Key { asked: now, requests: 1, spares: VecDeque::new() });
+                keys.insert(row.token.clone(), Key { asked: now, requests: 1, spares: Vec::new() });
                 self.has_keys.notify_one();
             }
-            return Err(Wanted(0));
+            return Err(Wanted::NONE);
         };
-        while let Some(spare) = key.spares.pop_front() {
-            if spare.covers(row, grounds, now) {
-                key.requests += 1;
-                return Ok(spare);
-            }
-            unfit.push(spare);
+        unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
+        if let Some(place) = key.spares.iter().position(|spare| spare.suffices(row)) {
+            key.requests += 1;
+            return Ok(key.spares.remove(place));
         }
         let is_busy = now.duration_since(key.asked) < SPARE_LIFE;
-        let wanted = if is_busy { key.requests.min(limits::SPARES) } else { 0 };
+        let wanted = if is_busy { key.requests.min(limits::SPARES.saturating_sub(key.spares.len())) } else { 0 };
         (key.asked, key.requests) = (now, 1);
         Err(Wanted(wanted))
     }
@@ -137,7 +140,7 @@ impl Spares {
             return None;
         };
         if made < wanted {
-            // It is near a limit, and need not ask for so many the next time.
+            // It is near a limit, or somebody waits for spares: it need not ask for so many the next time.
             key.requests = made;
         }
         key.spares.extend(spares);
@@ -159,9 +162,7 @@ impl Spares {
         let mut expired = Vec::new();
         let mut keys = self.keys();
         keys.retain(|_, key| {
-            while key.spares.front().is_some_and(|spare| spare.is_expired(now)) {
-                expired.extend(key.spares.pop_front());
-            }
+            expired.extend(key.spares.extract_if(.., |spare| spare.is_expired(now)));
             !key.spares.is_empty() || now.duration_since(key.asked) < SPARE_LIFE
         });
         !keys.is_empty()
@@ -179,13 +180,17 @@ impl Spares {
 }
 
 impl Spare {
-    /// Whether it is as good as the answer that Redis would give to `row` now.
-    fn covers(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> bool {
-        // `row` has the time by Redis's clock. At midnight another day and month begin.
-        let is_of_today = self.row.day() == row.day();
-        let is_enough = row.tokens() <= self.tokens && row.cost <= self.cost;
+    /// Whether it is as good as the answer that Redis would give now to a request of its size: `row` has the time by Redis's clock.
+    fn holds(&self, row: &UsageRow, grounds: Grounds, now: Instant) -> bool {
+        // At midnight another day and month begin. While a machine is suspended, only the clock goes on.
+        let is_of_now = self.row.day() == row.day() && row.at.since(self.row.at) < SPARE_LIFE;
         let has_ground = (grounds.memory, grounds.budget) == (self.grounds.memory, self.grounds.budget);
-        is_of_today && is_enough && has_ground && !self.is_expired(now)
+        is_of_now && has_ground && !self.is_expired(now)
+    }
+
+    /// Whether `row` fits into it.
+    fn suffices(&self, row: &UsageRow) -> bool {
+        row.tokens() <= self.tokens && row.cost <= self.cost
     }
 
     fn is_expired(&self, now: Instant) -> bool {

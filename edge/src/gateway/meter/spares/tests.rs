@@ -119,8 +119,7 @@ fn a_spare_is_used_only_where_redis_would_say_the_same() {
         ("smaller", UsageRow { prompt: 0, cost: Microcents(0), ..row.clone() }, GROUNDS, true),
         ("of another model", UsageRow { model: "svc/other".into(), ..row.clone() }, GROUNDS, true),
         ("after another end", row.clone(), Grounds { ends: 8, ..GROUNDS }, true),
-        ("of more tokens", UsageRow { completion: 301, ..row.clone() }, GROUNDS, false),
-        ("dearer", UsageRow { cost: Microcents(2), ..row.clone() }, GROUNDS, false),
+        ("a suspended machine later", UsageRow { at: row.at + SPARE_LIFE, ..row.clone() }, GROUNDS, false),
         ("on the next day", UsageRow { at: next_midnight(row.at), ..row.clone() }, GROUNDS, false),
         ("with another memory of Redis", row.clone(), Grounds { memory: 2, ..GROUNDS }, false),
         (
@@ -139,6 +138,28 @@ fn a_spare_is_used_only_where_redis_would_say_the_same() {
             usize::from(!is_used),
             "{case}: what is of no use is given back"
         );
+    }
+}
+
+#[test]
+fn what_is_too_small_for_one_request_is_kept_for_the_next() {
+    let row = fixtures::row(300);
+    let larger = [UsageRow { completion: 301, ..row.clone() }, UsageRow { cost: Microcents(2), ..row.clone() }];
+    for larger in larger {
+        let edge = Edge::with_spare(&row);
+        assert_eq!(edge.ask(&larger, 2, 16), Some(1));
+        assert_eq!([edge.ask(&row, 3, 16), edge.ask(&larger, 4, 16)], [None; 2], "each finds its own");
+        assert!(edge.ledger.take_to_release(10).is_empty());
+    }
+    // Together they are not more than so many.
+    let edge = Edge::start();
+    for _ in 0..100 {
+        edge.ask(&row, 1, 16);
+    }
+    let larger = UsageRow { completion: 301, ..row };
+    for _ in 0..3 {
+        edge.ask(&larger, 1, 16);
+        assert!(edge.spares.keys()[&larger.token].spares.len() <= limits::SPARES);
     }
 }
 
