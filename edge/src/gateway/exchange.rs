@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
-use std::{borrow::Cow, future::poll_fn, sync::Arc, time::Instant};
+use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use domain::Account;
@@ -70,9 +70,14 @@ async fn admit_and_exchange(
     let before_sending = reservation.opener();
     let metered = MeteredAnswer::new(reservation, estimated_prompt, max_usage.completion);
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
-    let answered = match cut_off.run_until_cancelled(exchange.ask(body, is_stream, before_sending)).await {
+    let asked = {
+        // What is pinned in its place is not moved, and is in the future of the request once.
+        let asking = pin!(exchange.ask(body, is_stream, before_sending));
+        cut_off.run_until_cancelled(asking).await
+    };
+    let answered = match asked {
         Some(Ok((answer, true))) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Some(Ok((answer, true))) => exchange.relay_merged(answer, metered).await,
+        Some(Ok((answer, true))) => Box::pin(exchange.relay_merged(answer, metered)).await,
         Some(Ok((answer, false))) => exchange.relay_json(answer, metered, is_stream).await,
         Some(Err(error)) => {
             metered.release();
@@ -213,7 +218,10 @@ impl Exchange {
         is_stream: bool,
     ) -> Result<Response<Body>, ProviderError> {
         let cut_off = &self.state.under_way.cut_off;
-        let answered = cut_off.run_until_cancelled(self.read_json(answer, &mut metered.read)).await;
+        let answered = {
+            let reading = pin!(self.read_json(answer, &mut metered.read));
+            cut_off.run_until_cancelled(reading).await
+        };
         match answered.ok_or(ProviderError::CutOff)? {
             Ok((body, usage)) => {
                 metered.settle(usage);

@@ -146,7 +146,10 @@ impl Meter {
         max_usage: MaxUsage,
         likely_prompt: u64,
     ) -> Result<Admission, AdmissionError> {
-        let now = self.now().await?;
+        let now = match self.0.clock.now() {
+            Some(now) => now,
+            None => Box::pin(self.ask_time()).await?,
+        };
         let (prompt, completion) =
             (max_usage.prompt.min(limits::BELIEVED_TOKENS), max_usage.completion.min(limits::BELIEVED_TOKENS));
         let cost = |prompt| Microcents::of(prompt, model.input_cents, completion, model.output_cents);
@@ -198,7 +201,7 @@ impl Meter {
                 self.0.ledger.report(admission.reservation.id());
                 admission
             }
-            Err(wanted) => self.ask(row, grounds, wanted, model).await?,
+            Err(wanted) => Box::pin(self.ask(row, grounds, wanted, model)).await?,
         };
         let Inner { ledger, redis, gap_note, .. } = &*self.0;
         if ledger.has_gaps() && gap_note.ensure(redis, ledger.edge()).await.is_err() {
@@ -238,11 +241,8 @@ impl Meter {
         Ok(admission)
     }
 
-    /// The time by Redis's clock. An edge that started while Redis was away has to ask for it first: its own may be of another day.
-    async fn now(&self) -> Result<Timestamp, AdmissionError> {
-        if let Some(now) = self.0.clock.now() {
-            return Ok(now);
-        }
+    /// Asks Redis what time it is, as an edge has to that started while Redis was away: its own clock may be of another day.
+    async fn ask_time(&self) -> Result<Timestamp, AdmissionError> {
         match self.0.redis.epoch().await {
             Ok(epoch) => {
                 self.0.clock.learn(epoch.now);

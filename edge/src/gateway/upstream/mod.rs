@@ -9,6 +9,7 @@ mod gzip;
 mod response;
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -136,7 +137,8 @@ impl Upstream {
         is_stream: bool,
         before_sending: impl Fn() + Clone + Send + 'static,
     ) -> Result<UpstreamResponse, AskError> {
-        match timeout(self.first_byte, self.ask_with_retry(body, is_stream, before_sending)).await {
+        let asking = pin!(self.ask_with_retry(body, is_stream, before_sending));
+        match timeout(self.first_byte, asking).await {
             Ok(answered) => answered,
             Err(_) => Err(AskError::Timeout),
         }
@@ -155,8 +157,9 @@ impl Upstream {
                 Err(error) => return Err(AskError::Broken(error)),
             }
         }
-        let connection = match self.connect().await {
-            Err(AskError::Connect(_)) => self.connect().await?,
+        // Boxed, because it is rare: the future of a request is moved, and is as large as its largest branch.
+        let connection = match Box::pin(self.connect()).await {
+            Err(AskError::Connect(_)) => Box::pin(self.connect()).await?,
             connected => connected?,
         };
         let request = self.request(body, is_stream, before_sending);
