@@ -53,6 +53,9 @@ pub(crate) struct Asking {
     /// Milliseconds between the chunks of a stream.
     #[arg(long)]
     pub(crate) pace: Option<u32>,
+    /// Milliseconds between the first chunk of a stream and the others.
+    #[arg(long)]
+    pub(crate) pause: Option<u32>,
     /// Whether the account is at its limit: refusals (429) are answers, too.
     #[arg(long)]
     pub(crate) at_limit: bool,
@@ -132,10 +135,11 @@ async fn ask(asking: &Asking) -> anyhow::Result<Asked> {
 
 /// Builds the body of the request.
 pub(super) fn body(asking: &Asking) -> anyhow::Result<Bytes> {
-    let pace = asking.pace.map(|pace| format!(" pace:{pace}")).unwrap_or_default();
+    let wish = |name, millis: Option<u32>| millis.map(|millis| format!(" {name}:{millis}")).unwrap_or_default();
+    let (pace, pause) = (wish("pace", asking.pace), wish("pause", asking.pause));
     Ok(Bytes::from(serde_json::to_string(&serde_json::json!({
         "model": asking.model, "stream": asking.stream, "max_tokens": 128,
-        "messages": [{"role": "user", "content": format!("Write a hundred words.{pace}")}],
+        "messages": [{"role": "user", "content": format!("Write a hundred words.{pace}{pause}")}],
     }))?))
 }
 

@@ -78,6 +78,7 @@ pub(super) fn provider(port: u16) -> Asking {
         ca_file: None,
         stream: false,
         pace: None,
+        pause: None,
         clients: 1,
         seconds: 0,
     }

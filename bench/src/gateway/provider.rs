@@ -1,7 +1,7 @@
 //! The provider behind every gateway under test: as fast as can be, always the same answer.
 //!
-//! A prompt that holds `pace:N` has its stream's chunks N milliseconds apart; else they come as fast as they are taken,
-//! each by itself.
+//! A prompt that holds `pace:N` has its stream's chunks N milliseconds apart, and with `pause:N` the others come N milliseconds
+//! after the first; else they come as fast as they are taken, each by itself.
 
 use std::{
     convert::Infallible,
@@ -49,7 +49,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes
     let streams = text.contains("\"stream\":true") || text.contains("\"stream\": true");
     let (body, kind) = if streams {
         (
-            Either::Right(Chunks { sent: 0, pace: pace(&text).map(|pace| (pace, None)), rests: true }),
+            Either::Right(Chunks {
+                sent: 0,
+                pace: wish(&text, "pace:"),
+                pause: wish(&text, "pause:"),
+                waiting: None,
+                rests: true,
+            }),
             "text/event-stream",
         )
     } else {
@@ -60,8 +66,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Either<Full<Bytes
     Ok(response)
 }
 
-fn pace(text: &str) -> Option<Duration> {
-    let digits = text.split_once("pace:")?.1;
+/// The milliseconds that a prompt wishes for.
+fn wish(text: &str, name: &str) -> Option<Duration> {
+    let digits = text.split_once(name)?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok().map(Duration::from_millis)
 }
@@ -69,7 +76,9 @@ fn pace(text: &str) -> Option<Duration> {
 /// A stream of chunks, each in a write of its own.
 struct Chunks {
     sent: usize,
-    pace: Option<(Duration, Option<Pin<Box<Sleep>>>)>,
+    pace: Option<Duration>,
+    pause: Option<Duration>,
+    waiting: Option<Pin<Box<Sleep>>>,
     /// Whether the next poll only yields, so that what was given is sent.
     rests: bool,
 }
@@ -79,19 +88,20 @@ impl Body for Chunks {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let first = self.sent == 0;
-        match &mut self.pace {
-            Some((pace, waiting)) if !first => {
-                let sleep = waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(*pace)));
-                ready!(sleep.as_mut().poll(cx));
-                *waiting = None;
-            }
-            _ => {
-                self.rests = !self.rests;
-                if self.rests && !first {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
+        let wait = match self.sent {
+            0 => None,
+            1 => self.pause.or(self.pace),
+            _ => self.pace,
+        };
+        if let Some(wait) = wait {
+            let sleep = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
+            ready!(sleep.as_mut().poll(cx));
+            self.waiting = None;
+        } else {
+            self.rests = !self.rests;
+            if self.rests && self.sent > 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
         }
         let text = match self.sent {

@@ -170,9 +170,9 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
 
 fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     text.push_str(
-        "\nAdded to the provider's own time, one request at a time, in ms; the longest wait for bytes in a stream, and the share \
-         of streams in which one was 30 ms or more (Nagle's algorithm against a delayed acknowledgement costs 40):\n\n| | JSON \
-         p50 | p99 | first byte of a stream p50 | p99 | longest wait p50 | 30 ms or more |\n|---|--:|--:|--:|--:|--:|--:|\n",
+        "\nAdded to the provider's own time, one request at a time, in ms; the longest wait for bytes in a stream, whose provider \
+         pauses for 2 ms after the first chunk, and the share of streams in which one was 30 ms or more (Nagle's algorithm \
+         against a delayed acknowledgement costs 40):\n\n| | JSON p50 | p99 | first byte of a stream p50 | p99 | longest wait p50 | 30 ms or more |\n|---|--:|--:|--:|--:|--:|--:|\n",
     );
     let ms = |seconds: &[f64]| median_of(seconds).map_or(NOTHING.to_owned(), |seconds| format!("{:.3}", seconds * 1e3));
     let share = |shares: &[f64]| median_of(shares).map_or(NOTHING.to_owned(), |share| format!("{:.1}%", share * 100.0));

@@ -19,6 +19,9 @@ use crate::{Effort, cpu, world::World};
 pub(super) const CLIENTS: usize = 32;
 /// Numbers of concurrently open streams, each with the milliseconds between the chunks of a stream.
 pub(super) const OPEN: [(usize, u32); 4] = [(1, 10), (10, 10), (100, 20), (1_000, 50)];
+/// Milliseconds that the provider pauses after the first chunk of the streams whose latency is measured. The client has the same
+/// core: otherwise it is often not before the provider has sent all the others that it gets to see the first.
+const PAUSE: u32 = 2;
 /// Number of open streams that a slow gateway gets in every round.
 const SLOW_OPEN: usize = 100;
 /// Seconds of requests, and then of streams, before anything is measured.
@@ -74,7 +77,8 @@ impl Alone {
     pub(super) fn measure(&mut self, direct: &Asking, effort: Effort) -> anyhow::Result<()> {
         let seconds = effort.seconds;
         self.json.push(ask(&Asking { seconds, ..direct.clone() }).context("the provider alone")?);
-        self.streams.push(ask(&Asking { seconds, stream: true, ..direct.clone() }).context("the provider alone")?);
+        let streams = Asking { seconds, stream: true, pause: Some(PAUSE), ..direct.clone() };
+        self.streams.push(ask(&streams).context("the provider alone")?);
         Ok(())
     }
 }
@@ -100,7 +104,8 @@ pub(super) fn measure(
                 figures.open[index].push(open);
             }
         }
-        let (direct, through) = (alone.streams.last().context("measured first")?, with(true, 1, effort.seconds)?);
+        let paused = Asking { stream: true, seconds: effort.seconds, pause: Some(PAUSE), ..gateway.asking.clone() };
+        let (direct, through) = (alone.streams.last().context("measured first")?, ask(&paused)?);
         figures.first_p50.push(through.first_p50 - direct.first_p50);
         figures.first_p99.push(through.first_p99 - direct.first_p99);
         figures.wait_p50.push(through.wait_p50);
@@ -172,8 +177,10 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
     if asking.at_limit {
         command.arg("--at-limit");
     }
-    if let Some(pace) = asking.pace {
-        command.args(["--pace", &pace.to_string()]);
+    for (option, millis) in [("--pace", asking.pace), ("--pause", asking.pause)] {
+        if let Some(millis) = millis {
+            command.args([option, &millis.to_string()]);
+        }
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
