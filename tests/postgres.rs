@@ -31,6 +31,23 @@ async fn a_connection_whose_caller_gave_up_is_not_used_again() {
 }
 
 #[tokio::test]
+async fn a_transaction_whose_caller_left_while_it_began_takes_nobody_elses_changes_along() {
+    let world = World::start().await;
+    let pool = pool(&world);
+    let mut connection = pool.acquire().await.unwrap();
+    let session: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *connection).await.unwrap();
+    let signal = |name: &str| run(Command::new("kill").args(["-s", name, &session.to_string()]));
+    signal("STOP");
+    assert!(tokio::time::timeout(Duration::from_millis(100), connection.begin()).await.is_err());
+    signal("CONT");
+    drop(connection);
+    let create = "CREATE TABLE made_by_another AS SELECT pg_backend_pid() AS session";
+    sqlx::query(create).execute(&pool).await.unwrap();
+    let made_by = world.sql_number("SELECT session::bigint FROM made_by_another").await;
+    assert_eq!(made_by, i64::from(session), "the connection is used on");
+}
+
+#[tokio::test]
 async fn a_connection_that_fell_silent_while_nobody_used_it_keeps_nobody_waiting() {
     let world = World::start().await;
     let pool = pool(&world);

@@ -52,9 +52,7 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
         .after_connect(|conn, _| Box::pin(set_up(conn)))
         // Instead of sqlx's own test, which would use up the whole wait for a connection.
         .test_before_acquire(false)
-        .before_acquire(|conn, _| {
-            Box::pin(async { Ok(matches!(timeout(PING_TIMEOUT, conn.ping()).await, Ok(Ok(())))) })
-        })
+        .before_acquire(|conn, _| Box::pin(async { Ok(is_usable(conn).await) }))
         .after_release(|conn, _| {
             Box::pin(async {
                 // An error closes the connection.
@@ -79,6 +77,16 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(answer) => answer.code().is_some_and(|code| UNAVAILABLE.contains(&&*code)),
         _ => false,
     }
+}
+
+/// Whether Postgres answers on a connection that was idle; from then on no transaction is open on it.
+///
+/// sqlx (0.9) forgets a transaction whose caller leaves while it begins: the connection comes back to the pool within it. Whatever
+/// others did on it would be theirs to see, and lost with the session. So it begins one itself, and rolls back; where that one had
+/// failed already, the first of both fails, too, and the connection is closed.
+async fn is_usable(conn: &mut PgConnection) -> bool {
+    let ended = sqlx::raw_sql("BEGIN; ROLLBACK").execute(conn);
+    matches!(timeout(PING_TIMEOUT, ended).await, Ok(Ok(_)))
 }
 
 /// Tells Postgres how long this session may wait, and to compile nothing. Not with the connection's first message, which poolers
