@@ -36,7 +36,7 @@ impl Budgets {
         (used.requests, used.tokens)
     }
 
-    /// What is said of spares to a request that is refused with so many tokens.
+    /// The status of spares in the refusal of a request for so many tokens.
     async fn out(&self, tokens: u64) -> SpareStatus {
         let judgement = self.admit_with(&self.row(self.now, 0, tokens), &[]).await;
         assert!(matches!(judgement.verdict, Verdict::Day(_)), "{judgement:?}");

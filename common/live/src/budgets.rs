@@ -15,6 +15,7 @@
 //! again with what Postgres holds.
 
 mod entries;
+mod functions;
 mod scripts;
 
 use std::{

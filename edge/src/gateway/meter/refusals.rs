@@ -16,7 +16,7 @@ use quick_cache::sync::Cache;
 
 use crate::limits;
 
-/// Who was refused before has waited for what spares held.
+/// The spares of a refusal that is remembered: none is waited for, because that was done before it was given.
 const NO_SPARES: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
 
 /// The latest refusal of each account that lately had one.

@@ -1,0 +1,81 @@
+//! What the scripts share, in Lua.
+
+/// What the scripts know of keys and of spares, as functions that each begins with.
+///
+/// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
+/// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
+/// another month it says nothing, and the key begins with nothing like its account.
+///
+/// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
+/// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
+///
+/// `spares` is the number of spares in `open`, the tokens that they hold of the day and the cost of the month, and when the last
+/// was made; it is not there when there are none.
+pub(super) const FUNCTIONS: &str = r#"
+local function read_key(text)
+  local month, cost, version, held = string.match(text or '', '^(%d+) (%d+) (%d+) (%-?%d+)$')
+  if month then return {month = tonumber(month), cost = cost, version = version, held = tonumber(held)} end
+end
+local function key_text(key)
+  return string.format('%d %s %s %.0f', key.month, key.cost, key.version, key.held)
+end
+local function token_of(entry)
+  return string.match(entry, '"token":"(tok_%w+)"')
+end
+local function is_spare(entry)
+  return string.find(entry, spare_mark, 1, true) ~= nil
+end
+local function read_spares(text)
+  local count, tokens, cost, at = string.match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  return {count = tonumber(count or 0), tokens = tonumber(tokens or 0), cost = tonumber(cost or 0), at = tonumber(at or 0)}
+end
+local function write_spares(spent, spares)
+  if spares.count > 0 then
+    local tokens, cost = math.max(spares.tokens, 0), math.max(spares.cost, 0)
+    redis.call('HSET', spent, 'spares', string.format('%.0f %.0f %.0f %.0f', spares.count, tokens, cost, spares.at))
+  else
+    redis.call('HDEL', spent, 'spares')
+  end
+end
+local function count_spare(spares, change, entry, day, month)
+  local tokens, cost, on = string.match(entry, '^(%d+) (%d+) (%d+) ')
+  spares.count = spares.count + change
+  if tonumber(on) == day then spares.tokens = spares.tokens + change * tonumber(tokens) end
+  if math.floor(tonumber(on) / 100) == month then spares.cost = spares.cost + change * tonumber(cost) end
+end
+-- Where a spare stands in the minute: at the end of its life. Years begin in March, whose leap days then stand at their ends.
+local function place_of(entry)
+  local pattern = '"at":"(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)%.(%d%d%d)Z"}$'
+  local year, month, date, hours, minutes, seconds, millis = string.match(entry, pattern)
+  if not year then return nil end
+  year, month = tonumber(year), tonumber(month)
+  if month < 3 then year, month = year - 1, month + 12 end
+  local floor = math.floor
+  local days = 365 * year + floor(year / 4) - floor(year / 100) + floor(year / 400) + floor((153 * month - 457) / 5) + date - 719469
+  return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis + spare_life
+end
+local function forget_keys(spent)
+  for _, field in ipairs(redis.call('HKEYS', spent)) do
+    if string.sub(field, 1, 4) == 'tok_' then redis.call('HDEL', spent, field) end
+  end
+end
+local function is_seen(seen, mh, mv)
+  return seen == (mh or '') .. ' ' .. (mv or '')
+end
+local function see(spent)
+  local s = redis.call('HMGET', spent, 'mh', 'mv')
+  redis.call('HSET', spent, 'seen', (s[1] or '') .. ' ' .. (s[2] or ''))
+end
+local function hold(spent, month, costs)
+  for token, cost in pairs(costs) do
+    local text = redis.call('HGET', spent, token)
+    local key = text and read_key(text)
+    if key and key.month == month then
+      key.held = key.held + cost
+      redis.call('HSET', spent, token, key_text(key))
+    elseif text then
+      redis.call('HDEL', spent, token)
+    end
+  end
+end
+"#;
