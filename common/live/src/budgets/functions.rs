@@ -1,6 +1,6 @@
 //! What the scripts share, in Lua.
 
-/// What the scripts know of keys and of spares, as functions that each begins with.
+/// What the scripts know of keys, of spares and of dates, as functions that each begins with.
 ///
 /// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
 /// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
@@ -43,15 +43,32 @@ local function count_spare(spares, change, entry, day, month)
   if tonumber(on) == day then spares.tokens = spares.tokens + change * tonumber(tokens) end
   if math.floor(tonumber(on) / 100) == month then spares.cost = spares.cost + change * tonumber(cost) end
 end
--- Where a spare stands in the minute: at the end of its life. Years begin in March, whose leap days then stand at their ends.
+-- Dates, and days since 1 January 1970. In between, years begin in March, so that leap days stand at their ends, and days are
+-- counted from 1 March of the year 0.
+local function date_of(days)
+  local floor = math.floor
+  days = days + 719468
+  local era = floor(days / 146097)
+  local of_era = days - era * 146097
+  local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
+  local from_march = floor((5 * of_year + 2) / 153)
+  local date = of_year - floor((153 * from_march + 2) / 5) + 1
+  local month = from_march < 10 and from_march + 3 or from_march - 9
+  return year + era * 400 + (month <= 2 and 1 or 0), month, date
+end
+local function days_of(year, month, date)
+  local floor = math.floor
+  if month <= 2 then year, month = year - 1, month + 12 end
+  local of_year = floor((153 * (month - 3) + 2) / 5) + date - 1
+  return 365 * year + floor(year / 4) - floor(year / 100) + floor(year / 400) + of_year - 719468
+end
+-- Where a spare stands in the minute: at the end of its life.
 local function place_of(entry)
   local pattern = '"at":"(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)%.(%d%d%d)Z"}$'
   local year, month, date, hours, minutes, seconds, millis = string.match(entry, pattern)
   if not year then return nil end
-  year, month = tonumber(year), tonumber(month)
-  if month < 3 then year, month = year - 1, month + 12 end
-  local floor = math.floor
-  local days = 365 * year + floor(year / 4) - floor(year / 100) + floor(year / 400) + floor((153 * month - 457) / 5) + date - 719469
+  local days = days_of(tonumber(year), tonumber(month), tonumber(date))
   return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis + spare_life
 end
 local function forget_keys(spent)

@@ -55,17 +55,8 @@ local base = 11 + 2 * wanted
 local time = redis.call('TIME')
 local seconds, millis = tonumber(time[1]), math.floor(time[2] / 1000)
 local now = seconds * 1000 + millis
--- The date, as days since 1 March of the year 0, whose leap days stand at the ends of years.
 local floor = math.floor
-local days = floor(seconds / 86400) + 719468
-local era = floor(days / 146097)
-local of_era = days - era * 146097
-local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
-local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
-local from_march = floor((5 * of_year + 2) / 153)
-local date = of_year - floor((153 * from_march + 2) / 5) + 1
-local number = from_march < 10 and from_march + 3 or from_march - 9
-year = year + era * 400 + (number <= 2 and 1 or 0)
+local year, number, date = date_of(floor(seconds / 86400))
 local month = year * 100 + number
 local day = month * 100 + date
 
