@@ -158,16 +158,21 @@ impl Upstream {
             }
         }
         // Boxed, because it is rare: the future of a request is moved, and is as large as its largest branch.
-        let connection = match Box::pin(self.connect()).await {
-            Err(AskError::Connect(_)) => Box::pin(self.connect()).await?,
-            connected => connected?,
-        };
+        let connection = Box::pin(self.connect()).await?;
         let request = self.request(body, is_stream, before_sending);
         let (connection, response) = connection.send(request).await.map_err(AskError::Broken)?;
         Ok(UpstreamResponse::new(connection, response, self.chunk_pause))
     }
 
+    /// Connects, at the second try if the first fails.
     async fn connect(&self) -> Result<Connection, AskError> {
+        match self.try_to_connect().await {
+            Err(AskError::Connect(_)) => self.try_to_connect().await,
+            connected => connected,
+        }
+    }
+
+    async fn try_to_connect(&self) -> Result<Connection, AskError> {
         let connecting = async {
             let connected = self.connector.clone().oneshot(self.uri.clone()).await;
             let stream = connected.map_err(|error| {
