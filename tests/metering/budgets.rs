@@ -28,6 +28,23 @@ pub(super) fn base(version: i64, day_tokens: u64) -> Base {
     Base { day, version, day_tokens, month_cost: Microcents(day_tokens), key_cost: None, last_minute: Vec::new() }
 }
 
+/// The reservation of a completion that can use so many tokens, each of which costs one microcent.
+pub(super) fn reserved(account: &Account, at: Timestamp, prompt: u64, completion: u64) -> UsageRow {
+    UsageRow {
+        id: CompletionId::new(at),
+        account: account.clone(),
+        token: TokenId::new(at),
+        model: "svc/a".into(),
+        provider: "b".into(),
+        prompt,
+        completion,
+        certainty: Certainty::Reserved,
+        cost: Microcents(prompt + completion),
+        likely: None,
+        at,
+    }
+}
+
 pub(super) struct Budgets {
     pub(super) world: World,
     pub(super) redis: Redis,
@@ -48,19 +65,7 @@ impl Budgets {
     }
 
     pub(super) fn row(&self, at: Timestamp, prompt: u64, completion: u64) -> UsageRow {
-        UsageRow {
-            id: CompletionId::new(at),
-            account: self.account.clone(),
-            token: TokenId::new(at),
-            model: "svc/a".into(),
-            provider: "b".into(),
-            prompt,
-            completion,
-            certainty: Certainty::Reserved,
-            cost: Microcents(prompt + completion),
-            likely: None,
-            at,
-        }
+        reserved(&self.account, at, prompt, completion)
     }
 
     pub(super) async fn admit(&self, row: &UsageRow, base: Option<Base>) -> Verdict {

@@ -4,7 +4,7 @@ use std::{path::Path, slice};
 
 use db::gateway::ai_usage;
 use domain::{
-    Account, Clock, CompletionId, Timestamp, TokenId, UserId,
+    Account, Clock, CompletionId, Timestamp, UserId,
     month::Month,
     usage::{Certainty, Microcents, UsageRow},
 };
@@ -18,19 +18,7 @@ const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
 
 /// The usage of a completion under way, admitted at `at`: as much as was reserved for it.
 fn reserved(account: &Account, at: Timestamp, prompt: u64) -> UsageRow {
-    UsageRow {
-        id: CompletionId::new(at),
-        account: account.clone(),
-        token: TokenId::new(at),
-        model: "svc/small".into(),
-        provider: "a".into(),
-        prompt,
-        completion: 100,
-        certainty: Certainty::Reserved,
-        cost: Microcents(prompt + 100),
-        likely: None,
-        at,
-    }
+    budgets::reserved(account, at, prompt, 100)
 }
 
 /// The usage of the completion of `row` once its provider has said that the answer took `completion` tokens.
@@ -196,7 +184,7 @@ async fn a_table_from_before_is_divided_with_all_its_rows() {
     rows.push(reserved(&accounts[0], month(30).start(), 9));
     record_as_before(&program, &rows).await.unwrap();
     let sums = "SELECT count(*) || ' ' || sum(prompt_tokens) || ' ' || sum(cost_microcents)
-                FROM ai_usage WHERE model = 'svc/small'";
+                FROM ai_usage WHERE model = 'svc/a'";
     let before = metered.world.sql_text(sums).await;
     // An edge of the version before goes on recording meanwhile, and is never told anything that it does not expect.
     let meanwhile: Vec<UsageRow> =
