@@ -1,13 +1,16 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check advisories bench sqlx openapi
+.PHONY: help up release test check advisories bench sqlx openapi
 
 help: ## What can be done here
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
 	@deploy/up
+
+release: ## Build the programs for a server, as fast as they get
+	@deploy/release
 
 test: ## Every check and every test, unattended
 	@.ci/test

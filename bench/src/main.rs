@@ -22,6 +22,7 @@ mod report;
 mod routing;
 mod serving;
 mod statistics;
+mod training;
 mod wire;
 mod world;
 
@@ -40,6 +41,9 @@ struct Arguments {
     /// The parts to run; all of them when none is named.
     #[arg(long, value_enum)]
     only: Vec<Part>,
+    /// The edge that `deploy/release` built; without one, that which was built with the bench is measured.
+    #[arg(long, value_name = "PROGRAM")]
+    trained_edge: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -55,6 +59,9 @@ enum Command {
     /// Be the clients of a gateway.
     #[command(hide = true)]
     Ask(gateway::ask::Asking),
+    /// Put the load on an edge by which its build is trained.
+    #[command(hide = true)]
+    Train { edge: PathBuf },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -105,12 +112,15 @@ fn main() -> anyhow::Result<()> {
         }
         Some(Command::Provide { port }) => return gateway::provider::run(port),
         Some(Command::Ask(asking)) => return gateway::ask::run(&asking),
+        Some(Command::Train { edge }) => return training::run(&World::start(Some(edge))?),
         None => {}
     }
     let effort = if arguments.quick { QUICK } else { FULL };
     let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
     eprintln!("starting svc");
-    let world = World::start()?;
+    let edge =
+        if arguments.trained_edge.is_some() { "an edge by `deploy/release`" } else { "an edge without training" };
+    let world = World::start(arguments.trained_edge)?;
     for part in parts {
         let (name, measure): (_, Measure) = match part {
             Part::Serving => ("serving", serving::measure),
@@ -132,7 +142,7 @@ fn main() -> anyhow::Result<()> {
         eprintln!("{name}");
         // Before each, as a machine with neighbours is not the same for long.
         let machine = Machine::here();
-        let section = format!("{machine}\n\n{}", measure(&world, &machine, effort)?);
+        let section = format!("{machine} Measured is {edge}.\n\n{}", measure(&world, &machine, effort)?);
         println!("\n{section}");
         if effort.is_kept {
             report::write(name, &section)?;

@@ -56,13 +56,7 @@ struct Round {
 
 /// Measures every server and returns the report's section.
 pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
-    let files = tempfile::tempdir()?;
-    for (_, name, size) in FILES {
-        fs::write(files.path().join(name), random_bytes(size)?)?;
-    }
-    let folder = files.path().display().to_string();
-    world.svc(&["deploy", &folder, "--project", PROJECT])?;
-    let work = tempfile::tempdir()?;
+    let (files, work) = (publish(world)?, tempfile::tempdir()?);
     let (certificate, key) = leaf(world, work.path())?;
     let host = world.host(PROJECT);
     let setting = Setting {
@@ -82,11 +76,7 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
         for round in 0..effort.rounds {
             for (server, rounds) in servers.iter().zip(&mut scenario.rounds) {
                 let target = Target { host: &host, port: server.port, path: scenario.path, core: LOAD_CORE };
-                let run = |seconds| match scenario.kind {
-                    Kind::H1 => load::wrk(&target, seconds),
-                    Kind::H2 => load::h2load(&target, seconds, &work.path().join("h2load.log")),
-                    Kind::Handshakes => load::handshakes(&target, seconds, &world.up.ca_file),
-                };
+                let run = |seconds| scenario.kind.run(&target, seconds, world, work.path());
                 if round == 0 {
                     run(1).with_context(|| format!("{}, {}", server.name, scenario.name))?;
                 }
@@ -101,6 +91,27 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
     Ok(report(&scenarios, &names, &ranges, effort))
 }
 
+/// Puts the load of every scenario on an edge, for so many seconds each.
+pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
+    let (_files, work) = (publish(world)?, tempfile::tempdir()?);
+    let (host, edge) = (world.host(PROJECT), world.edge(Some(SERVER_CORE))?);
+    for Scenario { name, kind, path, .. } in scenarios(0) {
+        let target = Target { host: &host, port: edge.port, path, core: LOAD_CORE };
+        kind.run(&target, seconds, world, work.path()).with_context(|| name)?;
+    }
+    Ok(())
+}
+
+/// Publishes the files, and returns the folder that they are in.
+fn publish(world: &World) -> anyhow::Result<tempfile::TempDir> {
+    let files = tempfile::tempdir()?;
+    for (_, name, size) in FILES {
+        fs::write(files.path().join(name), random_bytes(size)?)?;
+    }
+    world.svc(&["deploy", &files.path().display().to_string(), "--project", PROJECT])?;
+    Ok(files)
+}
+
 fn scenarios(servers: usize) -> Vec<Scenario> {
     let scenario =
         |name: String, kind, path| Scenario { name, kind, path, rounds: (0..servers).map(|_| Vec::new()).collect() };
@@ -110,6 +121,16 @@ fn scenarios(servers: usize) -> Vec<Scenario> {
     }
     all.push(scenario("full handshakes".to_owned(), Kind::Handshakes, ""));
     all
+}
+
+impl Kind {
+    fn run(self, target: &Target<'_>, seconds: u32, world: &World, work: &Path) -> anyhow::Result<Load> {
+        match self {
+            Self::H1 => load::wrk(target, seconds),
+            Self::H2 => load::h2load(target, seconds, &work.join("h2load.log")),
+            Self::Handshakes => load::handshakes(target, seconds, &world.up.ca_file),
+        }
+    }
 }
 
 impl Round {

@@ -45,6 +45,8 @@ pub(crate) struct World {
     pub(crate) up: Up,
     pub(crate) trust: Trust,
     api: String,
+    /// The program of the edges beside it.
+    edge: PathBuf,
 }
 
 /// A running program, asked to end on drop or when the bench is killed.
@@ -101,7 +103,9 @@ pub(crate) struct Edge {
 }
 
 impl World {
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    /// Starts an installation, beside which the program `edge` will run: the one that was built with the bench if none is named.
+    pub(crate) fn start(edge: Option<PathBuf>) -> anyhow::Result<Self> {
+        let edge = edge.map_or_else(|| Ok(Self::programs()?.join("edge")), anyhow::Ok)?;
         let state = tempfile::tempdir()?;
         let log = state.path().join("up.log");
         let mut command = Command::new("deploy/up");
@@ -119,7 +123,7 @@ impl World {
         let up: Up = serde_json::from_slice(&std::fs::read(file)?)?;
         let trust = Trust::in_file(&up.ca_file)?;
         let api = host_of(&up.base_url).to_owned();
-        Ok(Self { running: program, state, up, trust, api })
+        Ok(Self { running: program, state, up, trust, api, edge })
     }
 
     /// Processor time of what `deploy/up` runs: PostgreSQL, Redis, admin, and an edge that nobody here asks.
@@ -182,14 +186,13 @@ impl World {
     /// Starts another edge as [`Self::edge`] does, with these configuration keys set.
     pub(crate) fn edge_with(&self, core: Option<u32>, environment: &[(&str, &str)]) -> anyhow::Result<Edge> {
         let (port, http_port) = (free_port()?, free_port()?);
-        let program = Self::programs()?.join("edge");
         let mut command = match core {
             Some(core) => {
                 let mut pinned = Command::new("taskset");
-                pinned.args(["-c", &core.to_string()]).arg(program).env("SVC__EDGE__THREADS", "1");
+                pinned.args(["-c", &core.to_string()]).arg(&self.edge).env("SVC__EDGE__THREADS", "1");
                 pinned
             }
-            None => Command::new(program),
+            None => Command::new(&self.edge),
         };
         command
             .env("SVC_CONFIG", &self.up.config_file)

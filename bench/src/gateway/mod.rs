@@ -12,6 +12,7 @@ mod round;
 
 use std::{
     net::TcpStream,
+    path::Path,
     process::Command,
     thread::sleep,
     time::{Duration, Instant},
@@ -68,19 +69,10 @@ struct Candidate<'c> {
 /// Measures every gateway and returns the report's section.
 pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyhow::Result<String> {
     let work = tempfile::tempdir()?;
-    let port = free_port()?;
-    let mut provider = Command::new("taskset");
-    provider.args(["-c", &LOAD_CORE.to_string()]).arg(std::env::current_exe()?).args(["provide", &port.to_string()]);
-    let _provider = Program::start(&provider, &work.path().join("provider.out"))?;
-    let deadline = Instant::now() + START;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(Instant::now() < deadline, "the provider did not start");
-        sleep(Duration::from_millis(20));
-    }
+    let (_provider, port) = start_provider(work.path())?;
     let setting = Setting { folder: work.path(), provider: port, core: SERVER_CORE };
-    let said: serde_json::Value = serde_json::from_str(&world.svc(&["tokens", "create", "--kind", "ai", "--json"])?)?;
-    let token = said["token"].as_str().context("a token")?;
-    let mut candidates = candidates(world, &setting, token);
+    let token = new_key(world)?;
+    let mut candidates = candidates(world, &setting, &token);
 
     let direct = peers::provider(port);
     let mut alone = Alone::default();
@@ -106,12 +98,42 @@ pub(crate) fn measure(world: &World, machine: &Machine, effort: Effort) -> anyho
                 Err(error) => missing.push(format!("{}, round {number}: {error:#}", candidate.name)),
             }
         }
-        refusals.measure(&svc(world, port, token, false, &[AT_LIMIT])?, world, effort)?;
+        refusals.measure(&svc(world, port, &token, false, &[AT_LIMIT])?, world, effort)?;
     }
     let vanished = printed::rows(world, Suite::BlackBox, "metering::figures::")?;
     let all: Vec<(&str, &Figures)> = candidates.iter().map(|it| (it.name, &it.figures)).collect();
     let ranges = Ranges::with("gateway", machine, report::ratios(&all), effort.is_kept)?;
     Ok(report::text(&all, &alone, &refusals, &ranges, &missing, effort) + &report::vanished(&vanished))
+}
+
+/// Has our gateway answer, whole and in streams, one client and many, for so many seconds each.
+pub(crate) fn train(world: &World, seconds: u32) -> anyhow::Result<()> {
+    let work = tempfile::tempdir()?;
+    let (_provider, port) = start_provider(work.path())?;
+    let gateway = svc(world, port, &new_key(world)?, false, &[])?;
+    for (stream, clients) in [(false, 1), (true, 1), (false, round::CLIENTS), (true, round::CLIENTS)] {
+        round::ask(&Asking { stream, clients, seconds, ..gateway.asking.clone() })?;
+    }
+    Ok(())
+}
+
+/// Starts the provider on a port of its own, which it returns with it.
+fn start_provider(work: &Path) -> anyhow::Result<(Program, u16)> {
+    let port = free_port()?;
+    let mut command = Command::new("taskset");
+    command.args(["-c", &LOAD_CORE.to_string()]).arg(std::env::current_exe()?).args(["provide", &port.to_string()]);
+    let provider = Program::start(&command, &work.join("provider.out"))?;
+    let deadline = Instant::now() + START;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        ensure!(Instant::now() < deadline, "the provider did not start");
+        sleep(Duration::from_millis(20));
+    }
+    Ok((provider, port))
+}
+
+fn new_key(world: &World) -> anyhow::Result<String> {
+    let said: serde_json::Value = serde_json::from_str(&world.svc(&["tokens", "create", "--kind", "ai", "--json"])?)?;
+    Ok(said["token"].as_str().context("a token")?.to_owned())
 }
 
 /// Our gateway, over plain HTTP and over TLS, and its peers.
