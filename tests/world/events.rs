@@ -80,6 +80,16 @@ impl EventStream {
         Some(Told { id, name: field("event").unwrap_or_default(), data })
     }
 
+    /// The next event that is no receipt. Receipts of what was done before the stream began may come in it, as late as they please.
+    pub async fn next_but_receipts(&mut self) -> Told {
+        loop {
+            let told = self.next().await.expect("the stream ended");
+            if told.data["type"] != "receipt" {
+                return told;
+            }
+        }
+    }
+
     /// Reads until an event of this type, and returns it.
     pub async fn until(&mut self, kind: &str) -> Told {
         loop {
