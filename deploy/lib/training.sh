@@ -13,8 +13,9 @@ build_trained_edge() {
   if [[ ! -f $profile ]]; then
     require_commands wrk=wrk h2load=nghttp2-client taskset=util-linux setpriv=util-linux
     say "building an edge that counts what it does"
-    rm -rf "$target/training/counts" "$target/training"/*.profdata
     build_edge "$target/training" "-Cprofile-generate=$target/training/counts" || return 1
+    # Programs that ran for the build have counted, too.
+    rm -rf "$target/training/counts" "$target/training"/*.profdata
     say "putting a load on it, for half a minute"
     SVC_CARGO_PROFILE=release "$target/release/bench" train "$target/training/release/edge" || return 1
     "$tool" merge --output "$profile.new" "$target/training/counts" && mv "$profile.new" "$profile" || return 1
