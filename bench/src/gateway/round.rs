@@ -182,6 +182,8 @@ fn command(asking: &Asking) -> anyhow::Result<Command> {
             command.args([option, &millis.to_string()]);
         }
     }
+    // Why they failed goes into a table, which has no room for where.
+    command.env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
