@@ -34,6 +34,7 @@ async fn a_redis_whose_packets_are_dropped_is_given_up_for_the_one_at_its_addres
     let site = vanishing.metered.ada.publish("engine", &Site::page("home")).await;
     let mut events = vanishing.metered.ada.follow(None).await;
 
+    only_open_are(vanishing.held.try_into().unwrap(), &Redis::connect(&url).unwrap()).await;
     let stood = address.connections();
     assert!(!stood.is_empty());
     first.fall_silent();
