@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use super::{
-    served::{completions, numbered, without_limits},
+    served::{ASKED_TOGETHER, completions, numbered, without_limits},
     *,
 };
 
@@ -46,15 +46,19 @@ async fn connecting(
     let url = silent.url();
     let configure = |builder| configure(without_limits(builder).set("GATEWAY__PROVIDER_URL", url));
     let metered = Metered::start_with(configure).await;
-    let asker = metered.asker(0);
     let count = completions(5);
-    let asking = (0..count).map(numbered).map(|wanted| {
-        let asker = asker.clone();
-        tokio::spawn(async move { asker.is_served(&wanted).await })
-    });
-    let asking = asking.collect();
-    silent.is_called(count.try_into().unwrap()).await;
-    assert_eq!(open_in_redis(&metered, "").await, Some(i64::try_from(count).unwrap()));
+    let mut asking: Vec<JoinHandle<bool>> = Vec::new();
+    // A client connects once for each of its first requests, and an edge lets one address have only so many connections.
+    for numbers in (0..count).collect::<Vec<_>>().chunks(ASKED_TOGETHER) {
+        let asker = metered.asker(0);
+        asking.extend(numbers.iter().map(|number| {
+            let (asker, wanted) = (asker.clone(), numbered(*number));
+            tokio::spawn(async move { asker.is_served(&wanted).await })
+        }));
+        silent.is_called(asking.len()).await;
+    }
+    let reserved = i64::try_from(count).unwrap();
+    eventually(BACKGROUND, "their reservations", async || asked_for_in_redis(&metered).await == Some(reserved)).await;
     (metered, asking)
 }
 

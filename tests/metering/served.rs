@@ -11,8 +11,8 @@ use super::*;
 const FIRST: u64 = 1_000;
 /// Completions that are asked for at the same time.
 const AT_ONCE: usize = 16;
-/// Completions that are held over one client's connections.
-const HELD_TOGETHER: usize = 50;
+/// Completions that are asked for over one client's connections.
+pub(super) const ASKED_TOGETHER: usize = 50;
 /// Time within which the ledger comes to say what the provider has served, with many completions.
 const SETTLED_WITHIN: Duration = Duration::from_mins(2);
 
@@ -152,7 +152,7 @@ impl Metered {
     pub(super) async fn hold(&self, edge: usize, wanted: impl IntoIterator<Item = Completion>) -> Held {
         let wanted: Vec<_> = wanted.into_iter().collect();
         let mut held = Vec::new();
-        for wanted in wanted.chunks(HELD_TOGETHER) {
+        for wanted in wanted.chunks(ASKED_TOGETHER) {
             let asker = self.asker(edge);
             for completion in wanted {
                 let (asker, asked) = (asker.clone(), completion.clone());
