@@ -92,16 +92,14 @@ pub(super) fn measure(
 ) -> anyhow::Result<()> {
     let with = |stream, clients, seconds| ask(&Asking { stream, clients, seconds, ..gateway.asking.clone() });
     let figures = &mut candidate.figures;
+    let is_first_round = figures.json_per_cpu.is_empty();
     with(false, 1, WARM).context("the first answers")?;
+    let mut at_rest = f64::INFINITY;
     if candidate.streams {
         with(true, 1, WARM).context("the first streams")?;
-        let first_round = figures.open.iter().all(Vec::is_empty);
-        let mut at_rest = cpu::resident_all(gateway.program.id());
-        for (index, (clients, pace)) in OPEN.into_iter().enumerate() {
-            if clients <= SLOW_OPEN || !candidate.slow || (first_round && effort.rounds > 1) {
-                let open =
-                    open(gateway, clients, pace, &mut at_rest).with_context(|| format!("{clients} open streams"))?;
-                figures.open[index].push(open);
+        for (index, (clients, _)) in OPEN.into_iter().enumerate() {
+            if clients <= SLOW_OPEN || !candidate.slow {
+                figures.open[index].push(open(gateway, index, &mut at_rest)?);
             }
         }
         let paused = Asking { stream: true, seconds: effort.seconds, pause: Some(PAUSE), ..gateway.asking.clone() };
@@ -131,13 +129,21 @@ pub(super) fn measure(
     if candidate.streams {
         figures.streams_per_cpu.push(cost(true)?.0);
     }
+    if candidate.streams && candidate.slow && is_first_round && effort.rounds > 1 {
+        // Last, because a slow gateway may not get through them: what it has done until here stands.
+        for (index, (clients, _)) in OPEN.into_iter().enumerate() {
+            if clients > SLOW_OPEN {
+                figures.open[index].push(open(gateway, index, &mut at_rest)?);
+            }
+        }
+    }
     Ok(())
 }
 
-/// Streams open at once: the most memory that was held while they were, over `at_rest`, the least since the warming up,
-/// which an allocator gives back only by and by.
-fn open(gateway: &Gateway, clients: usize, pace: u32, at_rest: &mut f64) -> anyhow::Result<Open> {
-    let id = gateway.program.id();
+/// So many streams open at once as [`OPEN`] has at `index`: the most memory that was held while they were, over `at_rest`, the
+/// least since the warming up, which an allocator gives back only by and by.
+fn open(gateway: &Gateway, index: usize, at_rest: &mut f64) -> anyhow::Result<Open> {
+    let (id, (clients, pace)) = (gateway.program.id(), OPEN[index]);
     let asking = Asking { stream: true, clients, pace: Some(pace), ..gateway.asking.clone() };
     let (spent, began) = (cpu::spent(id), Instant::now());
     let mut running = command(&asking)?.spawn()?;
@@ -150,7 +156,7 @@ fn open(gateway: &Gateway, clients: usize, pace: u32, at_rest: &mut f64) -> anyh
     let share = cpu::spent(id).saturating_sub(spent).as_secs_f64() / began.elapsed().as_secs_f64();
     let output = running.wait_with_output()?;
     if !output.status.success() {
-        bail!("{}", on_one_line(&output.stderr));
+        bail!("{clients} open streams: {}", on_one_line(&output.stderr));
     }
     #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
     let bytes = (most - *at_rest).max(0.0) / clients as f64;
