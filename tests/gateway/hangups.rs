@@ -18,22 +18,27 @@ const HEARD: usize = 20;
 /// Answers of one account that are read to their end concurrently without their clients.
 const ACCOUNT_DRAINS: usize = 32;
 
-/// Asks for a completion, and disconnects: from a stream after its first chunk, else once the provider was asked.
+/// Asks for a completion, and disconnects once the provider was asked.
 async fn ask_and_disconnect(gateway: &Gateway, client: &reqwest::Client, stream: bool) {
-    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    let request = client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": stream })));
     let asked = gateway.provider.asked().len();
-    let asking = tokio::spawn(async move {
-        let mut answer = request.send().await.unwrap();
-        answer.chunk().await.unwrap().expect("a first chunk");
-    });
-    if stream {
-        asking.await.unwrap();
-    } else {
-        eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
-        asking.abort();
-        let _ = asking.await;
-    }
+    let asking = tokio::spawn(ask(gateway, client, stream));
+    eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
+    asking.abort();
+    let _ = asking.await;
+}
+
+/// Asks for a stream, and disconnects after its first chunk.
+async fn listen_and_disconnect(gateway: &Gateway, client: &reqwest::Client) {
+    ask(gateway, client, true).await.unwrap().chunk().await.unwrap().expect("a first chunk");
+}
+
+fn ask(
+    gateway: &Gateway,
+    client: &reqwest::Client,
+    stream: bool,
+) -> impl Future<Output = reqwest::Result<reqwest::Response>> + Send + use<> {
+    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
+    client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": stream }))).send()
 }
 
 #[tokio::test]
@@ -51,7 +56,11 @@ async fn an_answer_is_read_to_its_end_without_its_client() {
         };
         gateway.provider.next(script);
         let client = gateway.world.edge().another_browser(http2);
-        ask_and_disconnect(&gateway, &client, stream).await;
+        if stream {
+            listen_and_disconnect(&gateway, &client).await;
+        } else {
+            ask_and_disconnect(&gateway, &client, false).await;
+        }
         drop(client);
         eventually(BACKGROUND, "the edge knows that the client has gone", async || {
             (Page::of(metrics).await.sum("svc_gateway_drains") - 1.0).abs() < f64::EPSILON
@@ -76,15 +85,11 @@ async fn what_a_reader_does_not_read_is_not_taken_into_memory() {
     const WORDS: usize = 60_000;
     let gateway = Gateway::start().await;
     gateway.provider.next(Script::usual_stream(WORDS));
-    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    let ask = || {
-        let client = gateway.world.edge().another_browser(false);
-        client.post(url.clone()).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": true }))).send()
-    };
-    let unread = ask().await.unwrap();
+    let listen = || ask(&gateway, &gateway.world.edge().another_browser(false), true);
+    let unread = listen().await.unwrap();
     // While a stream as long is read from its beginning to its end, this one would have been read as well.
     gateway.provider.next(Script::usual_stream(WORDS));
-    let read = ask().await.unwrap().text().await.unwrap();
+    let read = listen().await.unwrap().text().await.unwrap();
     assert!(read.trim_end().ends_with("[DONE]"));
     eventually(BACKGROUND, "the other one is heard to its end", async || gateway.provider.finished() > 0).await;
     assert_eq!(gateway.provider.finished(), 1, "the whole stream was taken into memory");
@@ -92,15 +97,17 @@ async fn what_a_reader_does_not_read_is_not_taken_into_memory() {
     eventually(BACKGROUND, "the rest is read", async || gateway.provider.finished() == 2).await;
 }
 
-/// A gateway at which the account's places for answers without clients are all taken, and the port of its metrics.
-async fn without_a_place() -> (Gateway, u16) {
+/// A gateway at which the account's places for answers without clients are all taken, by streams or by whole ones, and the port
+/// of its metrics.
+async fn without_a_place(streams: bool) -> (Gateway, u16) {
     let metrics = ports::free();
     let listen = format!("127.0.0.1:{metrics}");
     let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
     let client = gateway.world.edge().another_browser(true);
     for _ in 0..ACCOUNT_DRAINS {
-        gateway.provider.next(Script::completion().held_after(0));
-        ask_and_disconnect(&gateway, &client, false).await;
+        let script = if streams { Script::usual_stream(12) } else { Script::completion() };
+        gateway.provider.next(script.held_after(0));
+        ask_and_disconnect(&gateway, &client, streams).await;
     }
     eventually(BACKGROUND, "every place is taken", async || {
         Page::of(metrics).await.sum("svc_gateway_drains") >= f64::from(u32::try_from(ACCOUNT_DRAINS).unwrap())
@@ -125,7 +132,7 @@ impl Gateway {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
-    let (gateway, _) = without_a_place().await;
+    let (gateway, _) = without_a_place(false).await;
     let client = gateway.world.edge().another_browser(false);
     gateway.provider.next(Script::completion().held_after(0));
     ask_and_disconnect(&gateway, &client, false).await;
@@ -142,8 +149,16 @@ async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
 }
 
 #[tokio::test]
+async fn a_stream_whose_client_left_before_it_began_is_read_to_its_end_though_no_place_is_left() {
+    let (gateway, metrics) = without_a_place(true).await;
+    gateway.end_all().await;
+    assert_eq!(gateway.provider.left(), 0);
+    assert!(Page::of(metrics).await.sum("svc_gateway_drains_refused_total") < 0.5);
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
-    let (gateway, metrics) = without_a_place().await;
+    let (gateway, metrics) = without_a_place(false).await;
     let account = gateway.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
     let (minute, open) = (format!("svc:ai:{{{account}}}:minute"), format!("svc:ai:{{{account}}}:open"));
     let count = async |command: &str, key: &String| gateway.world.redis_number(command, &[key]).await;
@@ -152,10 +167,8 @@ async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
     let before = count("LLEN", &minute).await.unwrap();
     gateway.world.redis_number("CLIENT", &["PAUSE", "2000", "ALL"]).await;
     let client = gateway.world.edge().another_browser(false);
-    let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    let request = client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({})));
     // Sooner than the edge gives up on Redis.
-    let answered = timeout(Duration::from_millis(200), request.send()).await;
+    let answered = timeout(Duration::from_millis(200), ask(&gateway, &client, false)).await;
     assert!(answered.is_err(), "it was answered: {answered:?}");
     drop(client);
     eventually(BACKGROUND, "there is no place for it", async || {

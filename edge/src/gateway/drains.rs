@@ -83,8 +83,10 @@ impl Drains {
         metrics::drains().increment(1);
         let stop = self.0.stop.clone();
         let task = async move {
-            let _ = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
+            let done = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
+            // First, because what came of it may be a stream, which wants the place to be read to its end.
             drop(place);
+            drop(done);
             metrics::drains().decrement(1);
         };
         self.0.tasks.spawn_on(task, &runtime);
