@@ -1,11 +1,5 @@
 # shellcheck shell=bash
-# Sees to what the machine must have: Rust, and Debian packages, which are installed when they are missing.
-
-# cargo is never installed by us: how it is kept up to date is its user's choice.
-require_rust() {
-  command -v cargo >/dev/null || die "cargo is not on the PATH." \
-    "Install Rust from https://rustup.rs (or Debian's rustup), open a new shell, and try again."
-}
+# Sees to the Debian packages that the machine must have, and installs those that are missing.
 
 # require_commands COMMAND=PACKAGE…: installs the packages whose command is not there.
 # `postgres` stands for the server's programs, which Debian keeps out of the PATH; `venv` for the part of Python that makes
