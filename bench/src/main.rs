@@ -62,6 +62,9 @@ enum Command {
     /// Put the load on an edge by which its build is trained.
     #[command(hide = true)]
     Train { edge: PathBuf },
+    /// Say whether the parts to run are to measure a trained edge.
+    #[command(hide = true)]
+    WantsTraining,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,6 +84,16 @@ enum Part {
     Events,
     Billing,
     Attacks,
+}
+
+impl Part {
+    /// Whether it starts edges of its own; the others measure what `deploy/up` started, or builds for debugging.
+    fn has_edges(self) -> bool {
+        matches!(
+            self,
+            Self::Serving | Self::Activation | Self::Routing | Self::Platform | Self::Gateway | Self::Counting
+        )
+    }
 }
 
 /// Measures a part, and returns its section of README.md.
@@ -105,6 +118,8 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     // Said once: both of rustls' providers are compiled in, one of them by Pingora.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let effort = if arguments.quick { QUICK } else { FULL };
+    let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
     match arguments.command {
         Some(Command::Dial { port, host, seconds, ca_file }) => {
             println!("{}", load::dial(port, &host, seconds, &ca_file)?);
@@ -113,13 +128,17 @@ fn main() -> anyhow::Result<()> {
         Some(Command::Provide { port }) => return gateway::provider::run(port),
         Some(Command::Ask(asking)) => return gateway::ask::run(&asking),
         Some(Command::Train { edge }) => return training::run(&World::start(Some(edge))?),
+        Some(Command::WantsTraining) => {
+            println!("{}", effort.is_kept && parts.iter().any(|part| part.has_edges()));
+            return Ok(());
+        }
         None => {}
     }
-    let effort = if arguments.quick { QUICK } else { FULL };
-    let parts = if arguments.only.is_empty() { Part::value_variants() } else { arguments.only.as_slice() };
     eprintln!("starting svc");
-    let edge =
-        if arguments.trained_edge.is_some() { "an edge by `deploy/release`" } else { "an edge without training" };
+    let edge = match arguments.trained_edge {
+        Some(_) => " Measured is an edge by `deploy/release`.",
+        None => " Measured is an edge without training.",
+    };
     let world = World::start(arguments.trained_edge)?;
     for part in parts {
         let (name, measure): (_, Measure) = match part {
@@ -142,7 +161,8 @@ fn main() -> anyhow::Result<()> {
         eprintln!("{name}");
         // Before each, as a machine with neighbours is not the same for long.
         let machine = Machine::here();
-        let section = format!("{machine} Measured is {edge}.\n\n{}", measure(&world, &machine, effort)?);
+        let edge = if part.has_edges() { edge } else { "" };
+        let section = format!("{machine}{edge}\n\n{}", measure(&world, &machine, effort)?);
         println!("\n{section}");
         if effort.is_kept {
             report::write(name, &section)?;

@@ -9,7 +9,7 @@ build_trained_edge() {
   [[ $(nproc) -ge 2 ]] || { say "the edge cannot be trained: the load needs a second core" && return 1; }
   tool=$(profile_merger) || { say "the edge cannot be trained: llvm-profdata is missing" && return 1; }
   # Cargo does not look into a profile, so another one has another name.
-  profile=$target/training/$(edge_sources).profdata
+  profile=$target/training/$(training_sources).profdata
   if [[ ! -f $profile ]]; then
     require_commands wrk=wrk h2load=nghttp2-client taskset=util-linux setpriv=util-linux
     say "building an edge that counts what it does"
@@ -25,7 +25,8 @@ build_trained_edge() {
   TRAINED_EDGE=$target/trained/release/edge
 }
 
-# build_edge TARGET FLAG: builds it with a flag of the compiler's, apart from the builds without.
+# build_edge TARGET FLAG: builds it with a flag of the compiler's, apart from the builds without. Cargo leaves flags of its
+# configuration out beside those of the environment.
 build_edge() {
   RUSTFLAGS="${RUSTFLAGS:-} $2" SQLX_OFFLINE=true \
     cargo build --locked --release --package edge --bin edge --target-dir "$1"
@@ -49,10 +50,10 @@ find_profile_merger() {
   return 1
 }
 
-# Prints a hash of the compiler and of everything that the edge is built from.
-edge_sources() {
+# Prints a hash of the compiler, of everything that the edge is built from, and of the load.
+training_sources() {
   {
     rustc -vV
-    (cd "$REPO" && find Cargo.toml Cargo.lock .sqlx edge common -type f -print0 | LC_ALL=C sort --zero-terminated | xargs --null sha256sum)
+    (cd "$REPO" && find Cargo.toml Cargo.lock .sqlx edge common bench/src -type f -print0 | LC_ALL=C sort --zero-terminated | xargs --null sha256sum)
   } | sha256sum | cut -c 1-16
 }
