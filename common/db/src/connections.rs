@@ -8,7 +8,7 @@
 //! where nothing is on its way: sqlx sets neither keepalive nor a user timeout. So a connection is used only after it has
 //! answered, and whoever waits for statements gives them up by himself: [`in_time`]. One wait is beyond us: sqlx asks a connection
 //! that comes back for a sign of life, and one whose Postgres vanishes in that moment is missing in the pool until the kernel
-//! gives it up: within two minutes where `deploy/sysctl.d` is installed.
+//! gives it up: within two minutes where `deploy/sysctl` is installed.
 
 use std::{future::Future, io, time::Duration};
 
