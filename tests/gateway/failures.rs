@@ -125,10 +125,12 @@ async fn a_whole_answer_that_breaks_off_is_charged_by_what_came() {
         (begun(cut).then(Act::Hang), 504, 2, 0),
         (endless(cut).then(Act::Close), 502, 3, 0),
         (begun(usage_first).then(Act::Close), 502, 4, 1),
+        // All of it, and then no end.
+        (begun(&whole).then(Act::Close), 502, 5, 2),
         // Nothing has come, or an error, or what is whole and no completion.
-        (begun(b" \n").then(Act::Close), 502, 4, 1),
-        (begun(br#"{"error":{"message":"#).then(Act::Close), 502, 4, 1),
-        (endless(br#"{"choices":7}"#).then(Act::Close), 502, 4, 1),
+        (begun(b" \n").then(Act::Close), 502, 5, 2),
+        (begun(br#"{"error":{"message":"#).then(Act::Close), 502, 5, 2),
+        (endless(br#"{"choices":7}"#).then(Act::Close), 502, 5, 2),
     ] {
         let what = format!("{script:?}");
         gateway.provider.next(script);
@@ -143,7 +145,7 @@ async fn a_whole_answer_that_breaks_off_is_charged_by_what_came() {
     }
     gateway.complete(&json!({})).await.ok();
     let released = "SELECT count(*) FROM ai_usage";
-    eventually(BACKGROUND, "the others are released", async || gateway.world.sql_number(released).await == 5).await;
+    eventually(BACKGROUND, "the others are released", async || gateway.world.sql_number(released).await == 6).await;
 }
 
 /// A stream that fails: what came before, and the error. The connection does not end as a whole answer does.

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 /// The deepest nesting that is accepted.
 const DEPTH: usize = 128;
@@ -118,6 +118,27 @@ pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
+/// The bytes of all strings in `text` that are values, without the fields `left_out` and what is in them. `text` may be cut off
+/// anywhere.
+pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
+    let (mut at, mut bytes) = (0, 0);
+    while let Some(before) = memchr(b'"', text.get(at..).unwrap_or_default()) {
+        let start = at + before;
+        let Ok(end) = end_of_string(text, start) else { return bytes + text.len() - start - 1 };
+        let colon = skip_space(text, end);
+        if text.get(colon) != Some(&b':') {
+            bytes += end - start - 2;
+            at = end;
+        } else if text.get(start + 1..end - 1).is_some_and(|name| left_out.contains(&name)) {
+            let Ok(end) = end_of_value(text, skip_space(text, colon + 1)) else { return bytes };
+            at = end;
+        } else {
+            at = colon + 1;
+        }
+    }
+    bytes
+}
+
 fn skip_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count()
@@ -219,5 +240,23 @@ mod tests {
         assert_eq!(read("[]").unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(read(r#"[ {"a":","} , 2,"]"]"#).unwrap(), [&br#"{"a":","}"#[..], b"2", b"\"]\""]);
         assert!(read("{}").is_none());
+    }
+
+    #[test]
+    fn strings_are_counted_where_they_are_values() {
+        let count = |text: &str| string_bytes(text.as_bytes(), &[b"left", b"out"]);
+        for (text, bytes) in [
+            ("", 0),
+            (r#"[{"a":"xyz","left":"xx","b" : ["x",1,{"c":"\""}]},"out"]"#, 9),
+            (r#"{"out" : {"a":"x","b":["x"]},"a":null,"b":"x"}"#, 1),
+            // Cut off: in a value, in a name, and in what is left out.
+            (r#"{"a":"xyz"#, 3),
+            (r#"{"a":"xyz\"#, 4),
+            (r#"{"a":"xyz","left":["x"#, 3),
+            (r#"{"a":"xyz","left""#, 7),
+        ] {
+            assert_eq!(count(text), bytes, "{text}");
+        }
+        assert_eq!(count(&format!(r#"{{"a":"x","out":{}"#, "[".repeat(DEPTH + 1))), 1);
     }
 }

@@ -51,30 +51,39 @@ pub(super) fn rewrite(
     Some((out.freeze(), usage))
 }
 
-/// The usage of an answer of which only the beginning `read` has come: as it says itself, or an estimate. `None` if it is no
-/// beginning of a completion, but nothing, an error, or JSON that is whole or wrong.
+/// The usage of an answer of which `read` has come, and not its end: as it says itself, or an estimate. `None` if it is neither a
+/// completion nor the beginning of one, but nothing, an error, or JSON that is something else.
 pub(super) fn usage_of_beginning(read: &[u8], estimated_prompt: u64, max_completion: u64) -> Option<Usage> {
-    let is_cut = serde_json::from_slice::<serde::de::IgnoredAny>(read).is_err_and(|error| error.is_eof());
-    if !is_cut || !read.trim_ascii_start().starts_with(b"{") {
+    let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
+    let is_cut = parsed.as_ref().is_err_and(serde_json::Error::is_eof);
+    if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let (mut usage, mut end) = (None, 0);
+    let (mut usage, mut choices, mut end) = (None, None, 0);
     for field in json::fields(read).map_while(Result::ok) {
         let value = read.get(field.value.clone())?;
         match &*field.name() {
             b"error" if value != b"null" => return None,
             b"usage" => usage = usage_report::later(usage, usage_report::parse(value)),
+            b"choices" => choices = Some(value),
             _ => {}
         }
         end = field.whole.end;
     }
-    // The field in which it was cut.
-    let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
-    if cut.starts_with(b"\"error\"") {
+    if is_cut {
+        // The field in which it was cut.
+        let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
+        if cut.starts_with(b"\"error\"") {
+            return None;
+        }
+        if cut.starts_with(b"\"choices\"") {
+            choices = Some(cut);
+        }
+    } else if !choices?.starts_with(b"[") {
         return None;
     }
     Some(usage.unwrap_or_else(|| {
-        let completion = usage_report::estimate_completion(read).min(max_completion.max(1));
+        let completion = usage_report::estimate_completion(choices.unwrap_or_default()).min(max_completion.max(1));
         Usage { prompt: estimated_prompt, completion, is_estimated: true }
     }))
 }
@@ -205,11 +214,17 @@ mod tests {
             (r#"{"choices":[{]}"#, None),
             ("\n{", Some((7, 1, true))),
             (r#"{"id":"x","error":null,"choices":["#, Some((7, 1, true))),
-            (format!(r#"{{"choices":[{{"message":{{"content":"{words}"#).as_str(), Some((7, 59, true))),
+            (format!(r#"{{"choices":[{{"message":{{"content":"{words}"#).as_str(), Some((7, 66, true))),
+            (format!(r#"{{"id":"{words}","choices":[{{"message":{{"content":"{words}"#).as_str(), Some((7, 66, true))),
             (format!(r#"{{"choices":[{{"message":{{"content":"{words}{words}"#).as_str(), Some((7, 90, true))),
             (r#"{"usage":{"prompt_tokens":3,"completion_tokens":2},"choices":["#, Some((3, 2, false))),
             (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}"#, Some((3, 2, false))),
             (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tok"#, Some((7, 1, true))),
+            // All of it has come, and the connection broke before its end was seen.
+            (r#"{"choices":[{}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, Some((3, 2, false))),
+            (format!(r#"{{"choices":[{{"message":{{"content":"{words}"}}}}]}}"#).as_str(), Some((7, 66, true))),
+            (r#"{"choices":7,"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, None),
+            (r#"{"choices":[],"error":{},"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, None),
         ] {
             assert_eq!(of(read), usage, "{read}");
         }

@@ -2,17 +2,30 @@
 
 use serde::Deserialize;
 
-use super::meter::Usage;
+use super::{json, meter::Usage};
 use crate::limits;
+
+/// The fields of a choice whose strings are not the model's words, or say them once more.
+const NO_WORDS: [&[u8]; 9] = [
+    b"content_filter_results",
+    b"finish_reason",
+    b"id",
+    b"logprobs",
+    b"matched_stop",
+    b"native_finish_reason",
+    b"role",
+    b"stop_reason",
+    b"type",
+];
 
 /// The number of tokens that a text of this many bytes usually has.
 pub(super) fn estimate_tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(limits::BYTES_PER_TOKEN)
 }
 
-/// The number of tokens that the JSON of an answer's choices probably has, without what surrounds the model's words.
+/// The number of tokens that the model's words in the JSON of an answer's choices probably have. It may be cut off anywhere.
 pub(super) fn estimate_completion(choices: &[u8]) -> u64 {
-    estimate_tokens(choices.len().saturating_sub(limits::CHOICE_BYTES)).max(1)
+    estimate_tokens(json::string_bytes(choices, &NO_WORDS)).max(1)
 }
 
 /// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. Tokens that

@@ -84,7 +84,5 @@ pub(crate) const TEMPLATE_ARGUMENT_BYTES: usize = 256;
 pub(crate) const TEMPLATE_ARGUMENT_TOKENS: u64 = 4;
 /// Bytes of text that make a token, usually.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
-/// Bytes of a choice that are not the model's words.
-pub(crate) const CHOICE_BYTES: usize = 64;
 /// Tokens beyond which a provider's report is not believed.
 pub(crate) const BELIEVABLE_TOKENS: u64 = 10_000_000;

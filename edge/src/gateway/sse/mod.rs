@@ -1,5 +1,5 @@
 //! A streamed answer: server-sent events, passed on byte by byte except for the model's name, while the usage is read
-//! from them. The values of a frame's other fields are not looked at.
+//! from them. The values of a frame's other fields are not looked at, but for the length of the model's words.
 //!
 //! An *event* is what ends with an empty line; a *frame* is the JSON object in an event's `data`.
 
@@ -207,28 +207,43 @@ impl Frames {
         if !parsed.is_valid {
             return Err(StreamError::NoEvent);
         }
-        match parsed.data {
-            Data::None => out.extend_from_slice(event),
+        let before = out.len();
+        let passes = match parsed.data {
+            Data::None => {
+                out.extend_from_slice(event);
+                true
+            }
             Data::Line(span) => {
                 let payload = event.get(span.clone()).unwrap_or_default();
                 if payload.trim_ascii() == b"[DONE]" {
+                    // Nothing was said: that is no completion.
+                    if self.identity.is_none() {
+                        return Err(StreamError::CutOff);
+                    }
                     self.close(out);
                     return Ok(Progress::Complete);
                 }
                 out.extend_from_slice(event.get(..span.start).unwrap_or_default());
-                self.process_frame(payload, out)?;
+                let passes = self.process_frame(payload, out)?;
                 out.extend_from_slice(event.get(span.end..).unwrap_or_default());
+                passes
             }
             Data::Lines(payload) => {
                 out.extend_from_slice(b"data: ");
-                self.process_frame(&payload, out)?;
+                let passes = self.process_frame(&payload, out)?;
                 out.extend_from_slice(b"\n\n");
+                passes
             }
+        };
+        if !passes {
+            out.truncate(before);
         }
         Ok(Progress::Ongoing)
     }
 
-    fn process_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<(), StreamError> {
+    /// Rewrites a frame. Returns whether it passes: it is a part of a completion. What else a provider says is most likely why it
+    /// fails, in its own words.
+    fn process_frame(&mut self, frame: &[u8], out: &mut BytesMut) -> Result<bool, StreamError> {
         let part = |range: Range<usize>| frame.get(range).unwrap_or_default();
         let (mut usage, mut choices, mut id, mut created) = (None, None, None, None);
         // Of a field that is there twice the last one counts for clients.
@@ -259,20 +274,23 @@ impl Frames {
         }
         out.extend_from_slice(part(written..frame.len()));
 
+        let choices = match choices {
+            None | Some(b"null") if usage.is_some() => None,
+            Some(choices) if choices.starts_with(b"[") => Some(choices).filter(|choices| !is_empty(choices)),
+            _ => return Ok(false),
+        };
         if self.identity.is_none() {
             self.identity = Some(identity(id, created));
         }
-        let is_empty =
-            choices.is_some_and(|choices| json::elements(choices).is_some_and(|mut all| all.next().is_none()));
-        if let Some(choices) = choices.filter(|_| !is_empty) {
+        if let Some(choices) = choices {
             self.estimated_completion += usage_report::estimate_completion(choices);
         }
-        let is_closing = usage.is_some() && (is_empty || choices.is_some_and(has_finish_reason));
+        let is_closing = usage.is_some() && choices.is_none_or(has_finish_reason);
         self.last = LastFrame { has_usage, is_closing };
         self.is_usage_final |= is_closing;
         // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
         self.usage = usage_report::later(self.usage.take(), usage);
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the end of the stream, and a frame with the usage before it if the last frame had none.
@@ -302,6 +320,11 @@ fn identity(id: Option<&[u8]>, created: Option<&[u8]>) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Whether an array has no elements.
+fn is_empty(array: &[u8]) -> bool {
+    array.get(1..).unwrap_or_default().trim_ascii_start().starts_with(b"]")
 }
 
 /// Whether any of a frame's choices has a `finish_reason`.

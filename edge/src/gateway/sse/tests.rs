@@ -100,6 +100,52 @@ fn a_providers_error_does_not_reach_the_client() {
 }
 
 #[test]
+fn what_is_no_part_of_a_completion_does_not_pass() {
+    let rest = [STOP, USAGE, DONE_LINE];
+    let expected = renamed(&stream(&[&[WORD], &rest[..]].concat(), "\n"));
+    for line in [
+        r#"data: {"detail":"secret words"}"#,
+        r#"data: {"code":"429","message":"secret words"}"#,
+        r#"data: {"choices":"secret words"}"#,
+        r#"data: {"choices":null,"usage":"secret words"}"#,
+        "id: 7\nevent: message\ndata: {\ndata: }",
+        "data: {}",
+    ] {
+        let text = stream(&[&[WORD, line], &rest[..]].concat(), "\n");
+        assert_eq!(relay([text.as_bytes()]), (expected.clone(), Ok(()), USAGE_OF_FRAME), "{line}");
+        // Nothing has been said, whatever stands before the end.
+        let (out, end, _) = relay([stream(&[line, DONE_LINE], "\n").as_bytes()]);
+        assert_eq!((out.as_str(), end), ("", Err(StreamError::CutOff)), "{line}");
+    }
+    assert_eq!(relay([stream(&[DONE_LINE], "\n").as_bytes()]).1, Err(StreamError::CutOff));
+    // Usage without choices is the end of a completion.
+    for choices in ["", r#","choices":null"#] {
+        let usage = USAGE.replace(r#","choices":[]"#, choices);
+        let (out, end, used) = relay([stream(&[WORD, STOP, &usage], "\n").as_bytes()]);
+        assert_eq!((end, used), (Ok(()), USAGE_OF_FRAME));
+        assert_eq!(out, renamed(&stream(&[WORD, STOP, &usage, DONE_LINE], "\n")));
+    }
+}
+
+#[test]
+fn only_what_the_model_says_is_estimated() {
+    let likely = (0..20).map(|_| r#"{"token":" the","logprob":-0.125,"bytes":[32,116,104,101]}"#);
+    let likely = likely.collect::<Vec<_>>().join(",");
+    for (delta, rest) in [
+        (r#""content":" the""#, String::new()),
+        (r#""role":"assistant","content":" the","reasoning_content":null"#, r#","token_ids":null"#.to_owned()),
+        (r#""content":" the""#, format!(r#","logprobs":{{"content":[{{"token":" the","top_logprobs":[{likely}]}}]}}"#)),
+        (r#""tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]"#, r#","stop_reason":null"#.to_owned()),
+    ] {
+        let word = format!(
+            r#"data: {{"id":"c1","choices":[{{"index":0,"delta":{{{delta}}}{rest},"finish_reason":null}}],"usage":null}}"#
+        );
+        let (_, end, usage) = relay([stream(&[&*word; 10], "\n").as_bytes()]);
+        assert_eq!((end, usage), (Err(StreamError::CutOff), (7, 10, true)), "{word}");
+    }
+}
+
+#[test]
 fn only_the_fields_of_events_pass() {
     // Comments and the fields of the standard pass as they are.
     let fields = format!(": hm\nid: 7\nretry: 10\nevent: message\n{WORD}\n\nid\n\n");
