@@ -252,6 +252,15 @@ async fn a_stream_ends_with_its_last_frame_and_not_with_the_connection() {
 }
 
 #[tokio::test]
+async fn a_stream_is_under_way_no_longer_than_its_last_frame() {
+    let gateway = Gateway::start_with(|world| world.set("LIMITS__GATEWAY_CONCURRENT", 1)).await;
+    for _ in 0..3 {
+        gateway.provider.next(Script::stream(pieces_of(&usual_events(2), "\n"), false).then(Act::Hang));
+        gateway.stream().await.frames();
+    }
+}
+
+#[tokio::test]
 async fn connections_to_a_provider_are_reused() {
     let gateway = Gateway::start().await;
     for _ in 0..5 {

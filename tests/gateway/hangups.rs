@@ -9,7 +9,7 @@ use super::Gateway;
 use crate::{
     BACKGROUND,
     metrics::Page,
-    stubs::provider::Script,
+    stubs::provider::{Act, Script},
     world::{eventually, ports},
 };
 
@@ -153,6 +153,34 @@ async fn a_stream_whose_client_left_before_it_began_is_read_to_its_end_though_no
     let (gateway, metrics) = without_a_place(true).await;
     gateway.end_all().await;
     assert_eq!(gateway.provider.left(), 0);
+    assert!(Page::of(metrics).await.sum("svc_gateway_drains_refused_total") < 0.5);
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_open_after_a_stream_takes_no_place_of_an_answer() {
+    let metrics = ports::free();
+    let listen = format!("127.0.0.1:{metrics}");
+    let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
+    let client = gateway.world.edge().another_browser(true);
+    let exact = async |count: usize| {
+        eventually(BACKGROUND, "the answers are metered", async || {
+            // All at once: the connections are waited for no longer than a second.
+            (0..ACCOUNT_DRAINS).for_each(|_| gateway.provider.go_on());
+            let exact = "SELECT count(*) FROM ai_usage WHERE certainty = 2";
+            gateway.world.sql_number(exact).await == i64::try_from(count).unwrap()
+        })
+        .await;
+    };
+    for _ in 0..ACCOUNT_DRAINS {
+        let mut script = Script::usual_stream(12).held_after(0);
+        script.0.pop();
+        gateway.provider.next(script.then(Act::Hang));
+        ask_and_disconnect(&gateway, &client, true).await;
+    }
+    exact(ACCOUNT_DRAINS).await;
+    gateway.provider.next(Script::usual_stream(12).held_after(0).held_after(0));
+    ask_and_disconnect(&gateway, &client, true).await;
+    exact(ACCOUNT_DRAINS + 1).await;
     assert!(Page::of(metrics).await.sum("svc_gateway_drains_refused_total") < 0.5);
 }
 

@@ -7,7 +7,7 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -58,7 +58,7 @@ impl StreamBody {
                     Step::Bytes(bytes) => bytes,
                     Step::Done(bytes) => {
                         if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
-                            relay.finish(cx, &self.drains);
+                            relay.finish(&self.drains);
                         }
                         bytes
                     }
@@ -88,7 +88,7 @@ impl Drop for StreamBody {
     fn drop(&mut self) {
         if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Ended) {
             let account = relay.turn.key().clone();
-            self.drains.spawn(&account, relay.drain());
+            self.drains.spawn(&account, relay.drain(self.drains.clone()));
         }
     }
 }
@@ -280,25 +280,48 @@ impl Relay {
         Step::Failed(self.out.split().freeze())
     }
 
-    /// Waits in the background for the end of the provider's answer, after the last frame, so that the connection can
-    /// be used again. The client does not wait for it.
-    fn finish(mut self: Box<Self>, cx: &mut Context<'_>, drains: &Drains) {
+    /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that
+    /// the connection can be used again. The client does not wait for it.
+    fn finish(self: Box<Self>, drains: &Drains) {
+        let Self { mut answer, model, read, .. } = *self;
         // The next request may want the connection.
-        self.answer.stop_batching();
-        match self.poll_end(cx) {
-            Poll::Ready(is_at_end) => self.release_connection(is_at_end),
-            Poll::Pending => drains.spawn_end(self.await_end()),
+        answer.stop_batching();
+        let mut rest = Rest { answer, model, read };
+        match rest.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(is_at_end) => rest.release_connection(is_at_end),
+            Poll::Pending => drains.spawn_end(rest.read()),
         }
     }
 
-    async fn await_end(mut self: Box<Self>) {
-        let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll_end(cx)));
+    /// Reads the stream to its end without a client.
+    async fn drain(mut self: Box<Self>, drains: Drains) {
+        loop {
+            match poll_fn(|cx| self.poll_step(cx)).await {
+                Step::Bytes(_) => {}
+                Step::Done(_) => return self.finish(&drains),
+                Step::Failed(_) => return,
+            }
+        }
+    }
+}
+
+/// What a provider still sends after a stream's last frame. Nothing is under way any more.
+struct Rest {
+    answer: UpstreamResponse,
+    model: Arc<ServedModel>,
+    /// The bytes of the stream that were read before.
+    read: usize,
+}
+
+impl Rest {
+    async fn read(mut self) {
+        let end = tokio::time::timeout(limits::STREAM_END, poll_fn(|cx| self.poll(cx)));
         let is_at_end = end.await.unwrap_or(false);
         self.release_connection(is_at_end);
     }
 
     /// Polls for the end of the answer's body. Ready with whether it ended well.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             match ready!(self.answer.poll_chunk(cx)) {
                 None => return Poll::Ready(true),
@@ -309,24 +332,9 @@ impl Relay {
     }
 
     /// Keeps the connection for another request if its answer was read to the end, and closes it otherwise.
-    fn release_connection(self: Box<Self>, is_at_end: bool) {
-        let Self { answer, model, .. } = *self;
+    fn release_connection(self, is_at_end: bool) {
         if is_at_end {
-            model.upstream.keep(answer.into_connection());
-        }
-    }
-
-    /// Reads the stream to its end without a client.
-    async fn drain(mut self: Box<Self>) {
-        loop {
-            match poll_fn(|cx| self.poll_step(cx)).await {
-                Step::Bytes(_) => {}
-                Step::Done(_) => {
-                    self.answer.stop_batching();
-                    return self.await_end().await;
-                }
-                Step::Failed(_) => return,
-            }
+            self.model.upstream.keep(self.answer.into_connection());
         }
     }
 }
