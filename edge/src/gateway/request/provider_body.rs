@@ -76,10 +76,11 @@ impl<'a> ProviderBody<'a> {
         self.out.push(b'{');
         for (index, field) in self.fields.0.iter().enumerate() {
             let name = &*field.name;
-            if !GOVERNED.contains(&name) {
+            if !GOVERNED.contains(&name) && !self.has_quirk(name) {
                 self.copy(field);
                 continue;
             }
+            // The last of a name counts. For each that is written under another one, all fields are looked through.
             let later = self.fields.0.get(index + 1..).unwrap_or_default();
             if later.iter().any(|later| later.name == field.name) {
                 continue;
@@ -123,13 +124,11 @@ impl<'a> ProviderBody<'a> {
         if self.ceilings.0.iter().any(|ceiling| ceiling.sent_as.as_bytes() == name && ceiling.sent_as != ceiling.name) {
             return;
         }
-        let quirks = &self.model.model.provider.quirks;
-        let has_quirks = !quirks.drop.is_empty() || !quirks.rename.is_empty();
-        if !has_quirks || !self.has_quirk(name) {
+        if self.has_quirk(name) {
+            self.write_value(name, field.value);
+        } else {
             self.separate();
             self.out.extend_from_slice(field.whole);
-        } else {
-            self.write_value(name, field.value);
         }
     }
 

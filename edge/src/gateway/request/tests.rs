@@ -112,6 +112,8 @@ fn a_providers_quirks_drop_and_rename_fields() {
     );
     assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":6,"store":true"#), r#""max_tokens":6}"#);
     assert_eq!(sent(r#""max_completion_tokens":5,"max_tokens":null"#), r#""max_tokens":5}"#);
+    // One that is there twice goes once, as the last is what counts.
+    assert_eq!(sent(r#""max_tokens":6,"seed":1,"top_p":1,"seed":2"#), r#""max_tokens":6,"top_p":1,"random_seed":2}"#);
 }
 
 #[test]
