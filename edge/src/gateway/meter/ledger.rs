@@ -104,6 +104,14 @@ impl State {
         }
         is_new
     }
+
+    /// Has Postgres told that a completion used nothing.
+    fn write_unused(&mut self, id: &CompletionId) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.row.set_unused();
+        entry.status = Status::Ended;
+        self.to_write.push_back(id.clone());
+    }
 }
 
 impl Status {

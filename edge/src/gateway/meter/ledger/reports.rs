@@ -133,17 +133,18 @@ impl Ledger {
     /// Records what became of the release of a reservation; `None` if it failed.
     ///
     /// A reservation that is missing may have been settled by others, while this edge was not heard of. Then Postgres has a
-    /// row of it, which is to say that nothing was used. A spare is settled by nobody.
+    /// row of it, which is to say that nothing was used. A spare is settled by nobody. Postgres is to know of one, too, whose end
+    /// the journal has in another segment than its beginning, or could not take: segments are not put aside in their order, and
+    /// what is left of the journal when this edge dies would say that it was never released.
     pub(in crate::gateway::meter) fn finish_release(&self, id: &CompletionId, outcome: Option<Release>) {
         let mut state = self.state();
         let Some(entry @ Entry { status: Status::Released(_), .. }) = state.entries.get_mut(id) else { return };
         let is_spare = entry.row.is_spare();
+        let [beginning, end] = entry.segments;
+        let is_kept_whole = beginning.is_none() || beginning == end;
         match (outcome, entry.status) {
-            (Some(Release::Missing), Status::Released(..=1)) if !is_spare => {
-                entry.row.set_unused();
-                entry.status = Status::Ended;
-                state.to_write.push_back(id.clone());
-            }
+            (Some(Release::Missing), Status::Released(..=1)) if !is_spare => state.write_unused(id),
+            (Some(Release::Released), _) if !is_kept_whole => state.write_unused(id),
             (Some(Release::Released), _) | (Some(Release::Missing), Status::Released(..=1)) => {
                 if let Some(entry) = state.entries.remove(id) {
                     drop(state);

@@ -79,6 +79,29 @@ fn what_others_settled_is_withdrawn_in_postgres() {
 }
 
 #[test]
+fn a_release_is_known_to_postgres_if_another_segment_has_its_beginning() {
+    let (ledger, folder) = ledger();
+    let (failed, at_once) = (row(300), row(300));
+    ledger.enter(failed.clone());
+    let has_next = || std::fs::read_dir(folder.path()).unwrap().count() > 1;
+    while !has_next() {
+        (0..1_000).for_each(|_| ledger.enter(row(300)));
+    }
+    ledger.enter(at_once.clone());
+    for row in [&failed, &at_once] {
+        ledger.release(&row.id);
+    }
+    assert_eq!(ids(&ledger.take_to_release(10)), [&failed.id, &at_once.id]);
+    for row in [&failed, &at_once] {
+        ledger.finish_release(&row.id, Some(Release::Released));
+    }
+    // The segment that has its end may be put aside before the one that has its beginning.
+    let unused = ledger.take_to_write(10);
+    assert_eq!(ids(&unused), [&failed.id]);
+    assert_eq!((unused[0].tokens(), unused[0].certainty), (0, Certainty::Unused));
+}
+
+#[test]
 fn a_spare_that_redis_has_lost_is_forgotten() {
     let (ledger, _folder) = ledger();
     let mut spare = row(300);
