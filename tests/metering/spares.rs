@@ -108,6 +108,27 @@ async fn an_admission_that_is_sent_again_keeps_its_spares() {
 }
 
 #[tokio::test]
+async fn an_admission_that_is_sent_again_is_not_refused_for_what_it_holds() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
+    // More than half of what is left of the day.
+    let row = budgets.row(budgets.now, 0, 600);
+    for _ in 0..2 {
+        assert!(matches!(budgets.admit(&row, None).await, Verdict::Admitted(_)));
+    }
+    assert_eq!(budgets.used().await, (2, 710));
+    assert!(matches!(budgets.admit(&budgets.row(budgets.now, 0, 600), None).await, Verdict::Day(_)));
+    // The last of a minute.
+    let again = budgets.row(budgets.now, 0, 1);
+    let last = Budget { per_minute: 3, ..BUDGET };
+    for _ in 0..2 {
+        let judged = budgets.redis.admit(EDGE, &again, &[], last, None).await.unwrap();
+        assert!(matches!(judged.verdict, Verdict::Admitted(_)));
+    }
+    assert_eq!(budgets.used().await, (3, 711));
+}
+
+#[tokio::test]
 async fn who_waits_for_spares_sees_no_more_of_them_made() {
     let budgets = Budgets::start().await;
     budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(1, 100))).await;
