@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, os::unix::fs::PermissionsExt as _};
 
+use db::gateway::ai_usage;
 use domain::{
     CompletionId, Timestamp, TokenId,
     usage::{Certainty, Microcents, UsageRow},
 };
 use live::budgets::{Budget, Verdict};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::{
     relay::Relay,
@@ -219,6 +220,49 @@ async fn what_was_settled_before_a_journal_came_back_is_withdrawn_if_no_provider
     assert_eq!(metered.world.sql_number(requests).await, 1 + rows);
     let figures = metered.assert_ledger(&received, 0).await;
     assert_eq!(figures.estimated as u64, count);
+}
+
+/// The segments of the second completion were put aside before the edge died.
+#[tokio::test]
+async fn what_an_edge_saw_when_it_had_slept_stays_though_its_journal_has_no_record_of_it() {
+    let metered = after_one(|builder| builder).await;
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let (unasked, asked) = (row(&metered, 100).await, row(&metered, 200).await);
+    redis.note_settled("slept", &[&unasked, &asked]).await.unwrap();
+    let pool = PgPool::connect(metered.world.database.as_str()).await.unwrap();
+    let seen = UsageRow { completion: 7, certainty: Certainty::Seen, ..asked.clone() };
+    for rows in [vec![unasked, asked], vec![seen]] {
+        assert_eq!(ai_usage::record(&pool, &rows).await.unwrap().len(), 1);
+    }
+    let database = metered.world.sql_text("SELECT name FROM database_name").await;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let journal = leave_journal(&metered, "slept", &database, boot.trim(), &[]);
+    eventually(BACKGROUND, "the journal is taken over", async || !journal.exists()).await;
+    metered.rows_become(1, "certainty = 3 AND completion_tokens = 0").await;
+    assert_eq!(metered.rows("certainty = 1 AND completion_tokens = 7").await, 1);
+    metered.assert_sums().await;
+}
+
+/// The segment that had the end of the first completion was put aside before the edge died.
+#[tokio::test]
+async fn what_postgres_knows_to_have_used_nothing_is_not_charged_though_a_journal_has_its_beginning_alone() {
+    let metered = after_one(|builder| builder).await;
+    let (released, under_way) = (row(&metered, 100).await, row(&metered, 200).await);
+    let pool = PgPool::connect(metered.world.database.as_str()).await.unwrap();
+    let mut unasked = row(&metered, 300).await;
+    unasked.set_unused();
+    let failed = UsageRow { id: released.id.clone(), certainty: Certainty::Failed, ..unasked.clone() };
+    // What no provider was asked for is in no journal.
+    assert_eq!(ai_usage::record(&pool, &[unasked, failed]).await.unwrap().len(), 1);
+    assert_eq!(metered.world.sql_number("SELECT sum(requests)::bigint FROM ai_usage_days").await, 1);
+    let database = metered.world.sql_text("SELECT name FROM database_name").await;
+    let open = [json!({ "open": released }), json!({ "open": under_way })];
+    leave_journal(&metered, "killed", &database, "any", &open);
+    metered.rows_become(1, "certainty = 0 AND completion_tokens = 200").await;
+    assert_eq!(metered.rows("certainty = 3 AND prompt_tokens + completion_tokens = 0").await, 1);
+    assert_eq!(metered.rows("true").await, 3);
+    assert_eq!(metered.world.sql_number("SELECT sum(requests)::bigint FROM ai_usage_days").await, 2);
+    metered.assert_sums().await;
 }
 
 #[tokio::test]

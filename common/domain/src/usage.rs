@@ -123,8 +123,12 @@ pub enum Certainty {
     Seen,
     /// What the provider has reported.
     Reported,
-    /// It used nothing: the provider was not asked, or refused. It is as certain as a report, and counts as no request.
+    /// It used nothing, because no provider was asked as far as is known. This takes the place of a reservation alone, and counts as no
+    /// request.
     Unused,
+    /// It used nothing, because the provider failed. This takes the place of a reservation alone, and counts as no request. It is
+    /// recorded even where there is no row to replace: what is left of a journal may have the completion's beginning alone.
+    Failed,
 }
 
 impl Certainty {
@@ -135,6 +139,7 @@ impl Certainty {
             Self::Seen => 1,
             Self::Reported => 2,
             Self::Unused => 3,
+            Self::Failed => 4,
         }
     }
 }
@@ -241,6 +246,11 @@ impl UsageRow {
     pub fn set_unused(&mut self) {
         self.likely = None;
         (self.prompt, self.completion, self.cost, self.certainty) = (0, 0, Microcents(0), Certainty::Unused);
+    }
+
+    /// Whether it says that the completion used nothing.
+    pub fn is_unused(&self) -> bool {
+        matches!(self.certainty, Certainty::Unused | Certainty::Failed)
     }
 
     /// Returns the UTC day that is charged.

@@ -17,7 +17,10 @@ use std::{
     time::Instant,
 };
 
-use domain::{CompletionId, usage::UsageRow};
+use domain::{
+    CompletionId,
+    usage::{Certainty, UsageRow},
+};
 use tokio::sync::{Notify, watch};
 
 use self::adoption::Adoption;
@@ -109,6 +112,9 @@ impl State {
     fn write_unused(&mut self, id: &CompletionId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.row.set_unused();
+        if entry.segments[0].is_some() {
+            entry.row.certainty = Certainty::Failed;
+        }
         entry.status = Status::Ended;
         self.to_write.push_back(id.clone());
     }

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{
-    CompletionId,
-    usage::{Certainty, UsageRow},
-};
+use domain::{CompletionId, usage::UsageRow};
 use live::budgets::Release;
 use tokio::time::timeout;
 
@@ -65,7 +62,7 @@ impl Ledger {
         let State { entries, to_revalue, .. } = &mut *state;
         to_revalue.clear();
         for entry in entries.values_mut() {
-            entry.is_to_revalue = entry.status.is_reported() && entry.row.certainty != Certainty::Unused;
+            entry.is_to_revalue = entry.status.is_reported() && !entry.row.is_unused();
             if entry.is_to_revalue {
                 entry.is_lost = true;
                 to_revalue.push_back(entry.row.id.clone());

@@ -69,7 +69,7 @@ fn what_others_settled_is_withdrawn_in_postgres() {
     ledger.finish_release(&row.id, Some(Release::Missing));
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&row.id]);
-    assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), Certainty::Unused));
+    assert_eq!((unused[0].tokens(), unused[0].cost, unused[0].certainty), (0, Microcents(0), Certainty::Failed));
     // A Redis that has lost its memory is told nothing of it.
     ledger.report_all();
     assert!(ledger.take_to_revalue(10).is_empty());
@@ -98,7 +98,23 @@ fn a_release_is_known_to_postgres_if_another_segment_has_its_beginning() {
     // The segment that has its end may be put aside before the one that has its beginning.
     let unused = ledger.take_to_write(10);
     assert_eq!(ids(&unused), [&failed.id]);
-    assert_eq!((unused[0].tokens(), unused[0].certainty), (0, Certainty::Unused));
+    assert_eq!((unused[0].tokens(), unused[0].certainty), (0, Certainty::Failed));
+}
+
+#[test]
+fn a_release_does_not_wait_for_others_that_are_not_due() {
+    let (ledger, _folder) = ledger();
+    let (later, now): (Vec<_>, _) = ((0..10).map(|_| row(300)).collect(), row(300));
+    for row in &later {
+        ledger.admit(row.clone());
+        ledger.release(&row.id);
+    }
+    for row in ledger.take_to_release(10) {
+        ledger.finish_release(&row.id, None);
+    }
+    ledger.admit(now.clone());
+    ledger.release(&now.id);
+    assert_eq!(ids(&ledger.take_to_release(10)), [&now.id]);
 }
 
 #[test]
