@@ -32,7 +32,7 @@ impl Budgets {
     async fn used(&self) -> (u64, u64) {
         let judgement = self.admit_with(&self.row(self.now, 0, 100_000), &[]).await;
         let Verdict::Day(used) = judgement.verdict else { panic!("{judgement:?}") };
-        assert_eq!(judgement.spares, NONE_OUT, "it has no room without spares either");
+        assert_eq!(judgement.spares, SpareStatus::NotInTheWay, "it has no room without spares either");
         (used.requests, used.tokens)
     }
 
@@ -43,8 +43,6 @@ impl Budgets {
         judgement.spares
     }
 }
-
-const NONE_OUT: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
 
 #[tokio::test]
 async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_of_it_back() {
@@ -57,21 +55,21 @@ async fn spares_hold_as_much_as_the_reservation_they_are_made_with_and_give_all_
     assert!(matches!(judgement.verdict, Verdict::Admitted(used) if (used.requests, used.tokens) == (2, 160)));
     assert_eq!(budgets.used().await, (5, 310));
     let out = budgets.out(840).await;
-    let SpareStatus::MayBeOutFor(time) = out else { panic!("{out:?}") };
+    let SpareStatus::InTheWayFor(time) = out else { panic!("{out:?}") };
     assert!(time > SPARE_LIFE, "whoever is refused waits until they are back: {time:?}");
-    assert_eq!(budgets.out(841).await, NONE_OUT, "they would not do");
+    assert_eq!(budgets.out(841).await, SpareStatus::NotInTheWay, "they would not do");
 
     // One is used for less than it holds; two are not used.
     let request = UsageRow { id: spares[0].id.clone(), at: judgement.at, ..budgets.row(budgets.now, 1, 9) };
     budgets.redis.revalue(EDGE, &budgets.account, &[&request]).await.unwrap();
     assert_eq!(budgets.used().await, (5, 270));
     for (spare, left) in spares[1..].iter().zip([(4, 220), (3, 170)]) {
-        assert_ne!(budgets.out(830).await, NONE_OUT);
+        assert_ne!(budgets.out(830).await, SpareStatus::NotInTheWay);
         assert_eq!(budgets.release(spare).await, Release::Released);
         assert_eq!(budgets.release(spare).await, Release::Missing);
         assert_eq!(budgets.used().await, left);
     }
-    assert_eq!(budgets.out(831).await, NONE_OUT);
+    assert_eq!(budgets.out(831).await, SpareStatus::NotInTheWay);
     assert_eq!(budgets.release(&spares[0]).await, Release::Claimed, "a request has come for it");
     assert_eq!(budgets.used().await, (3, 170));
     assert_eq!(budgets.release(&request).await, Release::Released);
@@ -139,12 +137,12 @@ async fn who_waits_for_spares_sees_no_more_of_them_made() {
     };
     let (made, first) = make().await;
     assert_eq!(made, SpareStatus::Made(2));
-    assert_ne!(budgets.out(888).await, NONE_OUT);
+    assert_ne!(budgets.out(888).await, SpareStatus::NotInTheWay);
     assert_eq!(make().await.0, SpareStatus::Made(0));
     for spare in &first {
         budgets.release(spare).await;
     }
-    assert_eq!(budgets.out(889).await, NONE_OUT);
+    assert_eq!(budgets.out(889).await, SpareStatus::NotInTheWay);
     eventually(BACKGROUND, "later ones are made", async || make().await.0 == SpareStatus::Made(2)).await;
 }
 
@@ -178,7 +176,7 @@ async fn spares_are_known_and_given_back_whichever_key_redis_loses() {
         let spares = spares(&next, 2);
         let next = UsageRow { id: CompletionId::new(budgets.now), ..next };
         assert_eq!(budgets.admit_with(&next, &spares).await.spares, SpareStatus::Made(2), "{lost}");
-        assert_ne!(budgets.out(1_000 - 140 - held).await, NONE_OUT, "{lost}");
+        assert_ne!(budgets.out(1_000 - 140 - held).await, SpareStatus::NotInTheWay, "{lost}");
     }
 }
 
@@ -210,8 +208,25 @@ async fn no_spare_is_made_beyond_half_of_a_limit() {
     }
     // A refusal makes none either.
     let refused = budgets.row(budgets.now, 0, 100_000);
-    assert!(matches!(budgets.admit_with(&refused, &spares(&refused, 10)).await.spares, SpareStatus::MayBeOutFor(_)));
+    assert_eq!(budgets.admit_with(&refused, &spares(&refused, 10)).await.spares, SpareStatus::NotInTheWay);
     assert_eq!(budgets.redis.open_of(&budgets.account).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_spares_that_are_overdue_hold_is_told_from_what_others_use() {
+    let budgets = Budgets::start().await;
+    budgets.admit(&budgets.row(budgets.now, 0, 10), Some(base(0, 0))).await;
+    budgets.redis.renew_lease(EDGE).await.unwrap();
+    let row = budgets.row(budgets.now, 0, 40);
+    budgets.admit_with(&row, &spares(&row, 4)).await;
+    eventually(BACKGROUND, "their edge should have given them back", async || {
+        budgets.redis.renew_lease(EDGE).await.unwrap();
+        let status = budgets.out(900).await;
+        assert!(matches!(status, SpareStatus::InTheWayFor(_)), "{status:?}");
+        status == SpareStatus::InTheWayFor(Duration::ZERO)
+    })
+    .await;
+    assert_eq!(budgets.out(951).await, SpareStatus::NotInTheWay);
 }
 
 #[tokio::test]

@@ -77,9 +77,11 @@ pub struct Judgement {
 pub enum SpareStatus {
     /// So many of those that were wanted were made, the first ones.
     Made(usize),
-    /// The request is refused for what spares hold that may be given back, for so long at most. Zero if it would be refused
-    /// without them, too.
-    MayBeOutFor(Duration),
+    /// The request would be refused without them, too.
+    NotInTheWay,
+    /// The request is refused for what spares hold. Their edge gives them back within this time; when it is over, somebody else
+    /// has to, because their edge has died or sleeps.
+    InTheWayFor(Duration),
 }
 
 /// The result of an admission.
@@ -252,7 +254,8 @@ impl Redis {
         };
         let spares = match verdict {
             Verdict::Admitted(_) => SpareStatus::Made(usize::try_from(spares).unwrap_or(0)),
-            _ => SpareStatus::MayBeOutFor(millis(spares)),
+            _ if spares < 0 => SpareStatus::NotInTheWay,
+            _ => SpareStatus::InTheWayFor(millis(spares)),
         };
         Ok(Judgement { verdict, at: Timestamp::from_unix_millis(at), spares })
     }

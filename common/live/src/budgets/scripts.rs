@@ -185,7 +185,7 @@ local key_cost = key and tonumber(key.cost) + key.held or 0
 local refusal = refuse(requests, dt + dh, mc + mh, key_cost)
 -- Sent again, because the first answer was lost, it is not refused for what it holds itself.
 if refusal and redis.call('HEXISTS', open, ARGV[1]) == 0 then
-  local spares_end_in = 0
+  local spares_end_in = -1
   local is_for_spares = spares.count > 0
     and not refuse(requests - spares.count, dt + dh - spares.tokens, mc + mh - spares.cost, key_cost - spares.cost)
   if is_for_spares then

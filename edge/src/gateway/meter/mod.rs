@@ -324,7 +324,7 @@ impl Meter {
                         continue;
                     }
                 }
-                Judgement { spares: SpareStatus::MayBeOutFor(time), .. }
+                Judgement { spares: SpareStatus::InTheWayFor(time), .. }
                     if !time.is_zero()
                         && Instant::now() < *no_spares_from.get_or_insert_with(|| Instant::now() + time) =>
                 {

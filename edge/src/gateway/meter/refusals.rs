@@ -1,11 +1,9 @@
 //! Refusals that are remembered, so that an account that goes on asking costs Redis nothing.
 //!
-//! A minute slides by time alone, so its refusal holds until the moment that came with it. A day's and a month's budget grow
-//! whenever a completion leaves something unused: at this edge that is known, of the others it is not, so those refusals are
-//! remembered for [`limits::BUDGET_REFUSAL`], and only while the limit is the one that they were made for. The time is that of
-//! Redis's clock, by which it would judge.
-
-use std::time::Duration;
+//! A minute slides by time alone, so its refusal holds until the moment that came with it, unless spares are in the way. A day's
+//! and a month's budget grow whenever a completion leaves something unused: at this edge that is known, of the others it is not,
+//! so those refusals are remembered for [`limits::BUDGET_REFUSAL`], and only while the limit is the one that they were made for.
+//! So is what spares are in the way of, which anybody may give back. The time is that of Redis's clock, by which it would judge.
 
 use domain::{
     Account, Timestamp, TokenId,
@@ -15,9 +13,6 @@ use live::budgets::{Budget, Judgement, SpareStatus, Used, Verdict};
 use quick_cache::sync::Cache;
 
 use crate::limits;
-
-/// The spares of a refusal that is remembered: none is waited for, because that was done before it was given.
-const NO_SPARES: SpareStatus = SpareStatus::MayBeOutFor(Duration::ZERO);
 
 /// The latest refusal of each account that lately had one.
 pub(super) struct Refusals(Cache<Account, Refusal>);
@@ -64,28 +59,31 @@ impl Refusals {
         if verdict.is_none() && refusal.grounds.memory != grounds.memory {
             self.0.remove(&row.account);
         }
-        verdict.map(|verdict| Judgement { verdict, at: now, spares: NO_SPARES })
+        verdict.map(|verdict| Judgement { verdict, at: now, ..refusal.judgement })
     }
 }
 
 impl Refusal {
     fn verdict_at(&self, row: &UsageRow, now: Timestamp, grounds: Grounds) -> Option<Verdict> {
-        let Judgement { verdict, at, .. } = self.judgement;
+        let Judgement { verdict, at, spares } = self.judgement;
         let age = now.since(at);
         // Another day has other sums, and a clock that went back tells nothing of how long this holds.
         let is_other_day = now.as_datetime().date() != at.as_datetime().date();
         if is_other_day || at.since(now) > limits::BUDGET_REFUSAL || self.grounds.memory != grounds.memory {
             return None;
         }
-        let is_recent = age < limits::BUDGET_REFUSAL && self.grounds.ends == grounds.ends;
+        let is_new = age < limits::BUDGET_REFUSAL;
+        let is_recent = is_new && self.grounds.ends == grounds.ends;
         let is_as_dear = is_recent && row.cost >= self.cost;
         let (then, now) = (self.grounds.budget, grounds.budget);
         match verdict {
-            Verdict::Minute(used) if age < used.frees_in => Some(Verdict::Minute(Used {
-                frees_in: used.frees_in.saturating_sub(age),
-                resets_in: used.resets_in.saturating_sub(age),
-                ..used
-            })),
+            Verdict::Minute(used) if age < used.frees_in && (is_new || spares == SpareStatus::NotInTheWay) => {
+                Some(Verdict::Minute(Used {
+                    frees_in: used.frees_in.saturating_sub(age),
+                    resets_in: used.resets_in.saturating_sub(age),
+                    ..used
+                }))
+            }
             Verdict::Day(_) if is_recent && row.tokens() >= self.tokens => Some(verdict),
             Verdict::Month(_) if is_as_dear && now.per_month == then.per_month => Some(verdict),
             Verdict::AccountLimit(_) if is_as_dear && now.account_limit == then.account_limit => Some(verdict),
@@ -99,6 +97,8 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{
         super::fixtures::{self, BUDGET, GROUNDS},
         *,
@@ -108,8 +108,12 @@ mod tests {
         Used { requests: 60, frees_in: Duration::from_secs(20), resets_in: Duration::from_secs(50), tokens: 1_000 };
 
     fn remembered(row: &UsageRow, verdict: Verdict) -> Refusals {
+        remembered_with(row, verdict, SpareStatus::NotInTheWay)
+    }
+
+    fn remembered_with(row: &UsageRow, verdict: Verdict, spares: SpareStatus) -> Refusals {
         let refusals = Refusals::new();
-        refusals.remember(row, Judgement { verdict, at: row.at, spares: NO_SPARES }, GROUNDS);
+        refusals.remember(row, Judgement { verdict, at: row.at, spares }, GROUNDS);
         refusals
     }
 
@@ -120,7 +124,8 @@ mod tests {
         let find = |age, grounds| refusals.find(&row, row.at + Duration::from_millis(age), grounds);
         let later = Used { frees_in: Duration::from_secs(5), resets_in: Duration::from_secs(35), ..USED };
         let at = row.at + Duration::from_secs(15);
-        assert_eq!(find(15_000, GROUNDS), Some(Judgement { verdict: Verdict::Minute(later), at, spares: NO_SPARES }));
+        let spares = SpareStatus::NotInTheWay;
+        assert_eq!(find(15_000, GROUNDS), Some(Judgement { verdict: Verdict::Minute(later), at, spares }));
         assert!(find(19_999, Grounds { ends: 8, ..GROUNDS }).is_some(), "an end does not free the minute");
         assert_eq!(find(20_000, GROUNDS), None);
         let smaller = UsageRow { completion: 1, cost: Microcents(0), ..row.clone() };
@@ -129,6 +134,15 @@ mod tests {
         assert_eq!(refusals.find(&other, row.at, GROUNDS), None, "of another account");
         assert_eq!(refusals.find(&row, row.at - Duration::from_secs(5), GROUNDS), None, "the clock went back");
         assert_eq!(find(1_000, Grounds { memory: 2, ..GROUNDS }), None, "Redis has another memory");
+    }
+
+    #[test]
+    fn a_refusal_for_what_spares_hold_holds_for_a_moment() {
+        let row = fixtures::row(300);
+        let refusals = remembered_with(&row, Verdict::Minute(USED), SpareStatus::InTheWayFor(Duration::ZERO));
+        let find = |age, grounds| refusals.find(&row, row.at + Duration::from_millis(age), grounds);
+        assert!(find(249, Grounds { ends: 8, ..GROUNDS }).is_some());
+        assert_eq!(find(250, GROUNDS), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! To Redis a spare is a reservation like any other, so no account gets more than its limits by them. It is used within its
 //! life, for no more than it holds, and under the same limits and memory of Redis as it was made; or it is given back. Two
 //! things keep one that is out from being missed: none is made unless the half of every limit is left, and who is refused
-//! for what they hold asks again when they are back ([`SpareStatus::MayBeOutFor`]); until then no more are made.
+//! for what they hold asks again when they are back ([`SpareStatus::InTheWayFor`]); until then no more are made.
 //!
 //! When the process dies, the journal knows nothing of a spare that nobody used, so it is released like anything else that no
 //! provider was asked for. Redis knows it as one that used nothing until it is told that a request has come for it.
