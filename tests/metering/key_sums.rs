@@ -1,7 +1,10 @@
 //! What Redis knows of keys with a limit, with scripts called directly for cases that no client can bring about.
 
+use std::time::Duration;
+
 use domain::{
-    TokenId,
+    Timestamp, TokenId,
+    month::Month,
     usage::{Base, Microcents, UsageRow},
 };
 use futures_util::future::join_all;
@@ -59,6 +62,36 @@ async fn a_keys_sums_are_read_once_and_kept_by_every_script() {
     assert!(matches!(budgets.admit_key(&other, 1, 300, Some((7, 0))).await.1, Verdict::Admitted(_)));
     // A key without a limit is nobody's business.
     assert!(matches!(budgets.admit_new(1).await.1, Verdict::Admitted(_)));
+}
+
+#[tokio::test]
+async fn a_busy_account_forgets_keys_that_were_not_used_for_a_month() {
+    let budgets = Budgets::start().await;
+    let [key, recent, old] = std::array::from_fn(|_| TokenId::new(budgets.now));
+    for key in [&key, &recent, &old] {
+        let verdict = budgets.admit_key(key, 1, 300, Some((1, 40))).await.1;
+        assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+    }
+    let spent = format!("svc:ai:{{{}}}:spent", budgets.account);
+    let last = Month::of(budgets.now).start() - Duration::from_secs(1);
+    let before = Month::of(last).start() - Duration::from_secs(1);
+    let number = |at: Timestamp| {
+        let date = at.as_datetime().date();
+        date.year() * 100 + i32::from(u8::from(date.month()))
+    };
+    let set = async |field: &str, value: String| budgets.world.redis_number("HSET", &[&spent, field, &value]).await;
+    set("m", number(last).to_string()).await;
+    for (key, at) in [(&key, last), (&recent, last), (&old, before)] {
+        set(key.as_str(), format!("{} 40 1 1", number(at))).await;
+    }
+    // The month begins. Nobody has to ask Postgres what the key has cost in it.
+    for key in [&key, &recent] {
+        let verdict = budgets.admit_key(key, 300, 300, None).await.1;
+        assert!(matches!(verdict, Verdict::Admitted(_)), "{verdict:?}");
+    }
+    let is_known = async |key: &TokenId| budgets.world.redis_number("HEXISTS", &[&spent, key.as_str()]).await;
+    assert_eq!((is_known(&recent).await, is_known(&old).await), (Some(1), Some(0)));
+    assert_eq!(budgets.admit_key(&old, 1, 300, None).await.1, Verdict::Unknown);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 ///
 /// A field of `spent` under the token's id is a month, what the key has cost in it as Postgres last gave it, the version of
 /// that, and the sum of what the key has in `open`. A key has one from its first admission under a limit of its own. In
-/// another month it says nothing, and the key begins with nothing like its account.
+/// another month it says nothing, and the key begins with nothing like its account; what is older than a month goes when one begins.
 ///
 /// `seen` holds the account's month as the last of these scripts left it. An edge of a version that knows no keys leaves
 /// another: then the fields are of no use, and are read again. Whoever writes `mh` or `mv` calls `see`.
@@ -71,9 +71,12 @@ local function place_of(entry)
   local days = days_of(tonumber(year), tonumber(month), tonumber(date))
   return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + millis + spare_life
 end
-local function forget_keys(spent)
-  for _, field in ipairs(redis.call('HKEYS', spent)) do
-    if string.sub(field, 1, 4) == 'tok_' then redis.call('HDEL', spent, field) end
+-- All of them, or those that were last used before a month.
+local function forget_keys(spent, month)
+  local fields = redis.call('HGETALL', spent)
+  for i = 1, #fields, 2 do
+    local key = string.sub(fields[i], 1, 4) == 'tok_' and (read_key(fields[i + 1]) or {month = 0})
+    if key and not (month and key.month >= month) then redis.call('HDEL', spent, fields[i]) end
   end
 end
 local function is_seen(seen, mh, mv)

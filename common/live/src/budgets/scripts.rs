@@ -124,6 +124,9 @@ if day > d then
   write_spares(spent, spares)
 end
 if month > m then
+  -- What has cost nothing for a month does not stay for as long as the account is busy.
+  forget_keys(spent, m)
+  if key and key.month < m then key = nil end
   m, mc, mh, spares.cost = month, 0, 0, 0
   redis.call('HSET', spent, 'm', m, 'mc', 0, 'mh', 0)
   see(spent)
