@@ -55,6 +55,20 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
+async fn a_disk_that_is_full_from_the_beginning_is_not_littered() {
+    let disk = SmallDisk::mount();
+    disk.fill();
+    let spool = disk.path().display();
+    let (metered, mut received) =
+        Metered::after_one(|builder| without_limits(builder).set("EDGE__SPOOL", &spool)).await;
+    received.extend(metered.serve_all(0, (0..50).map(numbered)).await);
+    assert_eq!(received.len(), 51);
+    assert_eq!(files_in(disk.path()), [disk.ballast()]);
+    let figures = metered.assert_ledger(&received, 0).await;
+    assert_eq!(figures.estimated, 0);
+}
+
+#[tokio::test]
 async fn a_full_disk_costs_no_usage() {
     let disk = SmallDisk::mount();
     let spool = disk.path().display();

@@ -295,9 +295,8 @@ impl<R: Record> Spool<R> {
         }
         let id = SegmentId(state.next);
         let path = segment::path::<R>(&self.options.folder, &self.options.owner, id);
-        let mut segment = Segment::create(path, id)?;
         state.next += 1;
-        segment.write_head(&header)?;
+        let segment = Segment::create(path, id, &header)?;
         self.bytes.fetch_add(segment.bytes, Ordering::Relaxed);
         self.has_begun.store(true, Ordering::Relaxed);
         state.full.extend(state.current.replace(segment).map(|full| (full.id, full)));

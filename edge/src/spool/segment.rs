@@ -27,32 +27,34 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Creates the file, and its folder, and locks it.
-    pub(super) fn create(path: PathBuf, id: SegmentId) -> io::Result<Self> {
+    /// Creates the file, and its folder, locks it, and writes the lines that are no record. Where that fails, there is no file.
+    pub(super) fn create(path: PathBuf, id: SegmentId, head: &[u8]) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             create_folder(folder)?;
             check_owner(folder)?;
         }
-        let file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
-        file.try_lock().map_err(io::Error::from)?;
-        // Whoever looks for the segments of the dead may have locked it first, found nothing in it, and deleted it.
-        if !is_at(&file, &path)? {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the segment was taken over before it was locked"));
+        let mut file = File::options().append(true).create_new(true).mode(0o600).open(&path)?;
+        let begun = file.try_lock().map_err(io::Error::from).and_then(|()| {
+            // Whoever looks for the segments of the dead may have locked it first, found nothing in it, and deleted it.
+            if !is_at(&file, &path)? {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the segment was taken over before it was locked"));
+            }
+            file.write_all(head)
+        });
+        if let Err(error) = begun {
+            // On a full disk files can be made, and not written: one would be left at each try.
+            let _ = fs::remove_file(&path);
+            return Err(error);
         }
-        Ok(Self { id, path, file, bytes: 0, unreleased: 0, has_records: false, is_unsynced: false })
-    }
-
-    /// Writes lines that are no record.
-    pub(super) fn write_head(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.is_unsynced = true;
-        self.file.write_all(lines)?;
-        self.bytes += lines.len() as u64;
-        Ok(())
+        let bytes = head.len() as u64;
+        Ok(Self { id, path, file, bytes, unreleased: 0, has_records: false, is_unsynced: true })
     }
 
     /// Writes a record, which is unreleased then.
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        self.write_head(line)?;
+        self.is_unsynced = true;
+        self.file.write_all(line)?;
+        self.bytes += line.len() as u64;
         self.unreleased += 1;
         self.has_records = true;
         Ok(())

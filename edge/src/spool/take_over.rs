@@ -121,17 +121,21 @@ impl<R: Record> Spool<R> {
         Ok(owners.into_iter().map(|(owner, segments)| (owner, segments.into_values().collect())).collect())
     }
 
-    /// The folded records, and whether they are complete; or `None` if a header has another scope.
+    /// The folded records, and whether they are complete; or `None` if a header has another scope. A segment of which nothing was
+    /// written had no record: its owner was killed in that moment, if the machine has run on since, as the others say.
     pub(super) fn read<'a, T: Default>(
         &self,
         segments: impl IntoIterator<Item = &'a File>,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<(T, bool)>> {
-        let (mut contents, mut is_complete) = (T::default(), true);
+        let (mut contents, mut is_complete, mut is_empty) = (T::default(), true, true);
         let boot = boot_id();
         for segment in segments {
             let mut reader = BufReader::new(segment);
             let (mut line, mut written_in) = (Vec::new(), None);
+            if reader.fill_buf()?.is_empty() {
+                continue;
+            }
             while reader.read_until(b'\n', &mut line)? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
                     if !self.is_of_scope(&header) {
@@ -144,9 +148,10 @@ impl<R: Record> Spool<R> {
                 }
                 line.clear();
             }
+            is_empty = false;
             is_complete &= written_in.is_some() && written_in == boot;
         }
-        Ok(Some((contents, is_complete)))
+        Ok(Some((contents, is_complete && !is_empty)))
     }
 
     fn is_of_scope(&self, Header { scope }: &Header<String>) -> bool {

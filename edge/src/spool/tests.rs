@@ -132,6 +132,23 @@ fn what_an_owner_was_told_is_kept_is_found_once_though_others_look_while_it_begi
 }
 
 #[test]
+fn a_segment_of_which_nothing_was_written_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    spool(folder.path(), "a").append(&"word").unwrap();
+    for name in ["a-00000001.words", "c-00000000.words"] {
+        File::create(folder.path().join(name)).unwrap();
+    }
+    let other = spool(folder.path(), "b");
+    let abandoned = take_over(&other).unwrap();
+    assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("a", true));
+    assert_eq!(abandoned.contents, ["word"]);
+    abandoned.delete();
+    // It may be that a machine has lost what was in it.
+    let abandoned = take_over(&other).unwrap();
+    assert_eq!((abandoned.owner.as_str(), abandoned.is_complete), ("c", false));
+}
+
+#[test]
 fn segments_of_the_former_scope_and_of_an_earlier_run_of_the_machine_are_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     for (name, head) in [
