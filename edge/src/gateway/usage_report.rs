@@ -1,7 +1,5 @@
 //! The `usage` object of answers: reading the provider's, and writing the gateway's estimate where there is none.
 
-use serde::Deserialize;
-
 use super::{json, meter::Usage};
 use crate::limits;
 
@@ -28,22 +26,24 @@ pub(super) fn estimate_completion(choices: &[u8]) -> u64 {
     estimate_tokens(json::string_bytes(choices, &NO_WORDS)).max(1)
 }
 
-/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. Tokens that
-/// only the total has are the completion's: some providers count the model's reasoning nowhere else.
+/// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. A field that is no
+/// count is as good as none. Tokens that only the total has are the completion's: some providers count the model's reasoning nowhere
+/// else.
 pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
-    #[derive(Deserialize)]
-    struct Reported {
-        #[serde(rename = "prompt_tokens")]
-        prompt: Option<u64>,
-        #[serde(rename = "completion_tokens")]
-        completion: Option<u64>,
-        #[serde(rename = "total_tokens")]
-        total: Option<u64>,
+    let (mut prompt, mut completion, mut total) = (None, None, None);
+    for field in json::fields(usage) {
+        let field = field.ok()?;
+        let count = match &*field.name() {
+            b"prompt_tokens" => &mut prompt,
+            b"completion_tokens" => &mut completion,
+            b"total_tokens" => &mut total,
+            _ => continue,
+        };
+        *count = serde_json::from_slice::<u64>(usage.get(field.value)?).ok();
     }
-    let reported: Reported = serde_json::from_slice(usage).ok()?;
-    let prompt = reported.prompt?;
-    let rest = reported.total.and_then(|total| total.checked_sub(prompt));
-    let completion = reported.completion.max(rest)?;
+    let prompt = prompt?;
+    let rest = total.and_then(|total| total.checked_sub(prompt));
+    let completion = completion.max(rest)?;
     let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
     is_believable.then_some(Usage { prompt, completion, is_estimated: false })
 }
@@ -79,7 +79,14 @@ mod tests {
         ] {
             assert!(parse(usage.as_bytes()).is_none(), "{usage}");
         }
-        let usage = parse(br#"{"prompt_tokens":4,"total_tokens":9}"#).unwrap();
-        assert_eq!((usage.prompt, usage.completion), (4, 5));
+        for (usage, completion) in [
+            (r#"{"prompt_tokens":4,"total_tokens":9}"#, 5),
+            (r#"{"prompt_tokens":4,"completion_tokens":"7","total_tokens":9}"#, 5),
+            (r#"{"prompt_tokens":4,"completion_tokens":7,"total_tokens":11.5}"#, 7),
+            (r#"{"prompt_tokens":9,"prompt_tokens":4,"completion_tokens":7,"total_tokens":-1,"x":[{}]}"#, 7),
+        ] {
+            let reported = parse(usage.as_bytes()).unwrap();
+            assert_eq!((reported.prompt, reported.completion), (4, completion), "{usage}");
+        }
     }
 }

@@ -16,8 +16,9 @@ pub(in crate::gateway) struct GzipError;
 impl GzipDecoder {
     /// The decoder for an answer with these headers, or `None` if it is not compressed.
     pub(in crate::gateway) fn for_headers(headers: &HeaderMap) -> Result<Option<Self>, GzipError> {
-        let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter().map(http::HeaderValue::as_bytes);
-        match (encodings.next(), encodings.next()) {
+        let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+        let (encoding, other) = (encodings.next().map(|value| value.as_bytes().to_ascii_lowercase()), encodings.next());
+        match (encoding.as_deref(), other) {
             (None | Some(b"identity" | b""), None) => Ok(None),
             (Some(b"gzip" | b"x-gzip"), None) => Ok(Some(Self(MultiGzDecoder::new(Vec::new())))),
             _ => Err(GzipError),
@@ -63,6 +64,8 @@ mod tests {
         };
         assert!(encoded(&[]).unwrap().is_none());
         assert!(encoded(&["identity"]).unwrap().is_none());
+        assert!(encoded(&["Identity"]).unwrap().is_none());
+        assert!(encoded(&["GZip"]).unwrap().is_some());
         assert!(encoded(&["br"]).is_err());
         assert!(encoded(&["gzip", "gzip"]).is_err());
     }
