@@ -118,16 +118,24 @@ pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The bytes of all strings in `text` that are values, without the fields `left_out` and what is in them. `text` may be cut off
-/// anywhere.
+/// The bytes of all strings in `text` that are values, without the fields `left_out` and what is in them. One that only says again
+/// what the one before it in the same object says is not counted. `text` may be cut off anywhere.
 pub(super) fn string_bytes(text: &[u8], left_out: &[&[u8]]) -> usize {
-    let (mut at, mut bytes) = (0, 0);
+    let (mut at, mut bytes, mut last) = (0, 0, 0..0);
     while let Some(before) = memchr(b'"', text.get(at..).unwrap_or_default()) {
         let start = at + before;
-        let Ok(end) = end_of_string(text, start) else { return bytes + text.len() - start - 1 };
+        let is_in_one = || text.get(last.end..start).is_some_and(|between| memchr(b'}', between).is_none());
+        let before = text.get(last.clone()).unwrap_or_default();
+        let Ok(end) = end_of_string(text, start) else {
+            let cut = text.get(start..).unwrap_or_default();
+            return if before.starts_with(cut) && is_in_one() { bytes } else { bytes + cut.len() - 1 };
+        };
         let colon = skip_space(text, end);
         if text.get(colon) != Some(&b':') {
-            bytes += end - start - 2;
+            if text.get(start..end) != Some(before) || !is_in_one() {
+                bytes += end - start - 2;
+            }
+            last = start..end;
             at = end;
         } else if text.get(start + 1..end - 1).is_some_and(|name| left_out.contains(&name)) {
             let Ok(end) = end_of_value(text, skip_space(text, colon + 1)) else { return bytes };
@@ -249,6 +257,11 @@ mod tests {
             ("", 0),
             (r#"[{"a":"xyz","left":"xx","b" : ["x",1,{"c":"\""}]},"out"]"#, 9),
             (r#"{"out" : {"a":"x","b":["x"]},"a":null,"b":"x"}"#, 1),
+            // The same words under two names.
+            (r#"[{"a":"xyz","b":null,"c":"xyz","d":[{"e":"xyz"}]}]"#, 3),
+            (r#"[{"a":"xyz"},{"a":"xyz"}]"#, 6),
+            (r#"{"a":"xyz","b":"x","c":"xyz"}"#, 7),
+            (r#"{"a":"xyz","b":"xy"#, 3),
             // Cut off: in a value, in a name, and in what is left out.
             (r#"{"a":"xyz"#, 3),
             (r#"{"a":"xyz\"#, 4),
