@@ -5,6 +5,43 @@ use bytes::{Bytes, BytesMut};
 use super::{json, meter::Usage, models::ServedModel, usage_report};
 use crate::limits;
 
+/// What the fields of an answer say that have been read.
+#[derive(Default)]
+struct Said<'t> {
+    choices: Option<&'t [u8]>,
+    usage: Option<Usage>,
+    /// Whether the last `usage` is one: of a field that is there twice the last one counts for clients.
+    is_usage_shown: bool,
+    is_error: bool,
+}
+
+impl<'t> Said<'t> {
+    fn read(&mut self, name: &[u8], value: &'t [u8]) {
+        match name {
+            b"usage" => {
+                let reported = usage_report::parse(value);
+                self.is_usage_shown = reported.is_some();
+                self.usage = usage_report::later(self.usage.take(), reported);
+            }
+            b"choices" => self.choices = Some(value),
+            b"error" => self.is_error |= value != b"null",
+            _ => {}
+        }
+    }
+
+    /// The usage, or an estimate where none is reported.
+    fn usage(&self, estimated_prompt: u64, max_completion: u64) -> Usage {
+        self.usage.unwrap_or_else(|| {
+            let completion = usage_report::estimate_completion(self.choices.unwrap_or_default());
+            Usage { prompt: estimated_prompt, completion: completion.min(max_completion.max(1)), is_estimated: true }
+        })
+    }
+
+    fn is_completion(&self) -> bool {
+        !self.is_error && self.choices.is_some_and(|choices| choices.starts_with(b"["))
+    }
+}
+
 /// Rewrites a provider's whole answer: under the gateway's name of the model, and with an estimate where the provider
 /// reports no usage. Returns the answer and its usage, or `None` if it is no completion.
 pub(super) fn rewrite(
@@ -14,35 +51,23 @@ pub(super) fn rewrite(
     max_completion: u64,
 ) -> Option<(Bytes, Usage)> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
-    let (mut written, mut usage, mut choices) = (0, None, None);
-    // Of a field that is there twice the last one counts for clients.
-    let mut is_usage_shown = false;
+    let (mut written, mut said) = (0, Said::default());
     for field in json::fields(body) {
         let field = field.ok()?;
-        let value = body.get(field.value.clone())?;
-        match &*field.name() {
-            b"model" => {
-                out.extend_from_slice(body.get(written..field.value.start)?);
-                out.extend_from_slice(model.id_json.as_bytes());
-                written = field.value.end;
-            }
-            b"usage" => {
-                let reported = usage_report::parse(value);
-                is_usage_shown = reported.is_some();
-                usage = usage_report::later(usage, reported);
-            }
-            b"choices" => choices = Some(value),
-            b"error" if value != b"null" => return None,
-            _ => {}
+        let name = field.name();
+        if *name == *b"model" {
+            out.extend_from_slice(body.get(written..field.value.start)?);
+            out.extend_from_slice(model.id_json.as_bytes());
+            written = field.value.end;
         }
+        said.read(&name, body.get(field.value)?);
     }
     out.extend_from_slice(body.get(written..)?);
-    let choices = choices.filter(|choices| choices.starts_with(b"["))?;
-    let usage = usage.unwrap_or_else(|| {
-        let completion = usage_report::estimate_completion(choices).min(max_completion.max(1));
-        Usage { prompt: estimated_prompt, completion, is_estimated: true }
-    });
-    if !is_usage_shown {
+    if !said.is_completion() {
+        return None;
+    }
+    let usage = said.usage(estimated_prompt, max_completion);
+    if !said.is_usage_shown {
         out.truncate(out.trim_ascii_end().len() - 1);
         out.extend_from_slice(b",\"usage\":");
         out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
@@ -59,33 +84,22 @@ pub(super) fn usage_of_beginning(read: &[u8], estimated_prompt: u64, max_complet
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let (mut usage, mut choices, mut end) = (None, None, 0);
+    let (mut said, mut end) = (Said::default(), 0);
     for field in json::fields(read).map_while(Result::ok) {
-        let value = read.get(field.value.clone())?;
-        match &*field.name() {
-            b"error" if value != b"null" => return None,
-            b"usage" => usage = usage_report::later(usage, usage_report::parse(value)),
-            b"choices" => choices = Some(value),
-            _ => {}
-        }
+        said.read(&field.name(), read.get(field.value.clone())?);
         end = field.whole.end;
     }
     if is_cut {
         // The field in which it was cut.
         let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
-        if cut.starts_with(b"\"error\"") {
-            return None;
-        }
+        said.is_error |= cut.starts_with(b"\"error\"");
         if cut.starts_with(b"\"choices\"") {
-            choices = Some(cut);
+            said.choices = Some(cut);
         }
-    } else if !choices?.starts_with(b"[") {
+    } else if !said.is_completion() {
         return None;
     }
-    Some(usage.unwrap_or_else(|| {
-        let completion = usage_report::estimate_completion(choices.unwrap_or_default()).min(max_completion.max(1));
-        Usage { prompt: estimated_prompt, completion, is_estimated: true }
-    }))
+    (!said.is_error).then(|| said.usage(estimated_prompt, max_completion))
 }
 
 /// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
