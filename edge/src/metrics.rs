@@ -69,6 +69,29 @@ pub fn describe() {
         "svc_platform_cached_total",
         "Requests for files of the console and icons of organizations, and whether the edge answered them itself."
     );
+    describe_gateway();
+    describe_gauge!("svc_traffic_waiting", "Batches of traffic that wait for Postgres.");
+    describe_counter!(
+        "svc_traffic_dropped_total",
+        "Answers of sites that statistics lack: there was no `room` to count them, neither the `journal` nor memory kept them, \
+         Postgres was away until their `age` was too great, or it `refused` them."
+    );
+    describe_counter!("svc_traffic_journal_errors_total", "Batches of traffic that the journal did not take.");
+    describe_counter!(
+        "svc_traffic_journal_slow_total",
+        "Writes to the journal of traffic for which the disk took long."
+    );
+    describe_gauge!("svc_traffic_journals_foreign", "Dead edges in the spool whose traffic is of another database.");
+    describe_counter!("svc_traffic_adopted_total", "Batches of traffic sent in the name of edges that died.");
+    describe_counter!(
+        "svc_traffic_others_total",
+        "Answers of sites whose path or hostname is `(other)` in statistics, for want of room on this edge."
+    );
+    describe_gauge!("svc_traffic_visitors_counted", "Whether visitors are counted: the salt of the day is there.");
+}
+
+fn describe_gateway() {
+    describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
     describe_counter!(
         "svc_gateway_requests_total",
         "Requests to the gateway, by model and status; model is `none` for other requests than completions of a known one."
@@ -79,6 +102,10 @@ pub fn describe() {
     );
     describe_counter!("svc_gateway_tokens_total", "Tokens metered, by model, kind, and whether they are estimated.");
     describe_counter!("svc_gateway_streams_failed_total", "Streams that ended in an error after they had begun.");
+    describe_counter!(
+        "svc_gateway_frames_left_out_total",
+        "Frames of providers' streams that were no part of a completion, and did not pass."
+    );
     describe_counter!(
         "svc_gateway_upstream_failures_total",
         "Requests that providers did not answer with a completion."
@@ -103,25 +130,6 @@ pub fn describe() {
         "Answers not read to their end for want of a place: of a completion whose client has gone, which is settled by \
          estimate (kind `answer`), or of one that is not needed (`connection`)."
     );
-    describe_gauge!("svc_traffic_waiting", "Batches of traffic that wait for Postgres.");
-    describe_counter!(
-        "svc_traffic_dropped_total",
-        "Answers of sites that statistics lack: there was no `room` to count them, neither the `journal` nor memory kept them, \
-         Postgres was away until their `age` was too great, or it `refused` them."
-    );
-    describe_counter!("svc_traffic_journal_errors_total", "Batches of traffic that the journal did not take.");
-    describe_counter!(
-        "svc_traffic_journal_slow_total",
-        "Writes to the journal of traffic for which the disk took long."
-    );
-    describe_gauge!("svc_traffic_journals_foreign", "Dead edges in the spool whose traffic is of another database.");
-    describe_counter!("svc_traffic_adopted_total", "Batches of traffic sent in the name of edges that died.");
-    describe_counter!(
-        "svc_traffic_others_total",
-        "Answers of sites whose path or hostname is `(other)` in statistics, for want of room on this edge."
-    );
-    describe_gauge!("svc_traffic_visitors_counted", "Whether visitors are counted: the salt of the day is there.");
-    describe_gauge!("svc_gateway_redis_up", "Whether Redis took the meter's lease last time.");
 }
 
 /// Reports what memory is used for, as `used` says it, for as long as it is polled.
@@ -239,6 +247,11 @@ pub(crate) fn tokens(model: &str, prompt: u64, completion: u64, is_estimated: bo
 /// A stream that had begun ended in an error.
 pub(crate) fn stream_failed(model: &str) {
     counter!("svc_gateway_streams_failed_total", "model" => model.to_owned()).increment(1);
+}
+
+/// So many frames of a stream were no part of a completion.
+pub(crate) fn frames_left_out(provider: &str, frames: u64) {
+    counter!("svc_gateway_frames_left_out_total", "provider" => provider.to_owned()).increment(frames);
 }
 
 /// A provider has answered, well or not.

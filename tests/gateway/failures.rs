@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::{
-    net::{TcpSocket, TcpStream},
-    time::timeout,
-};
-
-use super::{Gateway, frames_of, served_by};
+use super::{Gateway, deaf_port, frames_of, served_by};
 use crate::{
     BACKGROUND,
+    metrics::Page,
     stubs::provider::{Act, SECRET, Script, completion, usual_events},
     world::{eventually, ports},
 };
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_providers_status_becomes_an_error_of_the_gateway() {
@@ -280,6 +276,29 @@ async fn a_request_is_sent_again_only_when_that_is_safe() {
 }
 
 #[tokio::test]
+async fn frames_that_are_no_part_of_a_completion_are_counted_and_logged_without_their_words() {
+    let metrics = ports::free();
+    let listen = format!("127.0.0.1:{metrics}");
+    let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
+    let mut events = usual_events(3);
+    for at in [1, 2] {
+        events.insert(at, format!(r#"data: {{"detail":"{SECRET}"}}"#));
+    }
+    for _ in 0..2 {
+        gateway.provider.next(Script::events(&events));
+    }
+    // The second is asked for as a whole.
+    assert_eq!(gateway.stream().await.frames().len(), usual_events(3).len() - 1);
+    gateway.complete(&json!({})).await.ok();
+    let log = gateway.world.edge().process.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("frames of a stream")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines.iter().all(|line| line.contains("req_") && !line.contains(SECRET)), "{lines:?}");
+    let counted = Page::of(metrics).await.sum("svc_gateway_frames_left_out_total");
+    assert!((counted - 4.0).abs() < f64::EPSILON, "{counted}");
+}
+
+#[tokio::test]
 async fn an_unreachable_provider_is_an_upstream_error() {
     let world = served_by(&format!("http://127.0.0.1:{}", ports::free())).start().await;
     let key = super::create_key(&world.user("ada").await).await;
@@ -290,16 +309,8 @@ async fn an_unreachable_provider_is_an_upstream_error() {
 
 #[tokio::test]
 async fn connecting_times_out_once_and_is_not_retried() {
-    let deaf = TcpSocket::new_v4().unwrap();
-    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let deaf = deaf.listen(0).unwrap();
-    let address = deaf.local_addr().unwrap();
-    // Its accept queue is full: no more connections are established.
-    let mut queued = Vec::new();
-    while let Ok(Ok(stream)) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
-        queued.push(stream);
-    }
-    let world = served_by(&format!("http://{address}")).start().await;
+    let (port, _queued) = deaf_port().await;
+    let world = served_by(&format!("http://{}", port.local_addr().unwrap())).start().await;
     let key = super::create_key(&world.user("ada").await).await;
     let url = format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port());
     let answer = world.edge().post(&url).bearer(&key).json(&super::request(&json!({}))).await;

@@ -14,7 +14,13 @@ mod requests;
 mod restarts;
 mod tries;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::timeout,
+};
 
 use crate::{
     stubs::provider::{KEY, Provider, SECRET},
@@ -68,6 +74,19 @@ impl Gateway {
     fn stream(&self) -> Request {
         self.complete(&json!({ "stream": true }))
     }
+}
+
+/// A port to which nobody can connect, until the connections that are queued for it are accepted.
+async fn deaf_port() -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.listen(0).unwrap();
+    let address = port.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(Ok(stream)) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        queued.push(stream);
+    }
+    (port, queued)
 }
 
 /// The builder of a world in which the provider at `url` serves all models.

@@ -79,7 +79,11 @@ pub struct Provider {
 impl Provider {
     /// Starts one that answers every request with a completion, streamed if that is asked for.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// Starts one on a port that is open already.
+    pub fn start_on(listener: TcpListener) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared::default());
         let serving = shared.clone();

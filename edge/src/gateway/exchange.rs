@@ -248,7 +248,9 @@ impl Exchange {
         let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
         let mut metered = metered.into_frames(frames);
         let cut_off = &self.state.under_way.cut_off;
-        match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await {
+        let read = cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await;
+        metered.frames.report_left_out(&self.request_id);
+        match read {
             Some(Ok(body)) => {
                 metered.settle_whole();
                 Ok(json_response(body))

@@ -262,6 +262,7 @@ impl Relay {
     fn fail(&mut self, error: &RelayError) -> Step {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
+        self.metered.frames.report_left_out(&self.request_id);
         // A provider that was cut off had read the prompt.
         if matches!(error, RelayError::CutOff) {
             self.metered.settle_so_far();
@@ -283,6 +284,7 @@ impl Relay {
     /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that
     /// the connection can be used again. The client does not wait for it.
     fn finish(self: Box<Self>, drains: &Drains) {
+        self.metered.frames.report_left_out(&self.request_id);
         let Self { mut answer, model, read, .. } = *self;
         // The next request may want the connection.
         answer.stop_batching();

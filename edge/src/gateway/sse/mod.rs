@@ -19,7 +19,7 @@ use super::{
     models::ServedModel,
     usage_report,
 };
-use crate::limits;
+use crate::{limits, metrics};
 
 /// The event that ends a stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -76,6 +76,8 @@ pub(super) struct Frames {
     /// `id` and `created` of the first frame, for a frame that the gateway adds.
     identity: Option<Vec<u8>>,
     last: LastFrame,
+    /// The number of frames that were no part of a completion.
+    left_out: u64,
 }
 
 /// The properties of the latest frame.
@@ -101,6 +103,7 @@ impl Frames {
             estimated_completion: 0,
             identity: None,
             last: LastFrame::default(),
+            left_out: 0,
         }
     }
 
@@ -158,6 +161,20 @@ impl Frames {
     /// Whether there has been a choice or a usage report.
     pub(super) fn has_content(&self) -> bool {
         self.usage.is_some() || self.estimated_completion > 0
+    }
+
+    /// Counts and logs the frames that were no part of a completion, and so did not pass. To be called once, at the stream's end.
+    pub(super) fn report_left_out(&self, request_id: &str) {
+        if self.left_out > 0 {
+            let provider = &self.model.upstream.name;
+            metrics::frames_left_out(provider, self.left_out);
+            tracing::warn!(
+                provider,
+                request = request_id,
+                frames = self.left_out,
+                "frames of a stream were no part of a completion, and were left out"
+            );
+        }
     }
 
     fn hold(&mut self, rest: BytesMut) -> Result<(), StreamError> {
@@ -236,6 +253,7 @@ impl Frames {
             }
         };
         if !passes {
+            self.left_out += 1;
             out.truncate(before);
         }
         Ok(Progress::Ongoing)
