@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::Gateway;
+use super::{Gateway, create_key, deaf_port, request, served_by};
 use crate::{
     BACKGROUND,
     metrics::Page,
-    stubs::provider::{Act, Script},
+    stubs::provider::{Act, Provider, Script},
     world::{eventually, ports},
 };
 
@@ -38,7 +38,7 @@ fn ask(
     stream: bool,
 ) -> impl Future<Output = reqwest::Result<reqwest::Response>> + Send + use<> {
     let url = gateway.world.edge().address(&gateway.url("/v1/chat/completions"));
-    client.post(url).bearer_auth(&gateway.key).json(&super::request(&json!({ "stream": stream }))).send()
+    client.post(url).bearer_auth(&gateway.key).json(&request(&json!({ "stream": stream }))).send()
 }
 
 #[tokio::test]
@@ -97,16 +97,15 @@ async fn what_a_reader_does_not_read_is_not_taken_into_memory() {
     eventually(BACKGROUND, "the rest is read", async || gateway.provider.finished() == 2).await;
 }
 
-/// A gateway at which the account's places for answers without clients are all taken, by streams or by whole ones, and the port
-/// of its metrics.
-async fn without_a_place(streams: bool) -> (Gateway, u16) {
+/// A gateway at which the account's places for answers without clients are all taken, by streams or by whole ones that its provider
+/// begins like this and holds, and the port of its metrics.
+async fn without_a_place(streams: bool, answer: Script) -> (Gateway, u16) {
     let metrics = ports::free();
     let listen = format!("127.0.0.1:{metrics}");
     let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
     let client = gateway.world.edge().another_browser(true);
     for _ in 0..ACCOUNT_DRAINS {
-        let script = if streams { Script::usual_stream(12) } else { Script::completion() };
-        gateway.provider.next(script.held_after(0));
+        gateway.provider.next(answer.clone());
         ask_and_disconnect(&gateway, &client, streams).await;
     }
     eventually(BACKGROUND, "every place is taken", async || {
@@ -132,7 +131,7 @@ impl Gateway {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
-    let (gateway, _) = without_a_place(false).await;
+    let (gateway, _) = without_a_place(false, Script::completion().held_after(0)).await;
     let client = gateway.world.edge().another_browser(false);
     gateway.provider.next(Script::completion().held_after(0));
     ask_and_disconnect(&gateway, &client, false).await;
@@ -150,7 +149,7 @@ async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
 
 #[tokio::test]
 async fn a_stream_whose_client_left_before_it_began_is_read_to_its_end_though_no_place_is_left() {
-    let (gateway, metrics) = without_a_place(true).await;
+    let (gateway, metrics) = without_a_place(true, Script::usual_stream(12).held_after(0)).await;
     gateway.end_all().await;
     assert_eq!(gateway.provider.left(), 0);
     assert!(Page::of(metrics).await.sum("svc_gateway_drains_refused_total") < 0.5);
@@ -158,10 +157,9 @@ async fn a_stream_whose_client_left_before_it_began_is_read_to_its_end_though_no
 
 #[tokio::test]
 async fn a_connection_that_stays_open_after_a_stream_takes_no_place_of_an_answer() {
-    let metrics = ports::free();
-    let listen = format!("127.0.0.1:{metrics}");
-    let gateway = Gateway::start_with(|world| world.set("EDGE__METRICS_LISTEN", listen)).await;
-    let client = gateway.world.edge().another_browser(true);
+    let mut unending = Script::usual_stream(12).held_after(0);
+    unending.0.pop();
+    let (gateway, metrics) = without_a_place(true, unending.then(Act::Hang)).await;
     let exact = async |count: usize| {
         eventually(BACKGROUND, "the answers are metered", async || {
             // All at once: the connections are waited for no longer than a second.
@@ -171,13 +169,8 @@ async fn a_connection_that_stays_open_after_a_stream_takes_no_place_of_an_answer
         })
         .await;
     };
-    for _ in 0..ACCOUNT_DRAINS {
-        let mut script = Script::usual_stream(12).held_after(0);
-        script.0.pop();
-        gateway.provider.next(script.then(Act::Hang));
-        ask_and_disconnect(&gateway, &client, true).await;
-    }
     exact(ACCOUNT_DRAINS).await;
+    let client = gateway.world.edge().another_browser(true);
     gateway.provider.next(Script::usual_stream(12).held_after(0).held_after(0));
     ask_and_disconnect(&gateway, &client, true).await;
     exact(ACCOUNT_DRAINS + 1).await;
@@ -185,8 +178,38 @@ async fn a_connection_that_stays_open_after_a_stream_takes_no_place_of_an_answer
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_while_the_provider_is_connected_to_asks_it_for_nothing() {
+    let (port, queued) = deaf_port().await;
+    let metrics = ports::free();
+    let world = served_by(&format!("http://{}", port.local_addr().unwrap()));
+    let world = world.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics}")).start().await;
+    let key = create_key(&world.user("ada").await).await;
+    let open = async || Page::of(metrics).await.sum("svc_gateway_drains");
+    let account = world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
+    let open_key = format!("svc:ai:{{{account}}}:open");
+    let reserved = async || world.redis_number("HLEN", &[&open_key]).await;
+    for stream in [true, false] {
+        let url =
+            world.edge().address(&format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port()));
+        let client = world.edge().another_browser(false);
+        let request = client.post(url).bearer_auth(&key).json(&request(&json!({ "stream": stream })));
+        let asking = tokio::spawn(request.send());
+        eventually(BACKGROUND, "it is admitted", async || reserved().await > Some(0)).await;
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        drop(client);
+        eventually(BACKGROUND, "the edge knows", async || reserved().await == Some(0) || open().await > 0.5).await;
+    }
+    let provider = Provider::start_on(port);
+    eventually(BACKGROUND, "nothing is under way", async || reserved().await == Some(0)).await;
+    drop(queued);
+    assert!(provider.asked().is_empty());
+    assert_eq!(world.sql_number("SELECT count(*) FROM ai_usage").await, 0);
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_while_redis_is_silent_is_charged_nothing() {
-    let (gateway, metrics) = without_a_place(false).await;
+    let (gateway, metrics) = without_a_place(false, Script::completion().held_after(0)).await;
     let account = gateway.world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
     let (minute, open) = (format!("svc:ai:{{{account}}}:minute"), format!("svc:ai:{{{account}}}:open"));
     let count = async |command: &str, key: &String| gateway.world.redis_number(command, &[key]).await;

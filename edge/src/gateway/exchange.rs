@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
-use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, time::Instant};
+use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use domain::Account;
@@ -58,10 +58,6 @@ async fn admit_and_exchange(
         Ok(admission) => admission,
         Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
     };
-    if disconnected.is_set() {
-        reservation.release();
-        return refuse(ApiError::body_cut_off(), None);
-    }
     let cut_off = state.under_way.cut_off.clone();
     if cut_off.is_cancelled() {
         reservation.release();
@@ -72,16 +68,27 @@ async fn admit_and_exchange(
     let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
-        let asking = pin!(exchange.ask(body, is_stream, before_sending));
+        let mut asking = pin!(exchange.ask(body, is_stream, before_sending));
+        let asking = poll_fn(|cx| {
+            // Who has left wants nothing that was not begun.
+            if disconnected.is_set() && !metered.is_asked() {
+                return Poll::Ready(None);
+            }
+            asking.as_mut().poll(cx).map(Some)
+        });
         cut_off.run_until_cancelled(asking).await
     };
     let answered = match asked {
-        Some(Ok((answer, true))) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Some(Ok((answer, true))) => Box::pin(exchange.relay_merged(answer, metered)).await,
-        Some(Ok((answer, false))) => exchange.relay_json(answer, metered, is_stream).await,
-        Some(Err(error)) => {
+        Some(Some(Ok((answer, true)))) if is_stream => exchange.relay_stream(answer, metered, turn),
+        Some(Some(Ok((answer, true)))) => Box::pin(exchange.relay_merged(answer, metered)).await,
+        Some(Some(Ok((answer, false)))) => exchange.relay_json(answer, metered, is_stream).await,
+        Some(Some(Err(error))) => {
             metered.release();
             Err(error)
+        }
+        Some(None) => {
+            metered.release();
+            return refuse(ApiError::body_cut_off(), None);
         }
         None => Err(ProviderError::CutOff),
     };

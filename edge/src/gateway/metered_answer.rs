@@ -33,6 +33,11 @@ impl MeteredAnswer {
         MeteredFrames::new(frames, self.reservation.take())
     }
 
+    /// Whether the provider has been sent the request, or is just being sent it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.reservation.as_ref().is_some_and(Reservation::is_asked)
+    }
+
     /// Settles an answer that was read to its end.
     pub(super) fn settle(mut self, usage: Usage) {
         if let Some(reservation) = self.reservation.take() {
