@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use futures_util::future::join_all;
+use sqlx::{Connection as _, PgConnection};
 
 use super::{
     served::{Received, UNLIMITED_TOKENS, completions, numbered, without_limits},
@@ -92,6 +93,28 @@ async fn postgres_is_away_and_back_under_load() {
         world.start_postgres().await;
     })
     .await;
+}
+
+/// More completions end while Postgres takes some: there is always one to be written.
+#[tokio::test]
+async fn completions_are_confirmed_to_redis_while_others_end() {
+    let metered = Metered::start_with(without_limits).await;
+    let mut connection = PgConnection::connect(metered.world.database.as_str()).await.unwrap();
+    let slow = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+                CREATE TRIGGER wait AFTER INSERT ON ai_usage_days FOR EACH STATEMENT EXECUTE FUNCTION wait()";
+    sqlx::raw_sql(slow).execute(&mut connection).await.unwrap();
+    let redis = Redis::connect(&format!("redis://127.0.0.1:{}", metered.world.redis_port)).unwrap();
+    let mut confirmed = 0;
+    under_load(metered, async |_, load, _| {
+        let ended = load.served();
+        let left = open_at(&redis).await.len();
+        if !load.is_done() {
+            confirmed = confirmed.max(ended.saturating_sub(left));
+        }
+    })
+    .await;
+    assert!(confirmed > 50, "only {confirmed} before the last had ended");
 }
 
 /// How far the requests of [`under_load`] have come.

@@ -302,6 +302,11 @@ impl Ledger {
         rows
     }
 
+    /// The number of completions that are queued for Postgres.
+    pub(super) fn waiting_to_write(&self) -> usize {
+        self.state().to_write.len()
+    }
+
     /// Puts rows that Postgres did not take back into the queue, behind those that it may take.
     pub(super) fn requeue_unwritten(&self, rows: &[UsageRow]) {
         self.state().to_write.extend(rows.iter().map(|row| row.id.clone()));

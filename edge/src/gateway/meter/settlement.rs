@@ -253,15 +253,18 @@ impl MeterTasks {
         self.finish(&mut unconfirmed).await;
     }
 
-    /// Writes every ended completion to Postgres, except those that Postgres refuses and those of accounts that another
-    /// writer holds. Fails, without the rest, when Postgres does not answer.
+    /// Writes every completion that has ended by now to Postgres, except those that Postgres refuses and those of accounts that
+    /// another writer holds. Fails, without the rest, when Postgres does not answer.
     async fn write_all(&self, unconfirmed: &mut Vec<Unconfirmed>, was_failing: bool) -> Result<(), WriteError> {
         let mut left = Vec::new();
+        // What ends meanwhile is for the next time: an edge with much to do would never come to confirm any.
+        let mut waiting = self.ledger.waiting_to_write();
         let outcome = loop {
-            let rows = self.ledger.take_to_write(limits::USAGE_BATCH);
+            let rows = self.ledger.take_to_write(limits::USAGE_BATCH.min(waiting));
             if rows.is_empty() {
                 break Ok(());
             }
+            waiting -= rows.len();
             if let Err(error) = self.write_divided(rows, unconfirmed, &mut left).await {
                 postgres_failed("usage");
                 if !was_failing {
