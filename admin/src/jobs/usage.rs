@@ -61,13 +61,14 @@ impl Job for Sweep {
             }
         }
         // Else there may be more, in an account that was not looked at or beyond the batch.
-        if left.len() < BATCH {
-            let settled: Vec<&str> = edges.iter().map(String::as_str).filter(|&edge| !seen.contains(edge)).collect();
-            app.redis.finish_sweep(&epoch, &settled).await?;
-        }
+        let is_all = left.len() < BATCH;
         left.truncate(BATCH);
         let (released, left) = release_unused(app, epoch.now, left).await?;
         let done = released + settle(app, left).await?;
+        if is_all {
+            let settled: Vec<&str> = edges.iter().map(String::as_str).filter(|&edge| !seen.contains(edge)).collect();
+            app.redis.finish_sweep(&epoch, &settled).await?;
+        }
         Ok(Batch { done: u64::try_from(done).unwrap_or(u64::MAX), full: done >= BATCH })
     }
 }
