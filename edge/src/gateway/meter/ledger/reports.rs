@@ -116,7 +116,10 @@ impl Ledger {
     pub(in crate::gateway::meter) fn take_to_release(&self, limit: usize) -> Vec<UsageRow> {
         let (mut state, now) = (self.state(), Instant::now());
         let mut rows = Vec::new();
-        for _ in 0..state.to_release.len().min(limit) {
+        for _ in 0..state.to_release.len() {
+            if rows.len() >= limit {
+                break;
+            }
             let Some((id, due)) = state.to_release.pop_front() else { break };
             match state.entries.get(&id) {
                 Some(entry) if due <= now && !entry.is_being_revalued => rows.push(entry.row.clone()),
