@@ -3,7 +3,7 @@
 use super::Gateway;
 
 /// Fields of requests that are refused, beside the usual ones, as they are written, and the `param` of the refusal.
-const REFUSED: [(&str, &str); 96] = [
+const REFUSED: [(&str, &str); 107] = [
     // Tools that run at the provider.
     (r#""tools":[{"type":"web_search"}]"#, "tools[0].type"),
     (r#""tools":[{"type":"web_search_premium"}]"#, "tools[0].type"),
@@ -75,6 +75,10 @@ const REFUSED: [(&str, &str); 96] = [
     (r#""extra_body":{"models":["a"]}"#, "extra_body"),
     (r#""custom_llm_provider":"x""#, "custom_llm_provider"),
     (r#""adapter_id":"x""#, "adapter_id"),
+    (r#""lora_path":"x""#, "lora_path"),
+    (r#""bootstrap_host":"127.0.0.1""#, "bootstrap_host"),
+    (r#""bootstrap_port":1"#, "bootstrap_port"),
+    (r#""bootstrap_room":1"#, "bootstrap_room"),
     // What the provider stores, looks up or runs.
     (r#""plugins":[{"id":"web"}]"#, "plugins"),
     (r#""web_search_options":{}"#, "web_search_options"),
@@ -87,7 +91,13 @@ const REFUSED: [(&str, &str); 96] = [
     (r#""data_sources":[{"type":"azure_search"}]"#, "data_sources"),
     (r#""logits_processors":["os.system"]"#, "logits_processors"),
     (r#""kv_transfer_params":{"remote_host":"127.0.0.1"}"#, "kv_transfer_params"),
+    (r#""ec_transfer_params":{"a":{"peer_host":"127.0.0.1"}}"#, "ec_transfer_params"),
     (r#""mm_processor_kwargs":{"max_pixels":99999999}"#, "mm_processor_kwargs"),
+    (r#""custom_logit_processor":"x""#, "custom_logit_processor"),
+    (r#""session_params":{"id":"x"}"#, "session_params"),
+    // Two requests of one id stop some versions of vLLM, for everybody.
+    (r#""request_id":"x""#, "request_id"),
+    (r#""rid":"x""#, "rid"),
     // Work and prices that the count of tokens does not show, and other names of the ceiling.
     (r#""prediction":{"type":"content","content":"x"}"#, "prediction"),
     (r#""prediction":null,"prediction":{"type":"content"}"#, "prediction"),
@@ -99,6 +109,8 @@ const REFUSED: [(&str, &str); 96] = [
     (r#""use_beam_search":true"#, "use_beam_search"),
     (r#""ignore_eos":true"#, "ignore_eos"),
     (r#""prompt_logprobs":20"#, "prompt_logprobs"),
+    (r#""logprob_token_ids":[1,2,3]"#, "logprob_token_ids"),
+    (r#""return_hidden_states":true"#, "return_hidden_states"),
     (r#""min_tokens":4096"#, "min_tokens"),
     (r#""max_new_tokens":100000"#, "max_new_tokens"),
     (r#""n_predict":100000"#, "n_predict"),
@@ -112,7 +124,9 @@ const REFUSED: [(&str, &str); 96] = [
 ];
 
 /// Parts of a message that are refused, and what follows the message in the `param` of the refusal.
-const REFUSED_OF_MESSAGES: [(&str, &str); 34] = [
+const REFUSED_OF_MESSAGES: [(&str, &str); 36] = [
+    (r#""content":"hi","cache_control":{"type":"ephemeral"}"#, "cache_control"),
+    (r#""content":"hi","tools":[{"type":"function"},{"type":"web_search"}]"#, "tools[1].type"),
     (r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","text":"hi"},{"type":"file","file_id":"x"}]"#, "content[1].type"),
     (r#""content":[{"type":"input_audio","input_audio":{"data":"x"}}]"#, "content[0].type"),

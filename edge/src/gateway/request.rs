@@ -96,6 +96,8 @@ struct Fields<'t>(Vec<Field<'t>>);
 
 struct Field<'t> {
     name: Cow<'t, [u8]>,
+    /// The name as parsers see it that fold case.
+    folded: Vec<u8>,
     /// Whether the name's escapes are text.
     is_text: bool,
     /// Name, colon and value.
@@ -111,9 +113,11 @@ impl<'t> Fields<'t> {
         let fields = json::fields(body).map(|field| {
             let field = field.map_err(|_| ApiError::invalid_json("it is not an object, or nested too deeply"))?;
             let part = |range| body.get(range).unwrap_or_default();
+            let name = field.name();
             Ok::<_, ApiError>(Field {
                 is_text: field.decoded_name().is_some(),
-                name: field.name(),
+                folded: content::folded(&name),
+                name,
                 whole: part(field.whole),
                 value: part(field.value),
             })
@@ -124,7 +128,7 @@ impl<'t> Fields<'t> {
             if !field.is_text || field.name.iter().any(u8::is_ascii_control) {
                 return Err(ApiError::invalid_value(quoted(&field.name), "its name is no plain text"));
             }
-            if let Some(governed) = governed_but_for_case(&field.name) {
+            if let Some(governed) = governed_but_for_case(field) {
                 let rule = format!("its name is written `{governed}`");
                 return Err(ApiError::invalid_value(quoted(&field.name), &rule));
             }
@@ -171,11 +175,10 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The governed or judged field that `name` is for a parser which folds case as Unicode does; `None` for the very name.
-fn governed_but_for_case(name: &[u8]) -> Option<&'static str> {
-    let is = |known: &&&[u8]| content::folded(name) == **known;
-    let known = *GOVERNED.iter().chain(&JUDGED).find(is)?;
-    (name != known).then(|| std::str::from_utf8(known).unwrap_or_default())
+/// The governed or judged field that a field is for a parser which folds case as Unicode does; `None` for the very name.
+fn governed_but_for_case(field: &Field<'_>) -> Option<&'static str> {
+    let known = *GOVERNED.iter().chain(&JUDGED).find(|known| field.folded == **known)?;
+    (*field.name != *known).then(|| std::str::from_utf8(known).unwrap_or_default())
 }
 
 /// A client's name of a field, cut to what a message repeats.

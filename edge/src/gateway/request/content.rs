@@ -57,9 +57,15 @@ impl Found {
     }
 
     fn add_message(&mut self, message: &[u8], place: &str) -> Result<(), ApiError> {
-        let [role, content, audio] = known(message, ["role", "content", "audio"], place)?;
+        let [role, content, audio, cache] = known(message, ["role", "content", "audio", "cache_control"], place)?;
         if audio.is_some_and(|audio| audio != b"null") {
             return Err(ApiError::invalid_value(format!("{place}.audio"), "what the provider has stored is not taken"));
+        }
+        if cache.is_some_and(|cache| cache != b"null") {
+            return Err(ApiError::invalid_value(
+                format!("{place}.cache_control"),
+                "what is stored has a price of its own",
+            ));
         }
         if role.is_none_or(|role| !role.starts_with(b"\"") || role == b"\"\"") {
             return Err(ApiError::invalid_type(format!("{place}.role"), "a string such as \"user\""));
@@ -72,7 +78,8 @@ impl Found {
             if name == b"content" && role.is_none_or(|role| !matches!(&*json::string(role), b"tool" | b"function")) {
                 continue;
             }
-            if name == b"tools" {
+            if name == b"tools" && value != b"null" {
+                validate_tools(value, &format!("{place}.tools"))?;
                 self.surplus += limits::TOOLS_TOKENS;
             }
             self.surplus += prompt::surplus(value);
@@ -114,13 +121,20 @@ impl Found {
     pub(super) fn add_tools(&mut self, tools: Option<&[u8]>) -> Result<(), ApiError> {
         let Some(tools) = tools.filter(|tools| *tools != b"null") else { return Ok(()) };
         self.surplus += prompt::surplus(tools);
-        let tools = json::elements(tools).ok_or_else(|| ApiError::invalid_type("tools", "an array of tools"))?;
-        for (index, tool) in tools.enumerate() {
-            validate_tool(tool, &format!("tools[{index}]"))?;
-            self.tools += 1;
-        }
+        self.tools += validate_tools(tools, "tools")?;
         Ok(())
     }
+}
+
+/// Validates tools. Returns their number.
+fn validate_tools(tools: &[u8], place: &str) -> Result<u64, ApiError> {
+    let tools = json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_owned(), "an array of tools"))?;
+    let mut count = 0;
+    for tool in tools {
+        validate_tool(tool, &format!("{place}[{count}]"))?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// Validates an image: its address, and how closely to look at it.

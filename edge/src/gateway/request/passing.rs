@@ -11,7 +11,7 @@ use super::{super::error::ApiError, Field, GOVERNED, content, json, prompt, quot
 use crate::limits;
 
 /// Fields that reach beyond tokens, folded. `null` stands for their absence, and passes.
-pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
+pub(in crate::gateway) const BEYOND_TOKENS: [&str; 100] = [
     // Another model, host, key or account: OpenRouter, LiteLLM, and proxies like them.
     "adapter_id",
     "api_base",
@@ -20,6 +20,9 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     "azure_ad_token",
     "base_model",
     "base_url",
+    "bootstrap_host",
+    "bootstrap_port",
+    "bootstrap_room",
     "context_window_fallback_dict",
     "context_window_fallbacks",
     "content_policy_fallbacks",
@@ -31,6 +34,7 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     "fallback_models",
     "fallbacks",
     "headers",
+    "lora_path",
     "lora_request",
     "model_list",
     "models",
@@ -49,7 +53,9 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     "connectors",
     "container",
     "conversation",
+    "custom_logit_processor",
     "data_sources",
+    "ec_transfer_params",
     "enable_search",
     "failure_callback",
     "file_ids",
@@ -67,9 +73,12 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     "plugins",
     "previous_response_id",
     "prompt_cache_retention",
+    "request_id",
+    "rid",
     "search_options",
     "search_parameters",
     "server_tools",
+    "session_params",
     "success_callback",
     "thread_id",
     "vllm_xargs",
@@ -84,12 +93,14 @@ pub(in crate::gateway) const BEYOND_TOKENS: [&str; 89] = [
     "echo",
     "ignore_eos",
     "input_audio",
+    "logprob_token_ids",
     "modalities",
     "num_beams",
     "prediction",
     "priority",
     "prompt_logprobs",
     "prompt_mode",
+    "return_hidden_states",
     "service_tier",
     "use_beam_search",
     // Other names of the ceiling and of `n`, and a prompt that grows on the server.
@@ -124,8 +135,7 @@ pub(super) fn check(field: &Field<'_>, quirks: &Quirks) -> Result<(), ApiError> 
         let refuse = || ApiError::invalid_value(quoted(name), "the model's provider does not get this field here");
         return if is_in(allowed) { Ok(()) } else { Err(refuse()) };
     }
-    let folded = content::folded(name);
-    let passes = match std::str::from_utf8(&folded).unwrap_or_default() {
+    let passes = match std::str::from_utf8(&field.folded).unwrap_or_default() {
         _ if field.value == b"null" => true,
         "modalities" => json::elements(field.value).is_some_and(|mut all| all.all(|one| one == b"\"text\"")),
         "service_tier" => matches!(field.value, b"\"auto\"" | b"\"default\""),
@@ -164,7 +174,7 @@ pub(super) fn surplus(field: &Field<'_>) -> u64 {
         return 0;
     }
     let mut surplus = prompt::surplus(field.value);
-    if content::folded(name) == TEMPLATE_ARGUMENTS.as_bytes() {
+    if field.folded == TEMPLATE_ARGUMENTS.as_bytes() {
         for argument in json::fields(field.value).filter_map(Result::ok) {
             let value = field.value.get(argument.value.clone()).unwrap_or_default();
             if matches!(value.first(), Some(b'{' | b'[' | b'"')) {
