@@ -1,6 +1,6 @@
 //! Clients that disconnect: the provider's answer is read to its end, and metered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::time::timeout;
@@ -9,7 +9,7 @@ use super::{Gateway, create_key, deaf_port, request, served_by};
 use crate::{
     BACKGROUND,
     metrics::Page,
-    stubs::provider::{Act, Provider, Script},
+    stubs::provider::{Act, Provider, Script, completion, usual_events},
     world::{eventually, ports},
 };
 
@@ -130,20 +130,27 @@ impl Gateway {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_reads_is_charged_by_what_was_seen_of_it() {
+async fn an_answer_that_nobody_reads_is_charged_by_how_long_the_provider_worked_on_it() {
     let (gateway, _) = without_a_place(false, Script::completion().held_after(0)).await;
     let client = gateway.world.edge().another_browser(false);
     gateway.provider.next(Script::completion().held_after(0));
-    ask_and_disconnect(&gateway, &client, false).await;
-    drop(client);
-    let charged =
-        "SELECT string_agg(certainty || ' ' || completion_tokens || ' ' || (prompt_tokens BETWEEN 1 AND 60), ',')
-                   FROM ai_usage";
+    let (asked, start) = (gateway.provider.asked().len(), Instant::now());
+    let asking = tokio::spawn(ask(&gateway, &client, false));
+    eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() > asked).await;
+    let worked = Instant::now();
+    eventually(BACKGROUND, "it works", async || worked.elapsed() >= Duration::from_millis(200)).await;
+    asking.abort();
+    drop((asking.await, client));
     eventually(BACKGROUND, "it is charged", async || {
         gateway.world.sql_number("SELECT count(*) FROM ai_usage").await == 1
     })
     .await;
-    assert_eq!(gateway.world.sql_text(charged).await, "1 0 true");
+    // Some 100 tokens a second.
+    let most = i64::try_from(start.elapsed().as_millis()).unwrap() / 10;
+    let charged = "SELECT string_agg(certainty || ' ' || (prompt_tokens BETWEEN 1 AND 60), ',') FROM ai_usage";
+    assert_eq!(gateway.world.sql_text(charged).await, "1 true");
+    let tokens = gateway.world.sql_number("SELECT completion_tokens FROM ai_usage").await;
+    assert!((20..=most).contains(&tokens), "{tokens} of {most}");
     gateway.end_all().await;
 }
 
@@ -153,6 +160,39 @@ async fn a_stream_whose_client_left_before_it_began_is_read_to_its_end_though_no
     gateway.end_all().await;
     assert_eq!(gateway.provider.left(), 0);
     assert!(Page::of(metrics).await.sum("svc_gateway_drains_refused_total") < 0.5);
+}
+
+#[tokio::test]
+async fn the_frames_that_did_not_pass_are_counted_though_nobody_reads_on() {
+    let (gateway, metrics) = without_a_place(true, Script::usual_stream(12).held_after(0)).await;
+    let mut events = usual_events(12);
+    events.insert(1, r#"data: {"detail":"x"}"#.to_owned());
+    let client = gateway.world.edge().another_browser(false);
+    // The head, and three events.
+    gateway.provider.next(Script::events(&events).held_after(4));
+    let mut answer = ask(&gateway, &client, true).await.unwrap();
+    let mut heard = String::new();
+    while !heard.contains("wörd0") {
+        heard += str::from_utf8(&answer.chunk().await.unwrap().unwrap()).unwrap();
+    }
+    drop((answer, client));
+    eventually(BACKGROUND, "it is counted", async || {
+        Page::of(metrics).await.sum("svc_gateway_frames_left_out_total") > 0.5
+    })
+    .await;
+    assert!(gateway.world.edge().process.log().contains("frames of a stream"));
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_under_way_until_it_is_read() {
+    let gateway = Gateway::start_with(|world| world.set("LIMITS__GATEWAY_CONCURRENT", 1)).await;
+    // More than what fits between the edge and a client.
+    gateway.provider.next(Script::json(&completion(&"x".repeat(24 << 20))));
+    let answer = ask(&gateway, &gateway.world.edge().another_browser(false), false).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    gateway.complete(&json!({})).await.assert_openai_error(429, "rate_limit_exceeded");
+    answer.bytes().await.unwrap();
+    eventually(BACKGROUND, "it has ended", async || gateway.complete(&json!({})).await.status == 200).await;
 }
 
 #[tokio::test]
@@ -184,22 +224,17 @@ async fn a_client_that_leaves_while_the_provider_is_connected_to_asks_it_for_not
     let world = served_by(&format!("http://{}", port.local_addr().unwrap()));
     let world = world.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{metrics}")).start().await;
     let key = create_key(&world.user("ada").await).await;
-    let open = async || Page::of(metrics).await.sum("svc_gateway_drains");
+    let drains = async || Page::of(metrics).await.sum("svc_gateway_drains");
     let account = world.sql_text("SELECT id FROM users WHERE vcs_login = 'ada'").await;
     let open_key = format!("svc:ai:{{{account}}}:open");
     let reserved = async || world.redis_number("HLEN", &[&open_key]).await;
-    for stream in [true, false] {
-        let url =
-            world.edge().address(&format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port()));
-        let client = world.edge().another_browser(false);
-        let request = client.post(url).bearer_auth(&key).json(&request(&json!({ "stream": stream })));
-        let asking = tokio::spawn(request.send());
-        eventually(BACKGROUND, "it is admitted", async || reserved().await > Some(0)).await;
-        asking.abort();
-        assert!(asking.await.unwrap_err().is_cancelled());
-        drop(client);
-        eventually(BACKGROUND, "the edge knows", async || reserved().await == Some(0) || open().await > 0.5).await;
-    }
+    let url = world.edge().address(&format!("https://ai.svc.localhost:{}/v1/chat/completions", world.public_port()));
+    let client = world.edge().another_browser(false);
+    let asking = tokio::spawn(client.post(url).bearer_auth(&key).json(&request(&json!({}))).send());
+    eventually(BACKGROUND, "it is admitted", async || reserved().await > Some(0)).await;
+    asking.abort();
+    drop((asking.await, client));
+    eventually(BACKGROUND, "the edge knows", async || reserved().await == Some(0) || drains().await > 0.5).await;
     let provider = Provider::start_on(port);
     eventually(BACKGROUND, "nothing is under way", async || reserved().await == Some(0)).await;
     drop(queued);

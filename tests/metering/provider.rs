@@ -218,6 +218,7 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     let usage = report.usage(prompt, completion);
     let base = |object: &str, choices: Value, usage: &Value| json!({"id": "c", "object": object, "created": 1, "model": "m", "choices": choices, "usage": usage});
     let choices = if report == Report::TwoChoices { 2 } else { 1 };
+    let word = if completion == 0 { "" } else { "word " };
     if fails {
         ended.await;
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
@@ -225,11 +226,11 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     if request["stream"] != true {
         latency(takes).await;
         ended.await;
-        let choice = |index: usize| json!({ "index": index, "message": { "role": "assistant", "content": "word" }, "finish_reason": "stop" });
+        let choice = |index: usize| json!({ "index": index, "message": { "role": "assistant", "content": word }, "finish_reason": "stop" });
         let choices = (0..choices).map(choice).collect();
         return Json(base("chat.completion", choices, &usage)).into_response();
     }
-    let word = |number: usize, finish: &Value| json!([{ "index": number % choices, "delta": { "content": "word " }, "finish_reason": finish }]);
+    let piece = |number: usize, finish: &Value| json!([{ "index": number % choices, "delta": { "content": word }, "finish_reason": finish }]);
     let object = "chat.completion.chunk";
     let so_far = |number: usize| match report {
         Report::Growing => report.usage(prompt, completion * number as u64 / WORDS as u64),
@@ -237,8 +238,8 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
         _ => Value::Null,
     };
     let mut frames: Vec<String> =
-        (0..WORDS).map(|number| base(object, word(number, &Value::Null), &so_far(number)).to_string()).collect();
-    frames.extend((0..choices).map(|choice| base(object, word(choice, &"stop".into()), &Value::Null).to_string()));
+        (0..WORDS).map(|number| base(object, piece(number, &Value::Null), &so_far(number)).to_string()).collect();
+    frames.extend((0..choices).map(|choice| base(object, piece(choice, &"stop".into()), &Value::Null).to_string()));
     let last = |usage: &Value| base(object, json!([]), usage).to_string();
     match report {
         Report::Early => {}
@@ -249,12 +250,12 @@ async fn complete(extract::State(state): extract::State<State>, Json(request): J
     frames.push("[DONE]".to_owned());
     let pause = takes / 7;
     let end = frames.split_off(WORDS);
-    let piece = move |frame: String| async move {
+    let send = move |frame: String| async move {
         latency(pause).await;
         Ok::<_, Infallible>(Bytes::from(format!("data: {frame}\n\n")))
     };
-    let words = stream::iter(frames).then(piece);
-    let end = stream::once(ended).flat_map(move |()| stream::iter(end.clone()).then(piece));
+    let words = stream::iter(frames).then(send);
+    let end = stream::once(ended).flat_map(move |()| stream::iter(end.clone()).then(send));
     let body = words.chain(end);
     ([("content-type", "text/event-stream")], Body::from_stream(body)).into_response()
 }

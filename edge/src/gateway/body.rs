@@ -26,7 +26,25 @@ enum Kind {
     Stream(StreamBody),
 }
 
+/// Bytes, and what goes with the last of them.
+struct Holding<H> {
+    bytes: Bytes,
+    _held: H,
+}
+
+impl<H> AsRef<[u8]> for Holding<H> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Body {
+    /// A whole answer with what it holds, such as its turn, until the last of its bytes has been handed over: the body itself is gone
+    /// when they have only been queued.
+    pub(super) fn whole<H: Send + 'static>(bytes: Bytes, held: H) -> Self {
+        Bytes::from_owner(Holding { bytes, _held: held }).into()
+    }
+
     /// The body, which from now on holds a completion's place until it is dropped.
     pub(super) fn holding(self, held: Held) -> Self {
         Self { _held: Some(held), ..self }

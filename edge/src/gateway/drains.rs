@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use domain::Account;
@@ -46,7 +47,7 @@ impl Drains {
         }))
     }
 
-    /// Runs `work` for a completion of `account` in the background, up to [`limits::DRAIN_WAIT`]. Beyond
+    /// Runs `work`, which reads a stream of `account`, in the background, up to [`limits::DRAIN_WAIT`]. Beyond
     /// [`limits::ACCOUNT_DRAINS`] tasks of the account, or [`limits::DRAINS`] in all, it is dropped instead. Either way,
     /// dropping `work` must settle what it holds.
     pub(super) fn spawn<W>(&self, account: &Account, work: W)
@@ -54,8 +55,16 @@ impl Drains {
         W: Future + Send + 'static,
         W::Output: Send,
     {
+        self.spawn_within(limits::DRAIN_WAIT, account, work);
+    }
+
+    fn spawn_within<W>(&self, wait: Duration, account: &Account, work: W)
+    where
+        W: Future + Send + 'static,
+        W::Output: Send,
+    {
         match self.0.places.try_take(account) {
-            Ok(place) => self.run(place, work),
+            Ok(place) => self.run(place, wait, work),
             Err(_) => metrics::drain_refused("answer"),
         }
     }
@@ -68,12 +77,12 @@ impl Drains {
         W::Output: Send,
     {
         match self.0.ends.clone().try_acquire_owned() {
-            Ok(place) => self.run(place, work),
+            Ok(place) => self.run(place, limits::DRAIN_WAIT, work),
             Err(_) => metrics::drain_refused("connection"),
         }
     }
 
-    fn run<P, W>(&self, place: P, work: W)
+    fn run<P, W>(&self, place: P, wait: Duration, work: W)
     where
         P: Send + 'static,
         W: Future + Send + 'static,
@@ -83,7 +92,7 @@ impl Drains {
         metrics::drains().increment(1);
         let stop = self.0.stop.clone();
         let task = async move {
-            let done = stop.run_until_cancelled_owned(timeout(limits::DRAIN_WAIT, work)).await;
+            let done = stop.run_until_cancelled_owned(timeout(wait, work)).await;
             // First, because what came of it may be a stream, which wants the place to be read to its end.
             drop(place);
             drop(done);
@@ -144,7 +153,8 @@ impl<T: Send + 'static> Drop for DrainOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.disconnected.0.store(true, Ordering::Relaxed);
-            self.drains.spawn(&self.account, work);
+            // Of an answer that is not streamed the usage is known at its end alone.
+            self.drains.spawn_within(limits::EXCHANGE, &self.account, work);
         }
     }
 }
@@ -166,6 +176,26 @@ mod tests {
             pending::<()>().await;
             drop(held);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_streamed_is_read_for_longer_than_a_stream() {
+        let (tasks, ended) = (TaskTracker::new(), Arc::new(AtomicBool::new(false)));
+        let drains = Drains::new(tasks.clone());
+        let long = || {
+            let ended = ended.clone();
+            async move {
+                let _ = timeout(2 * limits::DRAIN_WAIT, pending::<()>()).await;
+                ended.store(true, Ordering::Relaxed);
+            }
+        };
+        drains.spawn(&account("1a"), long());
+        drop(DrainOnDrop::new(drains, account("1a"), |_| long()));
+        tasks.close();
+        let start = tokio::time::Instant::now();
+        tasks.wait().await;
+        assert!(ended.load(Ordering::Relaxed));
+        assert_eq!(start.elapsed(), 2 * limits::DRAIN_WAIT);
     }
 
     #[tokio::test]

@@ -22,7 +22,8 @@ use super::{
     sse::{Frames, Merged, Progress},
     state::State,
     stream::{Relay, StreamBody},
-    upstream::{AskError, GzipDecoder, GzipError, ReadError, UpstreamResponse},
+    upstream::{AskError, GzipDecoder, GzipError, MediaType, ReadError, UpstreamResponse},
+    usage_report::Expected,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
 
@@ -52,8 +53,8 @@ async fn admit_and_exchange(
     disconnected: Disconnected,
     turn: Turn<Account>,
 ) -> Response<Body> {
-    let CompletionRequest { model, is_stream, max_usage, estimated_prompt, body } = request;
-    let admitted = state.meter.admit(&key, &model.model, max_usage, estimated_prompt);
+    let CompletionRequest { model, is_stream, max_usage, expected, body } = request;
+    let admitted = state.meter.admit(&key, &model.model, max_usage, expected.prompt);
     let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
         Err(error) => return refuse(ApiError::from(&error), error.rate_limits()),
@@ -63,9 +64,9 @@ async fn admit_and_exchange(
         reservation.release();
         return refuse(ProviderError::CutOff.into(), Some(&rate_limits));
     }
-    let before_sending = reservation.opener();
-    let metered = MeteredAnswer::new(reservation, estimated_prompt, max_usage.completion);
-    let exchange = Exchange { state, model, estimated_prompt, max_completion: max_usage.completion, request_id };
+    let metered = MeteredAnswer::new(reservation, expected, is_stream);
+    let before_sending = metered.opener();
+    let exchange = Exchange { state, model, expected, request_id };
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
         let mut asking = pin!(exchange.ask(body, is_stream, before_sending));
@@ -80,8 +81,8 @@ async fn admit_and_exchange(
     };
     let answered = match asked {
         Some(Some(Ok((answer, true)))) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Some(Some(Ok((answer, true)))) => Box::pin(exchange.relay_merged(answer, metered)).await,
-        Some(Some(Ok((answer, false)))) => exchange.relay_json(answer, metered, is_stream).await,
+        Some(Some(Ok((answer, true)))) => Box::pin(exchange.relay_merged(answer, metered, turn)).await,
+        Some(Some(Ok((answer, false)))) => exchange.relay_json(answer, metered, is_stream, turn).await,
         Some(Some(Err(error))) => {
             metered.release();
             Err(error)
@@ -90,7 +91,10 @@ async fn admit_and_exchange(
             metered.release();
             return refuse(ApiError::body_cut_off(), None);
         }
-        None => Err(ProviderError::CutOff),
+        None => {
+            metered.settle_so_far();
+            Err(ProviderError::CutOff)
+        }
     };
     match answered {
         Ok(mut response) => {
@@ -105,10 +109,8 @@ async fn admit_and_exchange(
 struct Exchange {
     state: Arc<State>,
     model: Arc<ServedModel>,
-    /// An estimate of the prompt's tokens, for a provider that reports no usage.
-    estimated_prompt: u64,
-    /// The most tokens that the answer can have.
-    max_completion: u64,
+    /// What an estimate of the usage goes by.
+    expected: Expected,
     request_id: String,
 }
 
@@ -200,13 +202,12 @@ impl Exchange {
         };
         // The headers are not needed any more, and a stream lives long.
         answer.headers = HeaderMap::new();
-        let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
+        let frames = Frames::new(self.model.clone(), self.expected);
         let relay = Relay {
             answer,
-            metered: metered.into_frames(frames),
+            metered: metered.into_frames(frames, self.request_id),
             gzip,
             model: self.model,
-            request_id: self.request_id,
             turn,
             read: 0,
             out: BytesMut::new(),
@@ -217,50 +218,55 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation.
+    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation. The answer keeps the turn.
     async fn relay_json(
         &self,
         answer: UpstreamResponse,
         mut metered: MeteredAnswer,
         is_stream: bool,
+        turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
         let cut_off = &self.state.under_way.cut_off;
         let answered = {
             let reading = pin!(self.read_json(answer, &mut metered.read));
             cut_off.run_until_cancelled(reading).await
         };
-        match answered.ok_or(ProviderError::CutOff)? {
-            Ok((body, usage)) => {
+        match answered {
+            Some(Ok((body, usage))) => {
                 metered.settle(usage);
                 if is_stream {
-                    let mut response = Response::new(json_answer::to_stream(&body, &self.model).into());
+                    let body = json_answer::to_stream(&body, &self.model);
+                    let mut response = Response::new(Body::whole(body, turn));
                     insert_stream_headers(response.headers_mut());
                     return Ok(response);
                 }
-                Ok(json_response(body))
+                Ok(json_response(Body::whole(body, turn)))
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 metered.settle_failed();
                 Err(error)
+            }
+            None => {
+                metered.settle_so_far();
+                Err(ProviderError::CutOff)
             }
         }
     }
 
-    /// Answers with a whole completion although the provider streams it, and settles its reservation.
+    /// Answers with a whole completion although the provider streams it, and settles its reservation. The answer keeps the turn.
     async fn relay_merged(
         &self,
         answer: UpstreamResponse,
         metered: MeteredAnswer,
+        turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
-        let frames = Frames::new(self.model.clone(), self.estimated_prompt, self.max_completion);
-        let mut metered = metered.into_frames(frames);
+        let frames = Frames::new(self.model.clone(), self.expected);
+        let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
-        let read = cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await;
-        metered.frames.report_left_out(&self.request_id);
-        match read {
+        match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await {
             Some(Ok(body)) => {
                 metered.settle_whole();
-                Ok(json_response(body))
+                Ok(json_response(Body::whole(body, turn)))
             }
             Some(Err(error)) => {
                 metered.settle_failed();
@@ -300,7 +306,7 @@ impl Exchange {
         self.discard(answer);
         let body = merged.into_answer();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
-        json_answer::rewrite(&body, &self.model, self.estimated_prompt, self.max_completion)
+        json_answer::rewrite(&body, &self.model, &self.expected)
             .filter(|_| is_json)
             .map(|(body, _)| body)
             .ok_or_else(|| self.unusable(&"the stream is no completion"))
@@ -322,7 +328,7 @@ impl Exchange {
             }
         }
         self.model.upstream.keep(answer.into_connection());
-        json_answer::rewrite(body, &self.model, self.estimated_prompt, self.max_completion)
+        json_answer::rewrite(body, &self.model, &self.expected)
             .ok_or_else(|| self.unusable(&"the answer is no completion"))
     }
 
@@ -345,29 +351,6 @@ impl Exchange {
     }
 }
 
-/// What a provider says that its answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MediaType {
-    EventStream,
-    Json,
-    Other,
-    /// It does not say.
-    None,
-}
-
-impl MediaType {
-    fn of(headers: &HeaderMap) -> Self {
-        let value = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-        let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-        match essence.to_ascii_lowercase().as_slice() {
-            b"" => Self::None,
-            b"text/event-stream" => Self::EventStream,
-            b"application/json" => Self::Json,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// The pieces of a chunk that are decoded one by one: small ones of a compressed answer, since each may become a large one.
 fn pieces(chunk: &[u8], is_zipped: bool) -> impl Iterator<Item = &[u8]> {
     chunk.chunks(if is_zipped { limits::ZIPPED_PIECE_BYTES } else { chunk.len().max(1) })
@@ -380,8 +363,8 @@ fn decode<'p>(gzip: &mut Option<GzipDecoder>, piece: &'p [u8]) -> Result<Cow<'p,
     }
 }
 
-fn json_response(body: Bytes) -> Response<Body> {
-    let mut response = Response::new(body.into());
+fn json_response(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -2,7 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{json, meter::Usage, models::ServedModel, usage_report};
+use super::{
+    json,
+    meter::Usage,
+    models::ServedModel,
+    usage_report::{self, Expected},
+};
 use crate::limits;
 
 /// What the fields of an answer say that have been read.
@@ -29,12 +34,14 @@ impl<'t> Said<'t> {
         }
     }
 
-    /// The usage, or an estimate where none is reported.
-    fn usage(&self, estimated_prompt: u64, max_completion: u64) -> Usage {
-        self.usage.unwrap_or_else(|| {
-            let completion = usage_report::estimate_completion(self.choices.unwrap_or_default());
-            Usage { prompt: estimated_prompt, completion: completion.min(max_completion.max(1)), is_estimated: true }
-        })
+    /// The usage, or an estimate where none is reported. Words without a token are words that nobody counted.
+    fn usage(&self, expected: &Expected) -> Usage {
+        let word_bytes = || usage_report::word_bytes(self.choices.unwrap_or_default());
+        match &self.usage {
+            Some(usage) if usage.completion > 0 || word_bytes() == 0 => *usage,
+            Some(usage) => expected.estimate_beside(usage, usage_report::estimate_completion(word_bytes())),
+            None => expected.estimate(usage_report::estimate_completion(word_bytes())),
+        }
     }
 
     fn is_completion(&self) -> bool {
@@ -44,12 +51,7 @@ impl<'t> Said<'t> {
 
 /// Rewrites a provider's whole answer: under the gateway's name of the model, and with an estimate where the provider
 /// reports no usage. Returns the answer and its usage, or `None` if it is no completion.
-pub(super) fn rewrite(
-    body: &[u8],
-    model: &ServedModel,
-    estimated_prompt: u64,
-    max_completion: u64,
-) -> Option<(Bytes, Usage)> {
+pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> Option<(Bytes, Usage)> {
     let mut out = BytesMut::with_capacity(body.len() + limits::ADDED_BYTES);
     let (mut written, mut said) = (0, Said::default());
     for field in json::fields(body) {
@@ -66,8 +68,8 @@ pub(super) fn rewrite(
     if !said.is_completion() {
         return None;
     }
-    let usage = said.usage(estimated_prompt, max_completion);
-    if !said.is_usage_shown {
+    let usage = said.usage(expected);
+    if !said.is_usage_shown || usage.is_estimated {
         out.truncate(out.trim_ascii_end().len() - 1);
         out.extend_from_slice(b",\"usage\":");
         out.extend_from_slice(usage_report::to_json(&usage).as_bytes());
@@ -78,7 +80,7 @@ pub(super) fn rewrite(
 
 /// The usage of an answer of which `read` has come, and not its end: as it says itself, or an estimate. `None` if it is neither a
 /// completion nor the beginning of one, but nothing, an error, or JSON that is something else.
-pub(super) fn usage_of_beginning(read: &[u8], estimated_prompt: u64, max_completion: u64) -> Option<Usage> {
+pub(super) fn usage_of_beginning(read: &[u8], expected: &Expected) -> Option<Usage> {
     let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
     let is_cut = parsed.as_ref().is_err_and(serde_json::Error::is_eof);
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
@@ -99,7 +101,7 @@ pub(super) fn usage_of_beginning(read: &[u8], estimated_prompt: u64, max_complet
     } else if !said.is_completion() {
         return None;
     }
-    (!said.is_error).then(|| said.usage(estimated_prompt, max_completion))
+    (!said.is_error).then(|| said.usage(expected))
 }
 
 /// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
@@ -181,6 +183,8 @@ mod tests {
     use super::*;
     use crate::gateway::models::ServedModels;
 
+    const EXPECTED: Expected = Expected { prompt: 7, completion: 90, choices: 1 };
+
     fn models() -> ServedModels {
         let config = Gateway { provider_url: Some("http://127.0.0.1:9".parse().unwrap()), ..Gateway::default() };
         ServedModels::new(&Models::of(&config, |_| None).unwrap(), &config).unwrap()
@@ -213,7 +217,7 @@ mod tests {
     #[test]
     fn a_beginning_is_charged_by_what_it_says() {
         let of = |read: &str| {
-            let usage = usage_of_beginning(read.as_bytes(), 7, 90)?;
+            let usage = usage_of_beginning(read.as_bytes(), &EXPECTED)?;
             Some((usage.prompt, usage.completion, usage.is_estimated))
         };
         let words = "x".repeat(264);
@@ -234,6 +238,10 @@ mod tests {
             (r#"{"usage":{"prompt_tokens":3,"completion_tokens":2},"choices":["#, Some((3, 2, false))),
             (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}"#, Some((3, 2, false))),
             (r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tok"#, Some((7, 1, true))),
+            (
+                r#"{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":3,"completion_tokens":0}"#,
+                Some((3, 1, true)),
+            ),
             // All of it has come, and the connection broke before its end was seen.
             (r#"{"choices":[{}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, Some((3, 2, false))),
             (format!(r#"{{"choices":[{{"message":{{"content":"{words}"}}}}]}}"#).as_str(), Some((7, 66, true))),
@@ -250,8 +258,23 @@ mod tests {
         let model = models.find("svc/qwen3-32b").unwrap();
         let said = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
         let body = format!(r#"{{"choices":[],{said},"usage":null}}"#);
-        let (out, usage) = rewrite(body.as_bytes(), model, 7, 9).unwrap();
+        let (out, usage) = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
         assert_eq!((usage.prompt, usage.completion, usage.is_estimated), (3, 2, false));
         assert_eq!(String::from_utf8(out.to_vec()).unwrap(), format!(r#"{{"choices":[],{said},"usage":null,{said}}}"#));
+    }
+
+    #[test]
+    fn words_without_a_token_are_estimated() {
+        let models = models();
+        let model = models.find("svc/qwen3-32b").unwrap();
+        let of = |content: &str| {
+            let nothing = r#""usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#;
+            let body = format!(r#"{{"choices":[{{"message":{{"content":"{content}"}}}}],{nothing}}}"#);
+            let (out, usage) = rewrite(body.as_bytes(), model, &EXPECTED).unwrap();
+            let shown: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            (usage.prompt, usage.completion, usage.is_estimated, shown["usage"]["total_tokens"].as_u64().unwrap())
+        };
+        assert_eq!(of(""), (0, 0, false, 0));
+        assert_eq!(of("five words, of some length"), (7, 7, true, 14));
     }
 }

@@ -1,5 +1,10 @@
 //! An answer together with the reservation for it.
 
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
 use bytes::BytesMut;
 
 use super::{
@@ -7,30 +12,43 @@ use super::{
     meter::{Reservation, Usage},
     sse::Frames,
     stream::MeteredFrames,
+    usage_report::Expected,
 };
 
 /// An answer, as far as it was read, together with its reservation.
 ///
-/// One that is dropped before its end, because it is cut off or nobody is left to read it, is settled with the likely tokens
-/// of its prompt, if the provider has been sent that, and an estimate of what was read.
+/// One that is dropped before its end, because nobody is left to read it, is settled by an estimate if the provider has been asked:
+/// by what was read, or by how long the provider has worked on what was not.
 pub(super) struct MeteredAnswer {
     pub(super) read: BytesMut,
     /// `None` once it is settled, released or handed on.
     reservation: Option<Reservation>,
-    estimated_prompt: u64,
-    max_completion: u64,
+    expected: Expected,
+    is_stream: bool,
+    /// When the provider was asked.
+    asked: Arc<OnceLock<Instant>>,
 }
 
 impl MeteredAnswer {
-    /// An answer of which nothing was read. The prompt has `estimated_prompt` tokens, likely, and the answer at most
-    /// `max_completion`.
-    pub(super) fn new(reservation: Reservation, estimated_prompt: u64, max_completion: u64) -> Self {
-        Self { read: BytesMut::new(), reservation: Some(reservation), estimated_prompt, max_completion }
+    /// An answer of which nothing was read, and for which the provider is about to be asked.
+    pub(super) fn new(reservation: Reservation, expected: Expected, is_stream: bool) -> Self {
+        Self { read: BytesMut::new(), reservation: Some(reservation), expected, is_stream, asked: Arc::default() }
     }
 
-    /// Hands the reservation on to the frames of a stream.
-    pub(super) fn into_frames(mut self, frames: Frames) -> MeteredFrames {
-        MeteredFrames::new(frames, self.reservation.take())
+    /// A function that is to be called right before the provider is asked; see [`Reservation::opener`].
+    pub(super) fn opener(&self) -> impl Fn() + Clone + Send + 'static {
+        let (open, asked) = (self.reservation.as_ref().map(Reservation::opener), self.asked.clone());
+        move || {
+            let _ = asked.set(Instant::now());
+            if let Some(open) = &open {
+                open();
+            }
+        }
+    }
+
+    /// Hands the reservation on to the frames of a stream, of the request with this id.
+    pub(super) fn into_frames(mut self, frames: Frames, request_id: String) -> MeteredFrames {
+        MeteredFrames::new(frames, self.reservation.take(), request_id)
     }
 
     /// Whether the provider has been sent the request, or is just being sent it.
@@ -48,10 +66,29 @@ impl MeteredAnswer {
     /// Settles an answer that the provider failed to complete: what was begun is paid, as it is of a stream.
     pub(super) fn settle_failed(mut self) {
         if let Some(reservation) = self.reservation.take() {
-            match json_answer::usage_of_beginning(&self.read, self.estimated_prompt, self.max_completion) {
+            match json_answer::usage_of_beginning(&self.read, &self.expected) {
                 Some(usage) => reservation.settle(usage),
                 None => reservation.release(),
             }
+        }
+    }
+
+    /// Settles an answer that the edge cuts off: by what was read of it, if the provider has been asked.
+    pub(super) fn settle_so_far(mut self) {
+        let unread = self.expected.estimate(0);
+        self.settle_or(unread);
+    }
+
+    /// Settles an answer that was not read to its end, with `unread` if nothing was read.
+    fn settle_or(&mut self, unread: Usage) {
+        let Some(reservation) = self.reservation.take() else { return };
+        let usage = match json_answer::usage_of_beginning(&self.read, &self.expected) {
+            None if self.read.trim_ascii().is_empty() => Some(unread),
+            usage => usage,
+        };
+        match usage.filter(|_| reservation.is_asked()) {
+            Some(usage) => reservation.settle(usage),
+            None => reservation.release(),
         }
     }
 
@@ -65,16 +102,8 @@ impl MeteredAnswer {
 
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
-        let Some(reservation) = self.reservation.take() else { return };
-        if reservation.is_asked() {
-            let usage = json_answer::usage_of_beginning(&self.read, self.estimated_prompt, self.max_completion);
-            reservation.settle(usage.unwrap_or(Usage {
-                prompt: self.estimated_prompt,
-                completion: 0,
-                is_estimated: true,
-            }));
-        } else {
-            reservation.release();
-        }
+        // Of a stream that has not begun there is nothing yet.
+        let worked = self.asked.get().filter(|_| !self.is_stream).map(Instant::elapsed).unwrap_or_default();
+        self.settle_or(self.expected.estimate_unread(worked));
     }
 }

@@ -28,7 +28,7 @@ use super::{
     json,
     meter::MaxUsage,
     models::{ServedModel, ServedModels},
-    usage_report::estimate_tokens,
+    usage_report::{self, Expected},
 };
 use crate::limits;
 
@@ -39,8 +39,8 @@ pub(super) struct CompletionRequest {
     pub(super) is_stream: bool,
     /// The most tokens that the completion can use.
     pub(super) max_usage: MaxUsage,
-    /// An estimate of the prompt's tokens, for a provider that reports no usage.
-    pub(super) estimated_prompt: u64,
+    /// What an estimate of its usage goes by.
+    pub(super) expected: Expected,
     /// The body that the provider gets.
     pub(super) body: Bytes,
 }
@@ -86,7 +86,11 @@ pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<Completion
         model: model.clone(),
         is_stream,
         max_usage,
-        estimated_prompt: estimate_tokens(body.len()),
+        expected: Expected {
+            prompt: usage_report::estimate_tokens(body.len()),
+            completion: max_usage.completion,
+            choices,
+        },
         body: ProviderBody::new(&fields, model, &ceilings, body.len()).write(is_stream),
     })
 }

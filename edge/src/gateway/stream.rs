@@ -99,8 +99,6 @@ pub(super) struct Relay {
     pub(super) metered: MeteredFrames,
     pub(super) gzip: Option<GzipDecoder>,
     pub(super) model: Arc<ServedModel>,
-    /// The request's id, for logs.
-    pub(super) request_id: String,
     /// The completion's turn, held until the stream has ended.
     pub(super) turn: Turn<Account>,
     /// The decoded bytes read so far.
@@ -119,11 +117,13 @@ pub(super) struct MeteredFrames {
     pub(super) frames: Frames,
     /// `None` once it is settled or released.
     reservation: Option<Reservation>,
+    /// The request's id, for logs.
+    request_id: String,
 }
 
 impl MeteredFrames {
-    pub(super) fn new(frames: Frames, reservation: Option<Reservation>) -> Self {
-        Self { frames, reservation }
+    pub(super) fn new(frames: Frames, reservation: Option<Reservation>, request_id: String) -> Self {
+        Self { frames, reservation, request_id }
     }
 
     /// Settles a stream that is complete.
@@ -157,6 +157,7 @@ impl MeteredFrames {
 impl Drop for MeteredFrames {
     fn drop(&mut self) {
         self.settle_so_far();
+        self.frames.report_left_out(&self.request_id);
     }
 }
 
@@ -260,9 +261,8 @@ impl Relay {
 
     /// Settles what the stream has used so far, and ends it with an error frame.
     fn fail(&mut self, error: &RelayError) -> Step {
-        tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %error, "a stream failed");
+        tracing::warn!(provider = self.model.upstream.name, request = self.metered.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
-        self.metered.frames.report_left_out(&self.request_id);
         // A provider that was cut off had read the prompt.
         if matches!(error, RelayError::CutOff) {
             self.metered.settle_so_far();
@@ -284,7 +284,6 @@ impl Relay {
     /// Ends what was under way, and waits in the background for the end of the provider's answer, after the last frame, so that
     /// the connection can be used again. The client does not wait for it.
     fn finish(self: Box<Self>, drains: &Drains) {
-        self.metered.frames.report_left_out(&self.request_id);
         let Self { mut answer, model, read, .. } = *self;
         // The next request may want the connection.
         answer.stop_batching();

@@ -1,5 +1,7 @@
 //! The `usage` object of answers: reading the provider's, and writing the gateway's estimate where there is none.
 
+use std::time::Duration;
+
 use super::{json, meter::Usage};
 use crate::limits;
 
@@ -16,19 +18,54 @@ const NO_WORDS: [&[u8]; 9] = [
     b"type",
 ];
 
+/// What is known of a completion before its answer comes: for an estimate where nobody reports its usage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    /// The tokens of the prompt, probably.
+    pub(super) prompt: u64,
+    /// The most tokens that all choices together can have.
+    pub(super) completion: u64,
+    /// The number of choices.
+    pub(super) choices: u64,
+}
+
+impl Expected {
+    /// The usage of an answer whose choices have so many tokens, probably.
+    pub(super) fn estimate(&self, completion: u64) -> Usage {
+        Usage { prompt: self.prompt, completion: completion.min(self.completion), is_estimated: true }
+    }
+
+    /// The same where a report of the prompt's tokens can be believed, and not one of the choices'.
+    pub(super) fn estimate_beside(&self, reported: &Usage, completion: u64) -> Usage {
+        let prompt = if reported.prompt > 0 { reported.prompt } else { self.prompt };
+        Usage { prompt, ..self.estimate(completion) }
+    }
+
+    /// The usage of an answer on which a provider has worked for so long, and of which nothing was read.
+    pub(super) fn estimate_unread(&self, worked: Duration) -> Usage {
+        let tokens = worked.as_millis().saturating_mul(limits::TOKENS_PER_SECOND.into()) / 1_000;
+        self.estimate(u64::try_from(tokens).unwrap_or(u64::MAX).saturating_mul(self.choices))
+    }
+}
+
 /// The number of tokens that a text of this many bytes usually has.
 pub(super) fn estimate_tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(limits::BYTES_PER_TOKEN)
 }
 
-/// The number of tokens that the model's words in the JSON of an answer's choices probably have. It may be cut off anywhere.
-pub(super) fn estimate_completion(choices: &[u8]) -> u64 {
-    estimate_tokens(json::string_bytes(choices, &NO_WORDS)).max(1)
+/// The bytes of the model's words in the JSON of an answer's choices, which may be cut off anywhere.
+pub(super) fn word_bytes(choices: &[u8]) -> usize {
+    json::string_bytes(choices, &NO_WORDS)
+}
+
+/// The number of tokens of choices with so many bytes of words, probably: one at least, that of their end.
+pub(super) fn estimate_completion(word_bytes: usize) -> u64 {
+    estimate_tokens(word_bytes).max(1)
 }
 
 /// The usage that a provider reports, or `None` if it is incomplete or beyond [`limits::BELIEVABLE_TOKENS`]. A field that is no
-/// count is as good as none. Tokens that only the total has are the completion's: some providers count the model's reasoning nowhere
-/// else.
+/// count is as good as none, and so is a total without a token of the completion's where that has no count of its own. Tokens that only
+/// the total has are the completion's: some providers count the model's reasoning nowhere else.
 pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
     let (mut prompt, mut completion, mut total) = (None, None, None);
     for field in json::fields(usage) {
@@ -42,7 +79,7 @@ pub(super) fn parse(usage: &[u8]) -> Option<Usage> {
         *count = serde_json::from_slice::<u64>(usage.get(field.value)?).ok();
     }
     let prompt = prompt?;
-    let rest = total.and_then(|total| total.checked_sub(prompt));
+    let rest = total.and_then(|total| total.checked_sub(prompt)).filter(|rest| *rest > 0);
     let completion = completion.max(rest)?;
     let is_believable = prompt.max(completion) <= limits::BELIEVABLE_TOKENS;
     is_believable.then_some(Usage { prompt, completion, is_estimated: false })
@@ -75,6 +112,7 @@ mod tests {
             "7",
             "{}",
             r#"{"prompt_tokens":-1,"completion_tokens":1}"#,
+            r#"{"prompt_tokens":4,"completion_tokens":"7","total_tokens":4}"#,
             r#"{"prompt_tokens":1,"completion_tokens":99999999999}"#,
         ] {
             assert!(parse(usage.as_bytes()).is_none(), "{usage}");

@@ -22,7 +22,8 @@ pub(crate) const DRAINS: usize = 1_000;
 pub(crate) const ACCOUNT_DRAINS: usize = 32;
 /// Connections to providers that concurrently wait for the end of an answer that is not needed any more; others are closed.
 pub(crate) const ENDS: usize = 1_000;
-/// Longest time for a completion without a client to be read to its end.
+/// Longest time for a stream without a client to be read to its end. An answer that comes as a whole says what it has used at its end
+/// alone, and has [`EXCHANGE`].
 pub(crate) const DRAIN_WAIT: Duration = Duration::from_mins(2);
 /// Longest time to connect to a provider, the TLS handshake included.
 pub(crate) const PROVIDER_CONNECT: Duration = Duration::from_secs(5);
@@ -44,7 +45,8 @@ pub(crate) const GATHER_FROM: usize = 8;
 pub(crate) const GATHERED_PIECE: usize = 16 * 1024;
 /// Longest time for the whole of an answer once it has begun.
 pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
-/// Bytes of a completion, streamed or not: hundreds of times what the largest has.
+/// Bytes of a completion, streamed or not. Without log probabilities even the largest has far fewer; with twenty for each token,
+/// six choices of 4,096 tokens may have more.
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes of one event of a stream.
 pub(crate) const FRAME_BYTES: usize = 1024 * 1024;
@@ -84,5 +86,7 @@ pub(crate) const TEMPLATE_ARGUMENT_BYTES: usize = 256;
 pub(crate) const TEMPLATE_ARGUMENT_TOKENS: u64 = 4;
 /// Bytes of text that make a token, usually.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens that a quick model writes of a choice in a second, for the estimate of an answer that nobody reads.
+pub(crate) const TOKENS_PER_SECOND: u64 = 100;
 /// Tokens beyond which a provider's report is not believed.
 pub(crate) const BELIEVABLE_TOKENS: u64 = 10_000_000;

@@ -85,9 +85,11 @@ impl Event {
 
     fn add_data(&mut self, event: &[u8], span: Range<usize>) {
         let value = event.get(span.clone()).unwrap_or_default();
+        // Clients skip the first, and in JSON the others mean nothing.
+        if value.is_empty() {
+            return;
+        }
         self.data = match std::mem::replace(&mut self.data, Data::None) {
-            // Clients skip an empty value.
-            Data::None if value.is_empty() => Data::None,
             Data::None => Data::Line(span),
             Data::Line(first) => Data::Lines([event.get(first).unwrap_or_default(), b" ", value].concat()),
             Data::Lines(mut lines) => {

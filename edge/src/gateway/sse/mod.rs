@@ -17,7 +17,7 @@ use super::{
     json::{self, JsonError},
     meter::Usage,
     models::ServedModel,
-    usage_report,
+    usage_report::{self, Expected},
 };
 use crate::{limits, metrics};
 
@@ -59,8 +59,7 @@ pub(super) enum Progress {
 /// Reads the events of one stream, and rewrites them for the client.
 pub(super) struct Frames {
     model: Arc<ServedModel>,
-    estimated_prompt: u64,
-    max_completion: u64,
+    expected: Expected,
     /// The beginning of an event whose end has not come.
     pending: BytesMut,
     /// The state of the search for the end of `pending`.
@@ -71,8 +70,12 @@ pub(super) struct Frames {
     usage: Option<Usage>,
     /// Whether that is the usage of the whole answer.
     is_usage_final: bool,
+    /// The number of reports in frames that have choices, too.
+    reports_beside_choices: u64,
     /// An estimate of the tokens in the frames so far, for a provider that reports no usage.
     estimated_completion: u64,
+    /// Whether the model has said anything.
+    has_words: bool,
     /// `id` and `created` of the first frame, for a frame that the gateway adds.
     identity: Option<Vec<u8>>,
     last: LastFrame,
@@ -89,18 +92,19 @@ struct LastFrame {
 }
 
 impl Frames {
-    /// Creates a reader of an answer of `model`. The two counts bound the estimate for a provider that reports no usage.
-    pub(super) fn new(model: Arc<ServedModel>, estimated_prompt: u64, max_completion: u64) -> Self {
+    /// Creates a reader of an answer of `model`.
+    pub(super) fn new(model: Arc<ServedModel>, expected: Expected) -> Self {
         Self {
             model,
-            estimated_prompt,
-            max_completion,
+            expected,
             pending: BytesMut::new(),
             search: Search::default(),
             has_begun: false,
             usage: None,
             is_usage_final: false,
+            reports_beside_choices: 0,
             estimated_completion: 0,
+            has_words: false,
             identity: None,
             last: LastFrame::default(),
             left_out: 0,
@@ -136,7 +140,7 @@ impl Frames {
                 return Ok(());
             }
         }
-        if !self.last.is_closing {
+        if !self.last.is_closing || self.may_be_of_one_choice() {
             return Err(StreamError::CutOff);
         }
         self.close(out);
@@ -145,11 +149,17 @@ impl Frames {
 
     /// The usage as the provider reports it, or an estimate.
     pub(super) fn usage(&self) -> Usage {
-        self.usage.unwrap_or(Usage {
-            prompt: self.estimated_prompt,
-            completion: self.estimated_completion.min(self.max_completion),
-            is_estimated: true,
-        })
+        let Some(reported) = &self.usage else { return self.expected.estimate(self.estimated_completion) };
+        let estimate = self.expected.estimate_beside(reported, self.estimated_completion);
+        // Words without a token are words that nobody counted.
+        let is_uncounted = reported.completion == 0 && self.has_words;
+        let is_too_small = self.may_be_of_one_choice() && reported.completion < estimate.completion;
+        if is_uncounted || is_too_small { estimate } else { *reported }
+    }
+
+    /// Whether what is reported may be the usage of one of several choices: each has its own beside it.
+    fn may_be_of_one_choice(&self) -> bool {
+        self.expected.choices > 1 && self.reports_beside_choices > 1 && !self.is_usage_final
     }
 
     /// The usage of a stream that broke off: exact if all of it was reported before.
@@ -167,13 +177,13 @@ impl Frames {
     pub(super) fn report_left_out(&self, request_id: &str) {
         if self.left_out > 0 {
             let provider = &self.model.upstream.name;
-            metrics::frames_left_out(provider, self.left_out);
             tracing::warn!(
                 provider,
                 request = request_id,
                 frames = self.left_out,
                 "frames of a stream were no part of a completion, and were left out"
             );
+            metrics::frames_left_out(provider, self.left_out);
         }
     }
 
@@ -225,33 +235,33 @@ impl Frames {
             return Err(StreamError::NoEvent);
         }
         let before = out.len();
-        let passes = match parsed.data {
+        let lines;
+        let (payload, span) = match parsed.data {
             Data::None => {
                 out.extend_from_slice(event);
-                true
+                return Ok(Progress::Ongoing);
             }
-            Data::Line(span) => {
-                let payload = event.get(span.clone()).unwrap_or_default();
-                if payload.trim_ascii() == b"[DONE]" {
-                    // Nothing was said: that is no completion.
-                    if self.identity.is_none() {
-                        return Err(StreamError::CutOff);
-                    }
-                    self.close(out);
-                    return Ok(Progress::Complete);
-                }
-                out.extend_from_slice(event.get(..span.start).unwrap_or_default());
-                let passes = self.process_frame(payload, out)?;
-                out.extend_from_slice(event.get(span.end..).unwrap_or_default());
-                passes
-            }
-            Data::Lines(payload) => {
-                out.extend_from_slice(b"data: ");
-                let passes = self.process_frame(&payload, out)?;
-                out.extend_from_slice(b"\n\n");
-                passes
+            Data::Line(span) => (event.get(span.clone()).unwrap_or_default(), Some(span)),
+            Data::Lines(joined) => {
+                lines = joined;
+                (&lines[..], None)
             }
         };
+        if payload.trim_ascii() == b"[DONE]" {
+            // Nothing was said: that is no completion.
+            if self.identity.is_none() {
+                return Err(StreamError::CutOff);
+            }
+            self.close(out);
+            return Ok(Progress::Complete);
+        }
+        let (head, tail) = match span {
+            Some(Range { start, end }) => (event.get(..start), event.get(end..)),
+            None => (Some(&b"data: "[..]), Some(&b"\n\n"[..])),
+        };
+        out.extend_from_slice(head.unwrap_or_default());
+        let passes = self.process_frame(payload, out)?;
+        out.extend_from_slice(tail.unwrap_or_default());
         if !passes {
             self.left_out += 1;
             out.truncate(before);
@@ -301,11 +311,15 @@ impl Frames {
             self.identity = Some(identity(id, created));
         }
         if let Some(choices) = choices {
-            self.estimated_completion += usage_report::estimate_completion(choices);
+            let word_bytes = usage_report::word_bytes(choices);
+            self.has_words |= word_bytes > 0;
+            self.estimated_completion += usage_report::estimate_completion(word_bytes);
         }
         let is_closing = usage.is_some() && choices.is_none_or(has_finish_reason);
         self.last = LastFrame { has_usage, is_closing };
-        self.is_usage_final |= is_closing;
+        // Of several choices each ends by itself.
+        self.is_usage_final |= is_closing && (choices.is_none() || self.expected.choices == 1);
+        self.reports_beside_choices += u64::from(usage.is_some() && choices.is_some());
         // Some providers report usage in every frame, as a running total: the largest report holds, never a sum.
         self.usage = usage_report::later(self.usage.take(), usage);
         Ok(true)
@@ -313,13 +327,14 @@ impl Frames {
 
     /// Writes the end of the stream, and a frame with the usage before it if the last frame had none.
     fn close(&mut self, out: &mut BytesMut) {
-        if !self.last.has_usage {
+        let usage = self.usage();
+        if !self.last.has_usage || usage.is_estimated {
             out.extend_from_slice(b"data: {");
             out.extend_from_slice(self.identity.as_deref().unwrap_or_default());
             let rest = format!(
                 "\"object\":\"chat.completion.chunk\",\"model\":{},\"choices\":[],\"usage\":{}}}\n\n",
                 self.model.id_json,
-                usage_report::to_json(&self.usage()),
+                usage_report::to_json(&usage),
             );
             out.extend_from_slice(rest.as_bytes());
         }

@@ -3,7 +3,7 @@ use crate::gateway::wire::Wire;
 
 /// The output for these pieces, how the stream ended, and its usage: prompt, completion, whether it is estimated.
 fn relay<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Result<(), StreamError>, (u64, u64, bool)) {
-    let relayed = Wire::new().unwrap().relay(pieces);
+    let relayed = Wire::new().unwrap().relay(1, pieces);
     let Usage { prompt, completion, is_estimated } = relayed.usage;
     (String::from_utf8(relayed.out).unwrap(), relayed.end, (prompt, completion, is_estimated))
 }
@@ -181,8 +181,47 @@ fn a_byte_order_mark_and_the_space_after_done_make_no_difference() {
     for pieces in [vec!["\u{feff}".as_bytes(), text.as_bytes()], vec![b"\xef", b"\xbb", b"\xbf", text.as_bytes()]] {
         assert_eq!(relay(pieces), (expected.clone(), Ok(()), USAGE_OF_FRAME));
     }
-    let text = text.replace("data: [DONE] ", "data:\t[DONE]\t");
-    assert_eq!(relay([text.as_bytes()]), (expected, Ok(()), USAGE_OF_FRAME));
+    for done in ["data:\t[DONE]\t", "data: [DONE]\ndata:", "data:\ndata: [DONE]", "data: [DONE]\ndata: "] {
+        let text = text.replace("data: [DONE] ", done);
+        assert_eq!(relay([text.as_bytes()]), (expected.clone(), Ok(()), USAGE_OF_FRAME), "{done:?}");
+    }
+}
+
+/// vLLM reports beside each piece of a choice what that choice has used, if it is asked to.
+#[test]
+fn the_usage_of_one_of_several_choices_is_not_taken_for_all() {
+    let frame = |index: u64, completion: u64, reason: &str| {
+        let content = "x".repeat(40);
+        let usage =
+            format!(r#"{{"prompt_tokens":3,"completion_tokens":{completion},"total_tokens":{}}}"#, completion + 3);
+        format!(
+            r#"data: {{"choices":[{{"index":{index},"delta":{{"content":"{content}"}},"finish_reason":{reason}}}],"usage":{usage}}}"#
+        )
+    };
+    let pieces = [frame(0, 10, "null"), frame(1, 10, "null"), frame(0, 20, "null"), frame(1, 20, "\"stop\"")];
+    let of = |choices: u64, last: &[&str]| {
+        let events: Vec<&str> = pieces.iter().map(String::as_str).chain(last.iter().copied()).collect();
+        Wire::new().unwrap().relay(choices, [stream(&events, "\n").as_bytes()])
+    };
+    let usage = |prompt, completion, is_estimated| Usage { prompt, completion, is_estimated };
+    let cut = of(2, &[]);
+    assert_eq!((cut.end, cut.usage_so_far), (Err(StreamError::CutOff), usage(3, 40, true)));
+    let done = of(2, &[DONE_LINE]);
+    assert_eq!((done.end, done.usage), (Ok(()), usage(3, 40, true)));
+    assert!(String::from_utf8(done.out).unwrap().contains(r#""completion_tokens":40"#));
+    let summed =
+        USAGE.replace(r#""completion_tokens":2,"total_tokens":5"#, r#""completion_tokens":44,"total_tokens":47"#);
+    assert_eq!(of(2, &[&summed, DONE_LINE]).usage, usage(3, 44, false));
+    // Reported once, it is of all.
+    let silent = pieces[..3].iter().map(|piece| piece.split(",\"usage\"").next().unwrap().to_owned() + "}");
+    let once = silent.chain([pieces[3].clone()]).collect::<Vec<_>>().join("\n\n") + "\n\n";
+    for end in ["", "data: [DONE]\n\n"] {
+        let once = Wire::new().unwrap().relay(2, [(once.clone() + end).as_bytes()]);
+        assert_eq!((once.end, once.usage), (Ok(()), usage(3, 20, false)), "{end}");
+    }
+    // Of one choice it is all there is.
+    let single = of(1, &[]);
+    assert_eq!((single.end, single.usage), (Ok(()), usage(3, 20, false)));
 }
 
 #[test]
@@ -204,6 +243,9 @@ fn usage_that_was_reported_once_is_not_taken_back() {
         // Tokens that are in the total only are completion: a provider counts its reasoning there.
         (vec![usage(10, 5, 100)], (10, 90, false)),
         (vec![usage(10, 5, 3)], (10, 5, false)),
+        // Words without a token are words that nobody counted.
+        (vec![usage(0, 0, 0)], (7, 5, true)),
+        (vec![usage(9, 0, 9)], (9, 5, true)),
     ] {
         let text = stream(&[WORD, STOP], "\n") + &events.join("\n\n") + "\n\ndata: [DONE]\n\n";
         assert_eq!(relay([text.as_bytes()]).2, expected, "{events:?}");
@@ -212,6 +254,16 @@ fn usage_that_was_reported_once_is_not_taken_back() {
     let text = stream(&[WORD, STOP, USAGE, "data: {\"half"], "\n");
     let (_, end, usage) = relay([text.as_bytes()]);
     assert_eq!((end, usage), (Err(StreamError::InvalidJson), USAGE_OF_FRAME));
+}
+
+#[test]
+fn words_that_follow_a_report_of_none_are_estimated() {
+    let first =
+        WORD.replace(r#""usage":null"#, r#""usage":{"prompt_tokens":9,"completion_tokens":0,"total_tokens":9}"#);
+    let first = first.replace(r#"\"model\":\"x\""#, "");
+    let (out, end, usage) = relay([stream(&[&first, WORD, DONE_LINE], "\n").as_bytes()]);
+    assert_eq!((end, usage), (Ok(()), (9, 5, true)));
+    assert!(out.contains(r#""total_tokens":14,"estimated":true"#), "{out}");
 }
 
 #[test]

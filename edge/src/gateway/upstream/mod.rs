@@ -6,6 +6,7 @@
 
 mod connection;
 mod gzip;
+mod media_type;
 mod response;
 
 use std::{
@@ -30,6 +31,7 @@ use tower::ServiceExt as _;
 use self::connection::{Connection, RequestBody};
 pub(super) use self::{
     gzip::{GzipDecoder, GzipError},
+    media_type::MediaType,
     response::{ReadError, UpstreamResponse},
 };
 use crate::limits;

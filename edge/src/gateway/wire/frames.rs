@@ -10,7 +10,7 @@ use super::{
         meter::Usage,
         models::ServedModel,
         sse::{Frames, Progress, StreamError},
-        usage_report,
+        usage_report::{self, Expected},
     },
     Violation, Wire,
     fields::Object,
@@ -28,19 +28,20 @@ pub(in crate::gateway) struct Relayed {
     pub(in crate::gateway) out: Vec<u8>,
     pub(in crate::gateway) end: Result<(), StreamError>,
     pub(in crate::gateway) usage: Usage,
-    usage_so_far: Usage,
+    pub(in crate::gateway) usage_so_far: Usage,
 }
 
 impl Wire {
-    /// Checks the reader of streams. The first byte of `input` says how the rest is cut.
+    /// Checks the reader of streams. The first byte of `input` says how the rest is cut, and whether it has two choices.
     ///
     /// However it is cut, the client gets the same, and the same is charged. What the client gets is bounded by what the
     /// provider sent, consists of whole events, has no other name of the model than the gateway's and no error of the
     /// provider's; and if it has an end, it shows before it no more usage than is charged.
     pub fn check_frames(&self, input: &[u8]) -> Result<(), Violation> {
         let Some((&first, text)) = input.split_first() else { return Ok(()) };
-        let whole = self.relay([text]);
-        let is_same = self.relay(text.chunks(1)) == whole && self.relay(pieces(text, first)) == whole;
+        let choices = 1 + u64::from(first & 1);
+        let whole = self.relay(choices, [text]);
+        let is_same = self.relay(choices, text.chunks(1)) == whole && self.relay(choices, pieces(text, first)) == whole;
         require(input, [("cuts make no difference", is_same)])?;
         let longer = text.len() / SHORTEST_MODEL.len() * self.streamed.id_json.len();
         let added = 2 * limits::IDENTITY_BYTES + 4 * limits::ADDED_BYTES;
@@ -56,9 +57,10 @@ impl Wire {
         check_relayed(&whole, &self.streamed)
     }
 
-    /// Relays the stream of these pieces.
-    pub(in crate::gateway) fn relay<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
-        let mut frames = Frames::new(self.streamed.clone(), 7, MAX_TOKENS);
+    /// Relays the stream of these pieces, of a request for so many choices.
+    pub(in crate::gateway) fn relay<'p>(&self, choices: u64, pieces: impl IntoIterator<Item = &'p [u8]>) -> Relayed {
+        let expected = Expected { prompt: 7, completion: MAX_TOKENS, choices };
+        let mut frames = Frames::new(self.streamed.clone(), expected);
         let mut out = BytesMut::new();
         let end = pieces.into_iter().find_map(|piece| match frames.push(piece, &mut out) {
             Ok(Progress::Ongoing) => None,
