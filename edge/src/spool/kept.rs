@@ -44,7 +44,7 @@ impl<R: Record> Spool<R> {
     pub fn read_own<T: Default>(&self, path: &Path, fold: impl Fn(&mut T, R)) -> io::Result<Option<T>> {
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            file => Ok(self.read([&file?], fold)?.map(|(contents, _)| contents)),
+            file => Ok(self.read([(path, &file?)], fold)?.map(|(contents, _)| contents)),
         }
     }
 
@@ -70,7 +70,7 @@ impl<R: Record> Spool<R> {
     ) -> io::Result<Option<Abandoned<T>>> {
         let Some(owner) = parse_path::<R>(&path).map(|(owner, _)| owner.to_owned()) else { return Ok(None) };
         let Some(segments) = lock_all(vec![path])? else { return Ok(None) };
-        let read = self.read(segments.iter().map(|of| &of.file), fold)?;
+        let read = self.read(segments.iter().map(|of| (&*of.path, &of.file)), fold)?;
         Ok(read.map(|(contents, is_complete)| Abandoned { contents, owner, is_complete, segments }))
     }
 

@@ -17,7 +17,7 @@ use std::{
     path::PathBuf,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,6 +28,7 @@ pub use self::take_over::Abandoned;
 use self::{
     pace::{Pace, block_in_place},
     segment::Segment,
+    take_over::PassedOver,
 };
 use crate::limits;
 
@@ -109,8 +110,7 @@ pub struct SegmentId(u64);
 pub struct Spool<R> {
     options: Options,
     scope: OnceLock<String>,
-    /// The number of dead processes whose segments were last found to be of another scope.
-    foreign: AtomicUsize,
+    passed_over: Mutex<PassedOver>,
     state: Mutex<State>,
     /// Bytes of all segments. They change with `state`, and are read without it.
     bytes: AtomicU64,
@@ -163,7 +163,7 @@ impl<R: Record> Spool<R> {
         Self {
             options,
             scope: OnceLock::new(),
-            foreign: AtomicUsize::new(0),
+            passed_over: Mutex::default(),
             state: Mutex::default(),
             bytes: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),

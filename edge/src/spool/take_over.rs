@@ -1,11 +1,11 @@
 //! The take-over of segments whose owner is dead.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, BufRead as _, BufReader, Seek as _},
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    sync::{MutexGuard, PoisonError},
 };
 
 use super::{Boot, Header, Record, SegmentId, Spool, boot_id, segment};
@@ -40,26 +40,36 @@ impl<T> Abandoned<T> {
 
 /// A segment of another owner whose lock this process holds.
 pub(super) struct LockedSegment {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) file: File,
+}
+
+/// The dead owners whose segments were passed over at the last look, so that each is logged once.
+#[derive(Default)]
+pub(super) struct PassedOver {
+    /// The number of those whose segments are of another scope.
+    pub(super) foreign: usize,
+    /// Those of whose segments one cannot be read.
+    unreadable: BTreeSet<String>,
 }
 
 impl<R: Record> Spool<R> {
     /// Takes over the segments of one dead owner, if there is one, and folds their records into a value. Blocks.
     ///
     /// The segments of an owner are taken over together or not at all: an owner that holds the lock of any of them
-    /// lives. Those of another scope are left alone.
+    /// lives. Those of another scope are left alone. One that cannot be read keeps its owner's from being taken over, which is
+    /// logged; it is an error only where no other owner is found.
     pub fn take_over<T: Default>(&self, fold: impl Fn(&mut T, R)) -> io::Result<Option<Abandoned<T>>> {
-        self.take_over_by(|segments| self.read(segments.iter().map(|of| &of.file), &fold))
+        self.take_over_by(|segments| self.read(segments.iter().map(|of| (&*of.path, &of.file)), &fold))
     }
 
     /// Takes over the segments of one dead owner, as [`take_over`](Self::take_over) does, to be read one at a time: all of them
     /// may be more than fits into memory. Whether they are complete is not looked at. Blocks.
     pub fn take_over_unread(&self) -> io::Result<Option<Abandoned<()>>> {
         self.take_over_by(|segments| {
-            for LockedSegment { file, .. } in segments {
+            for LockedSegment { path, file } in segments {
                 let mut head = Vec::new();
-                BufReader::new(file).read_until(b'\n', &mut head)?;
+                BufReader::new(file).read_until(b'\n', &mut head).map_err(|error| naming(path, &error))?;
                 if serde_json::from_slice::<Header<String>>(&head).is_ok_and(|header| !self.is_of_scope(&header)) {
                     return Ok(None);
                 }
@@ -74,10 +84,10 @@ impl<R: Record> Spool<R> {
         abandoned: &Abandoned<A>,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<T>> {
-        let Some(LockedSegment { file, .. }) = abandoned.segments.first() else { return Ok(None) };
+        let Some(LockedSegment { path, file }) = abandoned.segments.first() else { return Ok(None) };
         let mut start = file;
         start.rewind()?;
-        Ok(self.read([file], fold)?.map(|(contents, _)| contents))
+        Ok(self.read([(&**path, file)], fold)?.map(|(contents, _)| contents))
     }
 
     fn take_over_by<T>(
@@ -87,20 +97,39 @@ impl<R: Record> Spool<R> {
         if !self.has_scope() {
             return Ok(None);
         }
-        let mut foreign = 0;
+        let (mut passed, mut first_error) = (PassedOver::default(), None);
         for (owner, paths) in self.segments_of_others()? {
-            let Some(segments) = lock_all(paths)? else { continue };
-            match read(&segments)? {
-                Some((contents, is_complete)) => return Ok(Some(Abandoned { contents, owner, is_complete, segments })),
-                None => foreign += 1,
+            let found = lock_all(paths).and_then(|locked| match locked {
+                Some(segments) => Ok(Some((read(&segments)?, segments))),
+                None => Ok(None),
+            });
+            match found {
+                Ok(Some((Some((contents, is_complete)), segments))) => {
+                    return Ok(Some(Abandoned { contents, owner, is_complete, segments }));
+                }
+                Ok(Some((None, _))) => passed.foreign += 1,
+                Ok(None) => {}
+                // Those behind it are not to wait for somebody to see to this one.
+                Err(error) => {
+                    if self.passed_over().unreadable.insert(owner.clone()) {
+                        tracing::warn!(kind = R::KIND, owner, %error, "what a dead process left in the spool cannot be read");
+                    }
+                    passed.unreadable.insert(owner);
+                    first_error.get_or_insert(error);
+                }
             }
         }
+        let foreign = passed.foreign;
         metrics::gauge!(R::FOREIGN).set(f64::from(u32::try_from(foreign).unwrap_or(u32::MAX)));
-        if self.foreign.swap(foreign, Ordering::Relaxed) < foreign {
+        if std::mem::replace(&mut *self.passed_over(), passed).foreign < foreign {
             let folder = self.options.folder.display();
             tracing::warn!(kind = R::KIND, foreign, %folder, "what other processes left in the spool is of another scope");
         }
-        Ok(None)
+        first_error.map_or(Ok(None), Err)
+    }
+
+    pub(super) fn passed_over(&self) -> MutexGuard<'_, PassedOver> {
+        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The segments of each other owner, in the order in which they were written.
@@ -125,18 +154,18 @@ impl<R: Record> Spool<R> {
     /// written had no record: its owner was killed in that moment, if the machine has run on since, as the others say.
     pub(super) fn read<'a, T: Default>(
         &self,
-        segments: impl IntoIterator<Item = &'a File>,
+        segments: impl IntoIterator<Item = (&'a Path, &'a File)>,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<(T, bool)>> {
         let (mut contents, mut is_complete, mut is_empty) = (T::default(), true, true);
         let boot = boot_id();
-        for segment in segments {
+        for (path, segment) in segments {
             let mut reader = BufReader::new(segment);
             let (mut line, mut written_in) = (Vec::new(), None);
-            if reader.fill_buf()?.is_empty() {
+            if reader.fill_buf().map_err(|error| naming(path, &error))?.is_empty() {
                 continue;
             }
-            while reader.read_until(b'\n', &mut line)? > 0 {
+            while reader.read_until(b'\n', &mut line).map_err(|error| naming(path, &error))? > 0 {
                 if let Ok(header) = serde_json::from_slice::<Header<String>>(&line) {
                     if !self.is_of_scope(&header) {
                         return Ok(None);
@@ -168,8 +197,13 @@ pub(super) fn lock_all(paths: Vec<PathBuf>) -> io::Result<Option<Vec<LockedSegme
     };
     let mut segments = Vec::new();
     for path in paths {
-        let Some(file) = lock(&path)? else { return Ok(None) };
+        let Some(file) = lock(&path).map_err(|error| naming(&path, &error))? else { return Ok(None) };
         segments.push(LockedSegment { path, file });
     }
     Ok(Some(segments))
+}
+
+/// The error with the path that it is about.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

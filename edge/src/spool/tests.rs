@@ -9,6 +9,7 @@ use std::{
 use super::*;
 
 mod slow_disk;
+mod unreadable;
 
 const KEPT_FOR: Duration = Duration::from_mins(15);
 
@@ -174,7 +175,7 @@ fn what_is_of_another_scope_is_counted() {
     }
     let spool = spool(folder.path(), "c");
     assert!(take_over(&spool).is_none());
-    assert_eq!(spool.foreign.load(Ordering::Relaxed), 2);
+    assert_eq!(spool.passed_over().foreign, 2);
     assert_eq!(files(folder.path()), 2, "they are left alone");
 }
 

@@ -21,6 +21,7 @@ impl MeterTasks {
     pub(super) async fn adopt_journals(&self) {
         let mut beat = interval(limits::ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_failing = false;
         loop {
             beat.tick().await;
             if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
@@ -37,11 +38,15 @@ impl MeterTasks {
                     ledger.journal.sync();
                     Ok::<_, io::Error>(Some(abandoned))
                 });
-                match adopted.await {
+                let adopted = adopted.await;
+                let was_failing = std::mem::replace(&mut is_failing, matches!(adopted, Ok(Err(_))));
+                match adopted {
                     Ok(Ok(Some(abandoned))) => self.finish_adoption(abandoned).await,
                     Ok(Ok(None)) | Err(_) => break,
                     Ok(Err(error)) => {
-                        tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
+                        if !was_failing {
+                            tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
+                        }
                         break;
                     }
                 }

@@ -58,7 +58,8 @@ impl MeterTasks {
                 segments = ledger.journal.own_segments().into();
             }
             let entered = history.map_or(Ok(()), |history| enter_lost(&ledger, &history, &mut segments));
-            (segments, entered.and_then(|()| ledger.journal.prune_kept()))
+            // What cannot be read is not to stay for ever, nor what is behind it.
+            (segments, entered.and(ledger.journal.prune_kept()))
         });
         match entered.await {
             Ok((left, outcome)) => {
@@ -112,15 +113,23 @@ fn enter_lost(ledger: &Ledger, history: &str, segments: &mut VecDeque<PathBuf>) 
     }
     // Not before: a segment that was put aside meanwhile is found by the name of the former history.
     journal.set_history(history);
+    let mut first_error = None;
     for path in journal.lost_segments()? {
         if !has_room() {
             break;
         }
-        if let Some(lost) = journal.take_over_lost(path, Completions::apply)? {
-            count(ledger.readopt(&lost.contents));
-            journal.sync();
-            lost.delete();
+        match journal.take_over_lost(path, Completions::apply) {
+            Ok(Some(lost)) => {
+                count(ledger.readopt(&lost.contents));
+                journal.sync();
+                lost.delete();
+            }
+            Ok(None) => {}
+            Err(error) => _ = first_error.get_or_insert(error),
         }
     }
-    Ok(())
+    first_error.map_or(Ok(()), Err)
 }
+
+#[cfg(test)]
+mod tests;
