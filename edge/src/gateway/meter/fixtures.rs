@@ -6,7 +6,7 @@ use domain::{
 };
 use live::budgets::Budget;
 
-use super::refusals::Grounds;
+use super::{ledger::Ledger, refusals::Grounds};
 
 /// Limits that are used up by little.
 pub(super) const BUDGET: Budget = Budget {
@@ -35,5 +35,14 @@ pub(super) fn row(completion: u64) -> UsageRow {
         cost: Microcents(1),
         likely: None,
         at: now,
+    }
+}
+
+impl Ledger {
+    /// Enters a completion that a provider is asked for.
+    pub(super) fn enter(&self, row: UsageRow) {
+        let id = row.id.clone();
+        self.admit(row);
+        self.open(&id);
     }
 }

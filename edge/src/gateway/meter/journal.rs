@@ -57,6 +57,8 @@ pub(super) enum RecordRef<'a> {
     Ended(&'a UsageRow),
     /// The completion has ended and used nothing.
     Released(&'a CompletionId),
+    /// The completion, of which this journal says nothing else, has ended and used nothing; the row says what was reserved for it.
+    Unused(&'a UsageRow),
     /// The journal of this dead edge is taken over to its end: what was in it is in this one.
     Adopted(&'a str),
 }
@@ -68,6 +70,7 @@ pub(super) enum Record {
     Open(UsageRow),
     Ended(UsageRow),
     Released(CompletionId),
+    Unused(UsageRow),
     Adopted(String),
 }
 
@@ -116,6 +119,10 @@ impl Completions {
                 if let Some(completion) = self.completions.get_mut(&id) {
                     (completion.has_ended, completion.is_released) = (true, true);
                 }
+            }
+            Record::Unused(row) => {
+                let completion = AbandonedCompletion { row, has_ended: true, is_released: true };
+                self.completions.insert(completion.row.id.clone(), completion);
             }
             Record::Adopted(edge) => {
                 self.adopted.insert(edge);

@@ -182,13 +182,6 @@ impl Ledger {
         self.state().entries.insert(entry.row.id.clone(), entry);
     }
 
-    /// Enters a completion that a provider may have been asked for.
-    pub(super) fn enter(&self, row: UsageRow) {
-        let id = row.id.clone();
-        self.admit(row);
-        self.open(&id);
-    }
-
     /// Has the journal know that a provider is asked for an admitted completion. Does nothing for any other.
     pub(super) fn open(&self, id: &CompletionId) {
         let row = match self.state().entries.get(id) {
@@ -250,26 +243,27 @@ impl Ledger {
 
     /// Ends a completion that used nothing.
     pub(super) fn release(&self, id: &CompletionId) {
-        self.end_unused(id, 1);
+        let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != Status::Admitted);
+        let segment = is_journaled.then(|| self.journal.append(&RecordRef::Released(id))).flatten();
+        self.end_unused(id, 1, segment);
     }
 
     /// Releases a spare reservation that nobody has used.
     pub(super) fn release_spare(&self, spare: UsageRow) {
         let id = spare.id.clone();
         self.admit(spare);
-        self.end_unused(&id, 1);
+        self.end_unused(&id, 1, None);
     }
 
     /// Releases the reservation of a completion whose admission failed, but may have reached Redis all the same.
     pub(super) fn release_uncertain(&self, row: UsageRow) {
         let id = row.id.clone();
         self.admit(row);
-        self.end_unused(&id, UNCERTAIN_RELEASES);
+        self.end_unused(&id, UNCERTAIN_RELEASES, None);
     }
 
-    fn end_unused(&self, id: &CompletionId, releases: u8) {
-        let is_journaled = self.state().entries.get(id).is_some_and(|entry| entry.status != Status::Admitted);
-        let segment = is_journaled.then(|| self.journal.append(&RecordRef::Released(id))).flatten();
+    /// Ends a completion that used nothing, as `segment` of the journal says, if the journal knows it.
+    fn end_unused(&self, id: &CompletionId, releases: u8, segment: Option<SegmentId>) {
         {
             let mut state = self.state();
             let Some(entry) = state.entries.get_mut(id) else { return };

@@ -50,8 +50,7 @@ impl Ledger {
             return;
         }
         if completion.is_released {
-            self.enter(completion.row.clone());
-            self.release(id);
+            self.enter_unused(&completion.row);
         } else {
             // Its end alone is written down: killed in between, we would leave less than the dead edge did.
             self.admit(completion.row.clone());
@@ -123,12 +122,18 @@ impl Ledger {
     }
 
     /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing.
-    pub(in crate::gateway::meter) fn withdraw(&self, row: UsageRow) {
-        let id = row.id.clone();
-        if !self.contains(&id) {
-            self.enter(row);
-            self.release(&id);
+    pub(in crate::gateway::meter) fn withdraw(&self, row: &UsageRow) {
+        if !self.contains(&row.id) {
+            self.enter_unused(row);
         }
+    }
+
+    /// Enters a completion that used nothing, and of which no provider is asked. The journal has it in one line: killed between two,
+    /// we would leave a completion that is charged.
+    fn enter_unused(&self, row: &UsageRow) {
+        self.admit(row.clone());
+        let segment = self.journal.append(&RecordRef::Unused(row));
+        self.end_unused(&row.id, 1, segment);
     }
 
     /// Has every completion written again that Postgres has and Redis has not confirmed.

@@ -13,6 +13,8 @@ use super::{
     *,
 };
 
+mod adoption;
+
 const DATABASE: &str = "postgres://db.example/svc";
 
 fn ledger() -> (Ledger, TempDir) {
@@ -186,8 +188,8 @@ fn a_completion_of_whose_end_nothing_is_known_counts_with_the_likely_prompt() {
 fn what_others_settled_of_a_dead_edge_is_withdrawn() {
     let (ledger, _folder) = ledger();
     let row = row(300);
-    ledger.withdraw(row.clone());
-    ledger.withdraw(row.clone());
+    ledger.withdraw(&row);
+    ledger.withdraw(&row);
     assert_eq!(ids(&ledger.take_to_release(10)), [&row.id]);
     ledger.finish_release(&row.id, Some(Release::Missing));
     assert_eq!(ledger.take_to_write(10)[0].certainty, Certainty::Unused);

@@ -115,7 +115,7 @@ impl MeterTasks {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
         }
         let ledger = self.ledger.clone();
-        let withdraw = move || settled.into_iter().for_each(|row| ledger.withdraw(row));
+        let withdraw = move || settled.iter().for_each(|row| ledger.withdraw(row));
         let _ = tokio::task::spawn_blocking(withdraw).await;
         Ok(true)
     }
