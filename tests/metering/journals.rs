@@ -265,6 +265,36 @@ async fn what_postgres_knows_to_have_used_nothing_is_not_charged_though_a_journa
     metered.assert_sums().await;
 }
 
+/// More than an edge answers for at a time.
+const MANY: usize = 120_000;
+
+#[tokio::test]
+async fn an_edge_admits_while_it_settles_more_of_a_dead_one_than_it_may_answer_for() {
+    let port = ports::free();
+    let metered = after_one(|builder| builder.set("EDGE__METRICS_LISTEN", format!("127.0.0.1:{port}"))).await;
+    // Nothing of it can be settled for now.
+    let mut holder = PgConnection::connect(metered.world.database.as_str()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE ai_usage_days IN EXCLUSIVE MODE").execute(&mut holder).await.unwrap();
+    let (database, first) = (metered.world.sql_text("SELECT name FROM database_name").await, row(&metered, 7).await);
+    let ended = |_| json!({ "ended": UsageRow { id: CompletionId::new(first.at), ..first.clone() } });
+    let journal = leave_journal(&metered, "dead", &database, "any", &(0..MANY).map(ended).collect::<Vec<_>>());
+    eventually(BACKGROUND, "as much is entered as there is room for", async || {
+        let is_begun = metered.world.edge().process.log().contains("settling completions of an edge that died");
+        is_begun && Page::of(port).await.sum("svc_gateway_journal_backlog") >= 50_000.0
+    })
+    .await;
+    for number in 0..10 {
+        let wanted = Completion { takes: Duration::from_millis(200), ..Completion::of(number, 1) };
+        metered.ask(&wanted).await.assert_status(200);
+    }
+    assert!(journal.exists(), "not all of it is entered");
+    holder.close().await.unwrap();
+    metered.rows_become(i64::try_from(MANY).unwrap(), "completion_tokens = 7").await;
+    eventually(BACKGROUND, "it is settled", async || !journal.exists()).await;
+    metered.rows_become(i64::try_from(MANY).unwrap() + 11, "true").await;
+    metered.assert_sums().await;
+}
+
 #[tokio::test]
 async fn a_journal_that_two_edges_race_for_is_counted_once_although_one_of_them_is_killed() {
     let (mut metered, mut received) = Metered::after_one(|builder| without_limits(builder).edges(3)).await;

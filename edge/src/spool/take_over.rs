@@ -23,6 +23,12 @@ pub struct Abandoned<T> {
 }
 
 impl<T> Abandoned<T> {
+    /// Takes the contents out.
+    pub fn split(self) -> (T, Abandoned<()>) {
+        let Self { contents, owner, is_complete, segments } = self;
+        (contents, Abandoned { contents: (), owner, is_complete, segments })
+    }
+
     /// Deletes the segments. To be called once everything in them stands in the spool of this process.
     pub fn delete(self) {
         for segment in self.segments {
@@ -84,7 +90,18 @@ impl<R: Record> Spool<R> {
         abandoned: &Abandoned<A>,
         fold: impl Fn(&mut T, R),
     ) -> io::Result<Option<T>> {
-        let Some(LockedSegment { path, file }) = abandoned.segments.first() else { return Ok(None) };
+        self.read_one(abandoned, 0, fold)
+    }
+
+    /// Folds the records of one of a dead owner's segments that are left, which are counted from 0, or returns `None` when there are
+    /// no more. Blocks.
+    pub fn read_one<A, T: Default>(
+        &self,
+        abandoned: &Abandoned<A>,
+        number: usize,
+        fold: impl Fn(&mut T, R),
+    ) -> io::Result<Option<T>> {
+        let Some(LockedSegment { path, file }) = abandoned.segments.get(number) else { return Ok(None) };
         let mut start = file;
         start.rewind()?;
         Ok(self.read([(&**path, file)], fold)?.map(|(contents, _)| contents))

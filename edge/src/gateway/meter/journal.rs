@@ -1,7 +1,9 @@
 //! The journal: the usage records that the ledger keeps in a [`Spool`] on disk, so that they outlive the process.
 
+mod index;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, btree_map},
     path::PathBuf,
 };
 
@@ -14,6 +16,7 @@ use sqlx::PgPool;
 use tokio::time::timeout;
 use url::Url;
 
+pub(super) use self::index::JournalIndex;
 use crate::{
     limits,
     spool::{self, Spool},
@@ -64,7 +67,7 @@ pub(super) enum RecordRef<'a> {
 }
 
 /// A step of a completion, or of a journal, as it is read back; see [`RecordRef`].
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
     Open(UsageRow),
@@ -84,13 +87,9 @@ impl spool::Record for Record {
     const FOREIGN: &'static str = "svc_gateway_journals_foreign";
 }
 
-/// The completions that the records of a journal tell of.
+/// The completions that the records of a journal, or of a segment of one, tell of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Completions {
-    completions: BTreeMap<CompletionId, AbandonedCompletion>,
-    /// The dead edges whose journals its edge had taken over.
-    adopted: BTreeSet<String>,
-}
+pub(super) struct Completions(BTreeMap<CompletionId, AbandonedCompletion>);
 
 /// A completion, as far as a journal goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,45 +108,33 @@ impl Completions {
         match record {
             Record::Open(row) => {
                 let completion = AbandonedCompletion { row, has_ended: false, is_released: false };
-                self.completions.entry(completion.row.id.clone()).or_insert(completion);
+                self.0.entry(completion.row.id.clone()).or_insert(completion);
             }
             Record::Ended(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: false };
-                self.completions.insert(completion.row.id.clone(), completion);
+                self.0.insert(completion.row.id.clone(), completion);
             }
             Record::Released(id) => {
-                if let Some(completion) = self.completions.get_mut(&id) {
+                if let Some(completion) = self.0.get_mut(&id) {
                     (completion.has_ended, completion.is_released) = (true, true);
                 }
             }
             Record::Unused(row) => {
                 let completion = AbandonedCompletion { row, has_ended: true, is_released: true };
-                self.completions.insert(completion.row.id.clone(), completion);
+                self.0.insert(completion.row.id.clone(), completion);
             }
-            Record::Adopted(edge) => {
-                self.adopted.insert(edge);
-            }
+            Record::Adopted(_) => {}
         }
-    }
-
-    /// The number of completions.
-    pub(super) fn len(&self) -> usize {
-        self.completions.len()
-    }
-
-    /// The dead edges whose journals the edge of this one had taken over.
-    pub(super) fn adopted(&self) -> &BTreeSet<String> {
-        &self.adopted
-    }
-
-    /// The number of completions whose usage is only estimated.
-    pub(super) fn estimated(&self) -> usize {
-        self.iter().filter(|completion| completion.row.is_estimated() && !completion.is_released).count()
     }
 
     /// The completions in the order of their ids.
     pub(super) fn iter(&self) -> impl Iterator<Item = &AbandonedCompletion> {
-        self.completions.values()
+        self.0.values()
+    }
+
+    /// The completions in the order of their ids, taken out.
+    pub(super) fn into_values(self) -> btree_map::IntoValues<CompletionId, AbandonedCompletion> {
+        self.0.into_values()
     }
 }
 

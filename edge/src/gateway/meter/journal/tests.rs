@@ -35,9 +35,40 @@ fn the_last_record_of_a_completion_counts() {
 
     assert!(take_over(&journal(folder.path(), "b", "another")).is_none(), "the journal is of another database");
     let completions = take_over(&journal(folder.path(), "c", "this")).unwrap();
-    assert_eq!(completions.estimated(), 1);
     let expected = [completion(open, false, false), completion(ended, true, false), completion(released, true, true)];
-    assert_eq!(completions, Completions { completions: expected.into(), adopted: BTreeSet::new() });
+    assert_eq!(completions, Completions(expected.into()));
+}
+
+#[test]
+fn what_a_segment_has_is_completed_by_what_the_others_say() {
+    let (open, ended, released, unused) = (row(10), row(20), row(30), row(40));
+    let end = UsageRow { completion: 2, certainty: Certainty::Reported, ..ended.clone() };
+    let segments = [
+        [&open, &ended, &released].map(|row| Record::Open(row.clone())),
+        [Record::Ended(end.clone()), Record::Released(released.id.clone()), Record::Unused(unused.clone())],
+    ];
+    let (mut index, mut found) = (JournalIndex::default(), Vec::new());
+    for records in segments.clone() {
+        for record in records {
+            index.apply(record);
+        }
+    }
+    for records in segments {
+        let mut completions = Completions::default();
+        for record in records {
+            completions.apply(record);
+        }
+        found.push(completions.into_values().filter_map(|of| index.complete(of)).collect::<Vec<_>>());
+    }
+    let completions = |of: Vec<(UsageRow, bool, bool)>| {
+        let of: BTreeMap<_, _> =
+            of.into_iter().map(|(row, ended, released)| completion(row, ended, released)).collect();
+        of.into_values().collect::<Vec<_>>()
+    };
+    let first = completions(vec![(open, false, false), (released, true, true)]);
+    assert_eq!(found, [first, completions(vec![(end, true, false), (unused, true, true)])]);
+    assert_eq!((index.len(), index.estimated()), (4, 1));
+    assert!(index.contains(&ended.id) && !index.contains(&row(50).id));
 }
 
 /// A journal as the version before the spool wrote it, byte by byte.

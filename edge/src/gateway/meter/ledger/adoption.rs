@@ -6,7 +6,7 @@ use domain::{CompletionId, usage::UsageRow};
 
 use super::{Ledger, State, Status};
 use crate::{
-    gateway::meter::journal::{AbandonedCompletion, Completions, RecordRef},
+    gateway::meter::journal::{AbandonedCompletion, Completions, JournalIndex, RecordRef},
     limits,
     spool::SegmentId,
 };
@@ -15,28 +15,16 @@ use crate::{
 pub(super) struct Adoption {
     /// The edge, and those whose journals it had taken over; each with the segment of our journal that says so.
     edges: Vec<(String, Option<SegmentId>)>,
-    /// Its completions. The last one is in the ledger, as far as anybody has looked.
+    /// Its completions that were not settled yet. The last one is in the ledger, as far as anybody has looked.
     left: Vec<CompletionId>,
     /// Its journal, while Redis has not been asked yet what the edge reserved beyond it.
     uncompared: Option<Arc<AdoptedJournal>>,
 }
 
-/// The completions of a dead edge's journal, by their ids.
+/// What a dead edge's journal says.
 pub(in crate::gateway::meter) struct AdoptedJournal {
     pub(in crate::gateway::meter) edge: String,
-    /// Sorted.
-    ids: Vec<CompletionId>,
-}
-
-impl AdoptedJournal {
-    pub(in crate::gateway::meter) fn of(edge: String, completions: &Completions) -> Self {
-        Self { edge, ids: completions.iter().map(|completion| completion.row.id.clone()).collect() }
-    }
-
-    /// Whether there was a record of this completion.
-    pub(in crate::gateway::meter) fn contains(&self, id: &CompletionId) -> bool {
-        self.ids.binary_search(id).is_ok()
-    }
+    pub(in crate::gateway::meter) index: JournalIndex,
 }
 
 impl Ledger {
@@ -65,14 +53,14 @@ impl Ledger {
         ended.map(|completion| self.adopt(completion)).count()
     }
 
-    /// Notes that `completions`, of which all are entered, are the last that is to be settled of these dead edges. The journal has it
-    /// until [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too. None of them counts as settled
-    /// before [`mark_compared`](Self::mark_compared), if Redis could not be asked yet what was reserved beyond `uncompared`.
+    /// Notes that `journal`, of which all is entered, is the last that is to be settled of these dead edges. Our journal has it until
+    /// [`forget_adopted`](Self::forget_adopted): whoever takes that over answers for them, too. None of them counts as settled
+    /// before [`mark_compared`](Self::mark_compared), if Redis could not be asked yet what was reserved beyond the journal.
     pub(in crate::gateway::meter) fn note_adopted(
         &self,
         edges: BTreeSet<String>,
-        completions: &Completions,
-        uncompared: Option<AdoptedJournal>,
+        journal: &Arc<AdoptedJournal>,
+        is_compared: bool,
     ) {
         let noted: usize = self.state().adoptions.iter().map(|adoption| adoption.edges.len()).sum();
         if edges.is_empty() || noted + edges.len() > limits::ADOPTED_EDGES {
@@ -83,8 +71,10 @@ impl Ledger {
             (edge, segment)
         };
         let edges = edges.into_iter().map(note).collect();
-        let left = completions.iter().map(|completion| completion.row.id.clone()).collect();
-        self.state().adoptions.push(Adoption { edges, left, uncompared: uncompared.map(Arc::new) });
+        let uncompared = (!is_compared).then(|| journal.clone());
+        let mut state = self.state();
+        let left = journal.index.ids().filter(|id| state.entries.contains_key(id)).cloned().collect();
+        state.adoptions.push(Adoption { edges, left, uncompared });
     }
 
     /// The journals of dead edges of which Redis has not been asked yet what was reserved beyond them.

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use domain::usage::{Certainty, LikelyUsage, Microcents};
 use live::budgets::Release;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::{
     super::{
         fixtures::row,
-        journal::{self, AbandonedCompletion, Completions, Record},
+        journal::{self, AbandonedCompletion, Completions, JournalIndex, Record},
         reservation::PendingAdmission,
     },
     *,
@@ -196,21 +196,25 @@ fn what_others_settled_of_a_dead_edge_is_withdrawn() {
 }
 
 /// What the next edge finds in the journal of a dead one, which had taken over `completions` of `edges`.
-fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], folder: &TempDir) -> Completions {
+fn adopted(edge: &str, completions: &[AbandonedCompletion], edges: &[&str], folder: &TempDir) -> Arc<AdoptedJournal> {
     let journal = journal::open(folder.path().to_owned(), edge, DATABASE);
     journal.set_scope("this".to_owned());
-    let (ledger, mut contents) = (Ledger::new(journal), Completions::default());
+    let (ledger, mut index) = (Ledger::new(journal), JournalIndex::default());
     for completion in completions {
-        contents.apply(Record::Open(completion.row.clone()));
+        index.apply(Record::Open(completion.row.clone()));
         ledger.adopt(completion);
     }
-    ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &contents, None);
+    ledger.note_adopted(edges.iter().map(|&edge| edge.to_owned()).collect(), &journal_of(edges[0], index), true);
     drop(ledger);
     let next = journal::open(folder.path().to_owned(), "next", DATABASE);
     next.set_scope("this".to_owned());
-    let abandoned = next.take_over(Completions::apply).unwrap().unwrap();
+    let abandoned = next.take_over(JournalIndex::apply).unwrap().unwrap();
     assert_eq!(abandoned.owner, edge);
-    abandoned.contents
+    journal_of(edge, abandoned.contents)
+}
+
+fn journal_of(edge: &str, index: JournalIndex) -> Arc<AdoptedJournal> {
+    Arc::new(AdoptedJournal { edge: edge.to_owned(), index })
 }
 
 #[test]
@@ -219,13 +223,13 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
     let rows = [row(300), row(300)];
     let completions = rows.clone().map(|row| AbandonedCompletion { row, has_ended: false, is_released: false });
     // Killed before it had settled them, and so was the edge whose journal it had taken over.
-    let contents = adopted("second", &completions, &["first"], &folder);
-    assert_eq!(contents.len(), 2);
-    assert_eq!(contents.adopted(), &BTreeSet::from(["first".to_owned()]));
-    contents.iter().for_each(|completion| ledger.adopt(completion));
-    let mut edges = contents.adopted().clone();
+    let journal = adopted("second", &completions, &["first"], &folder);
+    assert_eq!(journal.index.len(), 2);
+    assert_eq!(journal.index.adopted(), &BTreeSet::from(["first".to_owned()]));
+    completions.iter().for_each(|completion| ledger.adopt(completion));
+    let mut edges = journal.index.adopted().clone();
     edges.insert("second".to_owned());
-    ledger.note_adopted(edges, &contents, None);
+    ledger.note_adopted(edges, &journal, true);
     for row in &rows {
         assert!(ledger.settled_edges(10).is_empty(), "one is left");
         ledger.mark_written(std::slice::from_ref(row));
@@ -248,14 +252,13 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
 fn a_dead_edge_is_not_settled_before_redis_was_asked_what_it_reserved() {
     let (ledger, _folder) = ledger();
     let (journaled, unknown) = (row(300), row(300));
-    let mut contents = Completions::default();
-    contents.apply(Record::Open(journaled.clone()));
-    let uncompared = AdoptedJournal::of("dead".to_owned(), &contents);
-    ledger.note_adopted(BTreeSet::from(["dead".to_owned()]), &contents, Some(uncompared));
+    let mut index = JournalIndex::default();
+    index.apply(Record::Open(journaled.clone()));
+    ledger.note_adopted(BTreeSet::from(["dead".to_owned()]), &journal_of("dead", index), false);
     assert!(ledger.settled_edges(10).is_empty());
     let [journal] = ledger.uncompared_journals().try_into().ok().unwrap();
     assert_eq!(journal.edge, "dead");
-    assert!(journal.contains(&journaled.id) && !journal.contains(&unknown.id));
+    assert!(journal.index.contains(&journaled.id) && !journal.index.contains(&unknown.id));
     ledger.mark_compared(&journal);
     assert!(ledger.uncompared_journals().is_empty());
     assert_eq!(ledger.settled_edges(10), ["dead"]);
@@ -265,8 +268,9 @@ fn a_dead_edge_is_not_settled_before_redis_was_asked_what_it_reserved() {
 fn dead_edges_beyond_a_bound_are_not_noted() {
     let (ledger, _folder) = ledger();
     let edges = |count: usize| (0..count).map(|number| number.to_string()).collect();
-    ledger.note_adopted(edges(limits::ADOPTED_EDGES), &Completions::default(), None);
-    ledger.note_adopted(edges(1), &Completions::default(), None);
+    let journal = journal_of("dead", JournalIndex::default());
+    ledger.note_adopted(edges(limits::ADOPTED_EDGES), &journal, true);
+    ledger.note_adopted(edges(1), &journal, true);
     assert_eq!(ledger.settled_edges(usize::MAX).len(), limits::ADOPTED_EDGES);
 }
 

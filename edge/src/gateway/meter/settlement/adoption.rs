@@ -1,27 +1,102 @@
 //! The journals of dead edges.
 
-use std::io;
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use live::RedisError;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+};
 
 use super::{MeterTasks, REDIS_PAUSE};
 use crate::{
     gateway::meter::{
-        journal::{self, Completions},
-        ledger::AdoptedJournal,
+        journal::{self, AbandonedCompletion, Completions, JournalIndex},
+        ledger::{AdoptedJournal, Ledger},
         orphans::{self, Unasked},
     },
     limits,
     spool::Abandoned,
 };
 
+/// The take-over of journals, one at a time.
+#[derive(Default)]
+struct Adoptions {
+    /// The journal of which there is more than the ledger had room for.
+    current: Option<Adopting>,
+    /// Whether a journal could not be read at the last look.
+    is_failing: bool,
+}
+
+/// A dead edge's journal on its way into the ledger. Of its completions the ids are in memory, and the rows of one segment.
+///
+/// It is on disk, and locked, until all of it is entered: the next edge begins with it anew if this one dies.
+struct Adopting {
+    abandoned: Abandoned<()>,
+    journal: Arc<AdoptedJournal>,
+    /// The number of segments that were read.
+    read: usize,
+    /// What is left to be entered of the last one of these.
+    left: Box<dyn Iterator<Item = AbandonedCompletion> + Send>,
+    /// The dead edges that are settled when it is.
+    edges: BTreeSet<String>,
+    /// Whether Redis was asked what the edge reserved beyond it.
+    is_asked: bool,
+    /// Whether there is nothing left to ask Redis.
+    is_compared: bool,
+}
+
+impl Adopting {
+    /// Takes over the journal of a dead edge, if there is one. Blocks.
+    fn begin(ledger: &Ledger) -> io::Result<Option<Self>> {
+        let Some(abandoned) = ledger.journal.take_over(JournalIndex::apply)? else { return Ok(None) };
+        let (index, abandoned) = abandoned.split();
+        let (completions, estimated) = (index.len(), index.estimated());
+        if completions > 0 {
+            tracing::warn!(completions, estimated, "settling completions of an edge that died");
+        }
+        let edges = index.adopted().clone();
+        let journal = Arc::new(AdoptedJournal { edge: abandoned.owner.clone(), index });
+        let left = Box::new(std::iter::empty());
+        Ok(Some(Self { abandoned, journal, read: 0, left, edges, is_asked: false, is_compared: true }))
+    }
+
+    /// Enters its completions as far as there is room. Returns whether all of them are entered. Blocks.
+    fn enter(&mut self, ledger: &Ledger) -> io::Result<bool> {
+        while has_room(ledger) {
+            if let Some(completion) = self.left.next() {
+                if let Some(completion) = self.journal.index.complete(completion) {
+                    ledger.adopt(&completion);
+                }
+            } else {
+                let segment = ledger.journal.read_one(&self.abandoned, self.read, Completions::apply)?;
+                let Some(completions) = segment else { return Ok(true) };
+                self.left = Box::new(completions.into_values());
+                self.read += 1;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Notes that it is entered, and deletes it. Once what is in it is settled, the edge is. Blocks.
+    fn finish(self, ledger: &Ledger) {
+        ledger.note_adopted(self.edges, &self.journal, self.is_compared);
+        ledger.journal.sync();
+        self.abandoned.delete();
+    }
+}
+
+/// Whether more of a dead edge may be entered: what is under way at this one, and comes to it, needs room, too.
+fn has_room(ledger: &Ledger) -> bool {
+    ledger.len() < limits::UNSETTLED / 2
+}
+
 impl MeterTasks {
     /// Takes over the journals that dead edges left in the folder.
     pub(super) async fn adopt_journals(&self) {
         let mut beat = interval(limits::ADOPT_EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_failing = false;
+        let mut adoptions = Adoptions::default();
         loop {
             beat.tick().await;
             if let Err(error) = journal::name(&self.ledger.journal, &self.db).await {
@@ -30,63 +105,74 @@ impl MeterTasks {
             }
             self.compare_adopted().await;
             self.note_settled_edges().await;
-            while self.ledger.len() < limits::UNSETTLED / 2 {
-                let ledger = self.ledger.clone();
-                let adopted = tokio::task::spawn_blocking(move || {
-                    let Some(abandoned) = ledger.journal.take_over(Completions::apply)? else { return Ok(None) };
-                    abandoned.contents.iter().for_each(|completion| ledger.adopt(completion));
-                    ledger.journal.sync();
-                    Ok::<_, io::Error>(Some(abandoned))
-                });
-                let adopted = adopted.await;
-                let was_failing = std::mem::replace(&mut is_failing, matches!(adopted, Ok(Err(_))));
-                match adopted {
-                    Ok(Ok(Some(abandoned))) => self.finish_adoption(abandoned).await,
-                    Ok(Ok(None)) | Err(_) => break,
-                    Ok(Err(error)) => {
-                        if !was_failing {
-                            tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
-                        }
-                        break;
-                    }
+            // Not for longer: what has become of those before is to be seen to meanwhile.
+            let until = Instant::now() + limits::ADOPT_EVERY;
+            while Instant::now() < until {
+                if !has_room(&self.ledger) {
+                    sleep(limits::USAGE_EVERY).await;
+                } else if !self.adopt_some(&mut adoptions).await {
+                    break;
                 }
             }
         }
     }
 
-    /// Gives back what a dead edge reserved beyond what its journal has, and deletes that. Once what is in it is settled, the edge is.
-    async fn finish_adoption(&self, abandoned: Abandoned<Completions>) {
-        let (completions, estimated) = (abandoned.contents.len(), abandoned.contents.estimated());
-        if completions > 0 {
-            tracing::warn!(completions, estimated, "settling completions of an edge that died");
-        }
-        let mut edges = abandoned.contents.adopted().clone();
-        let mut uncompared = None;
-        if abandoned.is_complete {
-            let journal = AdoptedJournal::of(abandoned.owner.clone(), &abandoned.contents);
-            let releasing = async {
-                loop {
-                    match self.release_unasked(&journal).await {
-                        Ok(is_whole) => return is_whole,
-                        Err(error) => tracing::debug!(%error, "what a dead edge reserved cannot be released"),
-                    }
-                    sleep(REDIS_PAUSE).await;
-                }
-            };
-            let is_whole = timeout(limits::UNASKED_WAIT, releasing).await.ok();
-            if is_whole.unwrap_or(true) {
-                edges.insert(abandoned.owner.clone());
-            }
-            // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
-            uncompared = is_whole.is_none().then_some(journal);
-        }
-        let ledger = self.ledger.clone();
-        let delete = move || {
-            ledger.note_adopted(edges, &abandoned.contents, uncompared);
+    /// Enters as much of a dead edge's journal as there is room for. Returns whether there may be more.
+    async fn adopt_some(&self, adoptions: &mut Adoptions) -> bool {
+        let (ledger, current) = (self.ledger.clone(), adoptions.current.take());
+        let entering = spawn_blocking(move || {
+            let begun = current.map_or_else(|| Adopting::begin(&ledger), |current| Ok(Some(current)));
+            let Some(mut adopting) = begun? else { return Ok(None) };
+            let is_entered = adopting.enter(&ledger)?;
             ledger.journal.sync();
-            abandoned.delete();
+            Ok::<_, io::Error>(Some((adopting, is_entered)))
+        });
+        let entered = entering.await;
+        let was_failing = std::mem::replace(&mut adoptions.is_failing, matches!(entered, Ok(Err(_))));
+        match entered {
+            Ok(Ok(Some((mut adopting, is_entered)))) => {
+                if !adopting.is_asked {
+                    self.compare(&mut adopting).await;
+                }
+                if is_entered {
+                    let ledger = self.ledger.clone();
+                    let _ = spawn_blocking(move || adopting.finish(&ledger)).await;
+                } else {
+                    adoptions.current = Some(adopting);
+                }
+                true
+            }
+            Ok(Err(error)) => {
+                if !was_failing {
+                    tracing::warn!(%error, "the journals of other edges cannot be read (edge.spool)");
+                }
+                false
+            }
+            Ok(Ok(None)) | Err(_) => false,
+        }
+    }
+
+    /// Gives back what a dead edge reserved beyond what its journal has.
+    async fn compare(&self, adopting: &mut Adopting) {
+        adopting.is_asked = true;
+        if !adopting.abandoned.is_complete {
+            return;
+        }
+        let releasing = async {
+            loop {
+                match self.release_unasked(&adopting.journal).await {
+                    Ok(is_whole) => return is_whole,
+                    Err(error) => tracing::debug!(%error, "what a dead edge reserved cannot be released"),
+                }
+                sleep(REDIS_PAUSE).await;
+            }
         };
-        let _ = tokio::task::spawn_blocking(delete).await;
+        let is_whole = timeout(limits::UNASKED_WAIT, releasing).await.ok();
+        if is_whole.unwrap_or(true) {
+            adopting.edges.insert(adopting.journal.edge.clone());
+        }
+        // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
+        adopting.is_compared = is_whole.is_some();
     }
 
     /// Gives back what dead edges reserved beyond what was in their journals, if Redis was away when those were taken over.
@@ -108,7 +194,7 @@ impl MeterTasks {
     /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
     /// that. Returns false if the edge's journal is known to have gaps.
     async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<bool, RedisError> {
-        let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.contains(id)).await?;
+        let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.index.contains(id)).await?;
         let Some(Unasked { released, settled }) = found else { return Ok(false) };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
@@ -116,7 +202,10 @@ impl MeterTasks {
         }
         let ledger = self.ledger.clone();
         let withdraw = move || settled.iter().for_each(|row| ledger.withdraw(row));
-        let _ = tokio::task::spawn_blocking(withdraw).await;
+        let _ = spawn_blocking(withdraw).await;
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use std::{fmt::Write as _, fs, path::Path};
+
+use domain::{CompletionId, usage::UsageRow};
+use tempfile::TempDir;
+
+use super::*;
+use crate::gateway::meter::{
+    fixtures::row,
+    journal::{Journal, RecordRef},
+};
+
+fn journal(folder: &Path, edge: &str) -> Journal {
+    let journal = journal::open(folder.to_owned(), edge, "postgres://db.example/svc");
+    journal.set_scope("this".to_owned());
+    journal
+}
+
+/// The folder of the journal of an edge that died after so many completions had ended: two segments, of which the second
+/// has the ends.
+fn left_by_the_dead(completions: usize) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut segments = [(); 2].map(|()| "{\"journal\":\"this\"}\n".to_owned());
+    let first = row(300);
+    for _ in 0..completions {
+        let row = UsageRow { id: CompletionId::new(first.at), ..first.clone() };
+        let open = serde_json::to_string(&RecordRef::Open(&row)).unwrap();
+        let ended = serde_json::to_string(&RecordRef::Ended(&UsageRow { completion: 7, ..row })).unwrap();
+        for (segment, line) in segments.iter_mut().zip([open, ended]) {
+            writeln!(segment, "{line}").unwrap();
+        }
+    }
+    for (number, segment) in segments.into_iter().enumerate() {
+        fs::write(folder.path().join(format!("dead-{number:08}.usage")), segment).unwrap();
+    }
+    folder
+}
+
+/// The segments of the dead edge that are left.
+fn of_the_dead(folder: &TempDir) -> usize {
+    let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    fs::read_dir(folder.path()).unwrap().map(name).filter(|name| name.starts_with("dead")).count()
+}
+
+/// Has what was entered into a ledger reach Postgres and Redis. Returns the number of completions.
+fn settle(ledger: &Ledger) -> usize {
+    let rows = ledger.take_to_write(usize::MAX);
+    assert!(rows.iter().all(|row| row.completion == 7));
+    ledger.mark_written(&rows);
+    ledger.remove(&rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>());
+    rows.len()
+}
+
+#[test]
+fn a_long_journal_leaves_room_for_what_is_admitted() {
+    let more = 10;
+    let folder = left_by_the_dead(limits::UNSETTLED / 2 + more);
+    let ledger = Ledger::new(journal(folder.path(), "next"));
+    let mut adopting = Adopting::begin(&ledger).unwrap().unwrap();
+    for _ in 0..2 {
+        assert!(!adopting.enter(&ledger).unwrap());
+        assert_eq!(ledger.len(), limits::UNSETTLED / 2);
+    }
+    assert!(ledger.has_room());
+    assert_eq!(settle(&ledger), limits::UNSETTLED / 2);
+    assert_eq!(of_the_dead(&folder), 2, "whoever goes on needs both");
+    assert!(adopting.enter(&ledger).unwrap());
+    assert_eq!(ledger.len(), more);
+    adopting.finish(&ledger);
+    assert_eq!(of_the_dead(&folder), 0);
+    assert_eq!(settle(&ledger), more);
+}
