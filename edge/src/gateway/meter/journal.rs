@@ -28,7 +28,12 @@ pub(super) type Journal = Spool<Record>;
 /// The journal of the edge `edge`, in `folder`. It needs the [`name`] of its database; earlier versions went by where that is,
 /// which is `postgres_url`.
 pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
-    Spool::new(spool::Options {
+    Spool::new(options(folder, edge, postgres_url))
+}
+
+/// The folder of the journal that [`open`] opens, and its bounds.
+pub(super) fn options(folder: PathBuf, edge: &str, postgres_url: &str) -> spool::Options {
+    spool::Options {
         folder,
         owner: edge.to_owned(),
         former_scope: database_place(postgres_url),
@@ -37,7 +42,7 @@ pub(super) fn open(folder: PathBuf, edge: &str, postgres_url: &str) -> Journal {
         max_bytes: limits::JOURNAL_BYTES,
         kept_for: limits::JOURNAL_KEPT,
         kept_bytes: limits::JOURNAL_KEPT_BYTES,
-    })
+    }
 }
 
 /// Names the database whose usage the journal keeps, if that is not done. A journal of one database must not be settled in

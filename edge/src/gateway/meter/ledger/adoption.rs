@@ -28,14 +28,15 @@ pub(in crate::gateway::meter) struct AdoptedJournal {
 }
 
 impl Ledger {
-    /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger.
+    /// Enters a completion of a dead edge, already ended. Does nothing if it is in the ledger. Returns whether the journal has its
+    /// end, see [`is_safe`](Self::is_safe).
     ///
     /// Its usage is not reported to Redis, which may have forgotten it with good reason: Postgres may have the row since
     /// long. Where Postgres has not, the reservation is still there.
-    pub(in crate::gateway::meter) fn adopt(&self, completion: &AbandonedCompletion) {
+    pub(in crate::gateway::meter) fn adopt(&self, completion: &AbandonedCompletion) -> bool {
         let id = &completion.row.id;
         if self.contains(id) {
-            return;
+            return self.is_safe(id);
         }
         if completion.is_released {
             self.enter_unused(&completion.row);
@@ -44,13 +45,19 @@ impl Ledger {
             self.admit(completion.row.clone());
             self.end_with(id, UsageRow::set_unheard, false);
         }
+        self.is_safe(id)
+    }
+
+    /// Whether a completion needs no other journal than that of this edge: its end is in there, or it is settled.
+    pub(in crate::gateway::meter) fn is_safe(&self, id: &CompletionId) -> bool {
+        self.state().entries.get(id).is_none_or(|entry| entry.segments[1].is_some())
     }
 
     /// Enters those of `completions` that have ended, to be written to Postgres again. Returns their number.
     pub(in crate::gateway::meter) fn readopt(&self, completions: &Completions) -> usize {
         // What goes on is in the ledger of the edge that it goes on at.
         let ended = completions.iter().filter(|completion| completion.has_ended && !self.contains(&completion.row.id));
-        ended.map(|completion| self.adopt(completion)).count()
+        ended.inspect(|completion| _ = self.adopt(completion)).count()
     }
 
     /// Notes that `journal`, of which all is entered, is the last that is to be settled of these dead edges. Our journal has it until
@@ -111,11 +118,13 @@ impl Ledger {
         self.journal.release(segments);
     }
 
-    /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing.
-    pub(in crate::gateway::meter) fn withdraw(&self, row: &UsageRow) {
+    /// Takes back what others are settling, or have settled, of a completion of a dead edge that used nothing. Returns whether the
+    /// journal has that, see [`is_safe`](Self::is_safe).
+    pub(in crate::gateway::meter) fn withdraw(&self, row: &UsageRow) -> bool {
         if !self.contains(&row.id) {
             self.enter_unused(row);
         }
+        self.is_safe(&row.id)
     }
 
     /// Enters a completion that used nothing, and of which no provider is asked. The journal has it in one line: killed between two,

@@ -226,7 +226,7 @@ fn a_dead_edge_is_settled_when_the_last_of_its_completions_is() {
     let journal = adopted("second", &completions, &["first"], &folder);
     assert_eq!(journal.index.len(), 2);
     assert_eq!(journal.index.adopted(), &BTreeSet::from(["first".to_owned()]));
-    completions.iter().for_each(|completion| ledger.adopt(completion));
+    assert!(completions.iter().all(|completion| ledger.adopt(completion)));
     let mut edges = journal.index.adopted().clone();
     edges.insert("second".to_owned());
     ledger.note_adopted(edges, &journal, true);

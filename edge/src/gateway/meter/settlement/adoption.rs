@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, io, sync::Arc};
 
+use domain::CompletionId;
 use live::RedisError;
 use tokio::{
     task::spawn_blocking,
@@ -24,13 +25,16 @@ use crate::{
 struct Adoptions {
     /// The journal of which there is more than the ledger had room for.
     current: Option<Adopting>,
+    /// Those that are entered, and that have what our journal did not take.
+    unwritten: Vec<Adopting>,
     /// Whether a journal could not be read at the last look.
     is_failing: bool,
 }
 
 /// A dead edge's journal on its way into the ledger. Of its completions the ids are in memory, and the rows of one segment.
 ///
-/// It is on disk, and locked, until all of it is entered: the next edge begins with it anew if this one dies.
+/// It is on disk, and locked, until all of it is entered, and in our journal or settled: the next edge begins with it anew if this
+/// one dies.
 struct Adopting {
     abandoned: Abandoned<()>,
     journal: Arc<AdoptedJournal>,
@@ -38,6 +42,8 @@ struct Adopting {
     read: usize,
     /// What is left to be entered of the last one of these.
     left: Box<dyn Iterator<Item = AbandonedCompletion> + Send>,
+    /// Its completions that our journal did not take: the disk is full, or too slow.
+    unwritten: Vec<CompletionId>,
     /// The dead edges that are settled when it is.
     edges: BTreeSet<String>,
     /// Whether Redis was asked what the edge reserved beyond it.
@@ -57,16 +63,18 @@ impl Adopting {
         }
         let edges = index.adopted().clone();
         let journal = Arc::new(AdoptedJournal { edge: abandoned.owner.clone(), index });
-        let left = Box::new(std::iter::empty());
-        Ok(Some(Self { abandoned, journal, read: 0, left, edges, is_asked: false, is_compared: true }))
+        let (left, unwritten) = (Box::new(std::iter::empty()), Vec::new());
+        Ok(Some(Self { abandoned, journal, read: 0, left, unwritten, edges, is_asked: false, is_compared: true }))
     }
 
     /// Enters its completions as far as there is room. Returns whether all of them are entered. Blocks.
     fn enter(&mut self, ledger: &Ledger) -> io::Result<bool> {
         while has_room(ledger) {
             if let Some(completion) = self.left.next() {
-                if let Some(completion) = self.journal.index.complete(completion) {
-                    ledger.adopt(&completion);
+                if let Some(completion) = self.journal.index.complete(completion)
+                    && !ledger.adopt(&completion)
+                {
+                    self.unwritten.push(completion.row.id);
                 }
             } else {
                 let segment = ledger.journal.read_one(&self.abandoned, self.read, Completions::apply)?;
@@ -78,11 +86,17 @@ impl Adopting {
         Ok(false)
     }
 
-    /// Notes that it is entered, and deletes it. Once what is in it is settled, the edge is. Blocks.
-    fn finish(self, ledger: &Ledger) {
+    /// Notes that it is entered, and deletes it. Once what is in it is settled, the edge is. Returns it if there is still something in
+    /// it that our journal does not have, and that is not settled. Blocks.
+    fn finish(mut self, ledger: &Ledger) -> Option<Self> {
+        self.unwritten.retain(|id| !ledger.is_safe(id));
+        if !self.unwritten.is_empty() {
+            return Some(self);
+        }
         ledger.note_adopted(self.edges, &self.journal, self.is_compared);
         ledger.journal.sync();
         self.abandoned.delete();
+        None
     }
 }
 
@@ -105,6 +119,8 @@ impl MeterTasks {
             }
             self.compare_adopted().await;
             self.note_settled_edges().await;
+            let entered = std::mem::take(&mut adoptions.unwritten);
+            self.finish_all(entered, &mut adoptions).await;
             // Not for longer: what has become of those before is to be seen to meanwhile.
             let until = Instant::now() + limits::ADOPT_EVERY;
             while Instant::now() < until {
@@ -135,8 +151,7 @@ impl MeterTasks {
                     self.compare(&mut adopting).await;
                 }
                 if is_entered {
-                    let ledger = self.ledger.clone();
-                    let _ = spawn_blocking(move || adopting.finish(&ledger)).await;
+                    self.finish_all(vec![adopting], adoptions).await;
                 } else {
                     adoptions.current = Some(adopting);
                 }
@@ -152,6 +167,16 @@ impl MeterTasks {
         }
     }
 
+    /// Deletes journals that are entered, as far as they are not needed any more.
+    async fn finish_all(&self, entered: Vec<Adopting>, adoptions: &mut Adoptions) {
+        if !entered.is_empty() {
+            let ledger = self.ledger.clone();
+            let finish =
+                move || entered.into_iter().filter_map(|adopting| adopting.finish(&ledger)).collect::<Vec<_>>();
+            adoptions.unwritten.extend(spawn_blocking(finish).await.unwrap_or_default());
+        }
+    }
+
     /// Gives back what a dead edge reserved beyond what its journal has.
     async fn compare(&self, adopting: &mut Adopting) {
         adopting.is_asked = true;
@@ -161,27 +186,29 @@ impl MeterTasks {
         let releasing = async {
             loop {
                 match self.release_unasked(&adopting.journal).await {
-                    Ok(is_whole) => return is_whole,
+                    Ok(unwritten) => return unwritten,
                     Err(error) => tracing::debug!(%error, "what a dead edge reserved cannot be released"),
                 }
                 sleep(REDIS_PAUSE).await;
             }
         };
-        let is_whole = timeout(limits::UNASKED_WAIT, releasing).await.ok();
-        if is_whole.unwrap_or(true) {
-            adopting.edges.insert(adopting.journal.edge.clone());
+        match timeout(limits::UNASKED_WAIT, releasing).await {
+            // Its journal is known to have gaps: admin has settled it, or will.
+            Ok(None) => return,
+            Ok(Some(unwritten)) => adopting.unwritten.extend(unwritten),
+            // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
+            Err(_) => adopting.is_compared = false,
         }
-        // Without Redis nobody can say what is in it. That is asked again before the edge counts as settled.
-        adopting.is_compared = is_whole.is_some();
+        adopting.edges.insert(adopting.journal.edge.clone());
     }
 
     /// Gives back what dead edges reserved beyond what was in their journals, if Redis was away when those were taken over.
     pub(super) async fn compare_adopted(&self) {
         for journal in self.ledger.uncompared_journals() {
             match self.release_unasked(&journal).await {
-                Ok(true) => {}
+                Ok(Some(_)) => {}
                 // Admin has settled it, or will.
-                Ok(false) => self.ledger.forget_adopted(std::slice::from_ref(&journal.edge)),
+                Ok(None) => self.ledger.forget_adopted(std::slice::from_ref(&journal.edge)),
                 Err(error) => {
                     tracing::debug!(%error, "what a dead edge reserved cannot be released");
                     return;
@@ -192,18 +219,17 @@ impl MeterTasks {
     }
 
     /// Gives back what a dead edge reserved in Redis and did not come to ask a provider for, and has withdrawn what was settled of
-    /// that. Returns false if the edge's journal is known to have gaps.
-    async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<bool, RedisError> {
+    /// that. Returns the completions of which our journal did not take that; `None` if the edge's journal is known to have gaps.
+    async fn release_unasked(&self, journal: &AdoptedJournal) -> Result<Option<Vec<CompletionId>>, RedisError> {
         let found = orphans::release_unasked(&self.redis, &journal.edge, |id| journal.index.contains(id)).await?;
-        let Some(Unasked { released, settled }) = found else { return Ok(false) };
+        let Some(Unasked { released, settled }) = found else { return Ok(None) };
         let withdrawn = settled.len();
         if released + withdrawn > 0 {
             tracing::info!(released, withdrawn, "took back what a dead edge had not asked a provider for");
         }
         let ledger = self.ledger.clone();
-        let withdraw = move || settled.iter().for_each(|row| ledger.withdraw(row));
-        let _ = spawn_blocking(withdraw).await;
-        Ok(true)
+        let withdraw = move || settled.into_iter().filter(|row| !ledger.withdraw(row)).map(|row| row.id).collect();
+        Ok(Some(spawn_blocking(withdraw).await.unwrap_or_default()))
     }
 }
 

@@ -11,8 +11,12 @@ use tokio::time::{Instant, timeout};
 
 use super::{MeterTasks, Unconfirmed};
 use crate::{
-    gateway::meter::{journal::Completions, ledger::Ledger},
+    gateway::meter::{
+        journal::{AbandonedCompletion, Completions},
+        ledger::Ledger,
+    },
     limits,
+    spool::Abandoned,
 };
 
 /// How far an edge has come with writing again what Postgres may have lost.
@@ -24,6 +28,8 @@ pub(super) struct Replay {
     history: Option<String>,
     /// Segments of this edge's own journal that are still to be gone through.
     segments: VecDeque<PathBuf>,
+    /// Segments that are entered, and that have what this edge's own journal did not take, until that is settled.
+    unwritten: Vec<Abandoned<Completions>>,
     /// Whether this role is known not to be told the history.
     is_denied: bool,
     /// Whether the journals could not be read at the last look.
@@ -53,17 +59,20 @@ impl MeterTasks {
             replay.history = Some(history.clone());
         }
         let (ledger, mut segments) = (self.ledger.clone(), std::mem::take(&mut replay.segments));
+        let mut unwritten = std::mem::take(&mut replay.unwritten);
         let entered = tokio::task::spawn_blocking(move || {
             if is_other {
                 segments = ledger.journal.own_segments().into();
             }
-            let entered = history.map_or(Ok(()), |history| enter_lost(&ledger, &history, &mut segments));
+            unwritten = unwritten.into_iter().filter_map(|lost| delete_if_safe(&ledger, lost)).collect();
+            let entered =
+                history.map_or(Ok(()), |history| enter_lost(&ledger, &history, &mut segments, &mut unwritten));
             // What cannot be read is not to stay for ever, nor what is behind it.
-            (segments, entered.and(ledger.journal.prune_kept()))
+            (segments, unwritten, entered.and(ledger.journal.prune_kept()))
         });
         match entered.await {
-            Ok((left, outcome)) => {
-                replay.segments = left;
+            Ok((left, unwritten, outcome)) => {
+                (replay.segments, replay.unwritten) = (left, unwritten);
                 let was_failing = std::mem::replace(&mut replay.is_failing, outcome.is_err());
                 if let Err(error) = outcome
                     && !was_failing
@@ -93,27 +102,37 @@ impl MeterTasks {
 }
 
 /// Enters what may be missing in `history`: first from `segments`, those of this edge that are not kept ones yet, each of which
-/// is taken out then. Blocks.
-fn enter_lost(ledger: &Ledger, history: &str, segments: &mut VecDeque<PathBuf>) -> io::Result<()> {
+/// is taken out then. Others that cannot be deleted yet are added to `unwritten`. Blocks.
+fn enter_lost(
+    ledger: &Ledger,
+    history: &str,
+    segments: &mut VecDeque<PathBuf>,
+    unwritten: &mut Vec<Abandoned<Completions>>,
+) -> io::Result<()> {
     let has_room = || ledger.len() < limits::UNSETTLED / 2;
     let count = |completions: usize| {
         metrics::counter!("svc_gateway_replayed_total").increment(completions as u64);
     };
     let journal = &ledger.journal;
+    let (mut unread, mut first_error) = (VecDeque::new(), None);
     while has_room()
-        && let Some(path) = segments.front()
+        && let Some(path) = segments.pop_front()
     {
-        if let Some(completions) = journal.read_own(path, Completions::apply)? {
-            count(ledger.readopt(&completions));
+        match journal.read_own(&path, Completions::apply) {
+            Ok(Some(completions)) => count(ledger.readopt(&completions)),
+            Ok(None) => {}
+            Err(error) => {
+                first_error.get_or_insert(error);
+                unread.push_back(path);
+            }
         }
-        segments.pop_front();
     }
+    segments.append(&mut unread);
     if !segments.is_empty() {
-        return Ok(());
+        return first_error.map_or(Ok(()), Err);
     }
     // Not before: a segment that was put aside meanwhile is found by the name of the former history.
     journal.set_history(history);
-    let mut first_error = None;
     for path in journal.lost_segments()? {
         if !has_room() {
             break;
@@ -121,14 +140,24 @@ fn enter_lost(ledger: &Ledger, history: &str, segments: &mut VecDeque<PathBuf>) 
         match journal.take_over_lost(path, Completions::apply) {
             Ok(Some(lost)) => {
                 count(ledger.readopt(&lost.contents));
-                journal.sync();
-                lost.delete();
+                unwritten.extend(delete_if_safe(ledger, lost));
             }
             Ok(None) => {}
             Err(error) => _ = first_error.get_or_insert(error),
         }
     }
     first_error.map_or(Ok(()), Err)
+}
+
+/// Deletes a segment that is entered; returns it if this edge's own journal does not have all of it, and that is not settled. Blocks.
+fn delete_if_safe(ledger: &Ledger, lost: Abandoned<Completions>) -> Option<Abandoned<Completions>> {
+    let is_needed = |of: &AbandonedCompletion| of.has_ended && !ledger.is_safe(&of.row.id);
+    if lost.contents.iter().any(is_needed) {
+        return Some(lost);
+    }
+    ledger.journal.sync();
+    lost.delete();
+    None
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 use std::{fmt::Write as _, fs, path::Path};
 
-use domain::{CompletionId, usage::UsageRow};
+use domain::usage::UsageRow;
 use tempfile::TempDir;
 
 use super::*;
-use crate::gateway::meter::{
-    fixtures::row,
-    journal::{Journal, RecordRef},
+use crate::{
+    gateway::meter::{
+        fixtures::row,
+        journal::{Journal, RecordRef},
+    },
+    spool::{self, Spool},
 };
 
+const URL: &str = "postgres://db.example/svc";
+
 fn journal(folder: &Path, edge: &str) -> Journal {
-    let journal = journal::open(folder.to_owned(), edge, "postgres://db.example/svc");
+    let journal = journal::open(folder.to_owned(), edge, URL);
     journal.set_scope("this".to_owned());
     journal
 }
@@ -65,7 +70,29 @@ fn a_long_journal_leaves_room_for_what_is_admitted() {
     assert_eq!(of_the_dead(&folder), 2, "whoever goes on needs both");
     assert!(adopting.enter(&ledger).unwrap());
     assert_eq!(ledger.len(), more);
-    adopting.finish(&ledger);
+    assert!(adopting.finish(&ledger).is_none());
     assert_eq!(of_the_dead(&folder), 0);
     assert_eq!(settle(&ledger), more);
+}
+
+#[test]
+fn what_our_journal_does_not_take_stays_in_that_of_the_dead_until_it_is_settled() {
+    let folder = left_by_the_dead(10);
+    // It has room for some of them.
+    let full =
+        Spool::new(spool::Options { max_bytes: 1_500, ..journal::options(folder.path().to_owned(), "next", URL) });
+    full.set_scope("this".to_owned());
+    let ledger = Ledger::new(full);
+    let mut adopting = Adopting::begin(&ledger).unwrap().unwrap();
+    adopting.edges.insert("dead".to_owned());
+    assert!(adopting.enter(&ledger).unwrap());
+    assert!((1..10).contains(&adopting.unwritten.len()), "{}", adopting.unwritten.len());
+    adopting = adopting.finish(&ledger).unwrap();
+    assert_eq!(of_the_dead(&folder), 2);
+    assert!(Adopting::begin(&ledger).unwrap().is_none(), "it is locked");
+    assert!(ledger.settled_edges(1).is_empty());
+    assert_eq!(settle(&ledger), 10);
+    assert!(adopting.finish(&ledger).is_none());
+    assert_eq!(of_the_dead(&folder), 0);
+    assert_eq!(ledger.settled_edges(1), ["dead"]);
 }
