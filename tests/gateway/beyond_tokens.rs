@@ -124,7 +124,7 @@ const REFUSED: [(&str, &str); 107] = [
 ];
 
 /// Parts of a message that are refused, and what follows the message in the `param` of the refusal.
-const REFUSED_OF_MESSAGES: [(&str, &str); 36] = [
+const REFUSED_OF_MESSAGES: [(&str, &str); 37] = [
     (r#""content":"hi","cache_control":{"type":"ephemeral"}"#, "cache_control"),
     (r#""content":"hi","tools":[{"type":"function"},{"type":"web_search"}]"#, "tools[1].type"),
     (r#""content":[{"type":"document_url","document_url":"https://example.com/1000-pages.pdf"}]"#, "content[0].type"),
@@ -136,6 +136,7 @@ const REFUSED_OF_MESSAGES: [(&str, &str); 36] = [
     (r#""content":[{"document_url":"x"}]"#, "content[0].type"),
     (r#""content":[{"type":"text","type":"file"}]"#, "content[0].type"),
     (r#""content":[{"Type":"file","type":"text"}]"#, "content[0].Type"),
+    (r#""content":[{"type":"text","text":"hi","iMage_url":null}]"#, "content[0].iMage_url"),
     (r#""content":"hi","content":[{"type":"file"}]"#, "content"),
     (r#""Content":[{"type":"file"}]"#, "Content"),
     // Some servers go by a part's fields, whatever its type says; a stored image is another customer's.

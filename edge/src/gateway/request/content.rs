@@ -96,7 +96,8 @@ impl Found {
             .ok_or_else(|| ApiError::invalid_type(format!("{place}.content"), "a string or an array of parts"))?;
         for (index, part) in parts.enumerate() {
             let place = format!("{place}.content[{index}]");
-            let [kind] = known(part, ["type"], &place)?;
+            // Those of the other kind too, even where they are null.
+            let [kind, ..] = known(part, ["type", "text", IMAGE], &place)?;
             let kind = kind.map(json::string).unwrap_or_default();
             let known = PARTS.iter().zip(&mut self.parts).find(|((known, _), _)| known.as_bytes() == &*kind);
             let Some(((_, fields), count)) = known else {
