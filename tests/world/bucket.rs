@@ -1,7 +1,7 @@
 //! An S3 bucket, served by s3s-fs, which keeps every object as a file. It can be stopped, and told to fail.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -154,12 +154,17 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
     }
 }
 
-/// Every file below `folder`.
-pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+/// Every file below `root`.
+pub fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
+    let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+        let entries = match fs::read_dir(&folder) {
+            // Removed since it was found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != root => continue,
+            entries => entries.unwrap(),
+        };
+        for entry in entries {
             let path = entry.unwrap().path();
             if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
