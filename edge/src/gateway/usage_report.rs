@@ -18,7 +18,7 @@ const NO_WORDS: [&[u8]; 9] = [
     b"type",
 ];
 
-/// What is known of a completion before its answer comes: for an estimate where nobody reports its usage.
+/// The bounds of a completion's usage that its request sets. The gateway estimates by them where a provider reports no usage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
     /// The tokens of the prompt, probably.
@@ -35,7 +35,7 @@ impl Expected {
         Usage { prompt: self.prompt, completion: completion.min(self.completion), is_estimated: true }
     }
 
-    /// The same where a report of the prompt's tokens can be believed, and not one of the choices'.
+    /// The usage of an answer whose choices have so many tokens, probably, with the prompt's tokens as `reported`, if it has any.
     pub(super) fn estimate_beside(&self, reported: &Usage, completion: u64) -> Usage {
         let prompt = if reported.prompt > 0 { reported.prompt } else { self.prompt };
         Usage { prompt, ..self.estimate(completion) }

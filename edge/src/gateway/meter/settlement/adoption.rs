@@ -40,7 +40,7 @@ struct Adopting {
     journal: Arc<AdoptedJournal>,
     /// The number of segments that were read.
     read: usize,
-    /// What is left to be entered of the last one of these.
+    /// The completions of the segment that was read last which are still to be entered.
     left: Box<dyn Iterator<Item = AbandonedCompletion> + Send>,
     /// Its completions that our journal did not take: the disk is full, or too slow.
     unwritten: Vec<CompletionId>,
