@@ -54,8 +54,12 @@ impl EventStream {
         .await
     }
 
-    /// The next event; none when the stream has ended or broken off.
+    /// The next event; none when the stream has ended or broken off. Comments that keep the stream alive prolong no wait.
     pub async fn next(&mut self) -> Option<Told> {
+        tokio::time::timeout(PATIENCE, self.read_next()).await.expect("nothing is told")
+    }
+
+    async fn read_next(&mut self) -> Option<Told> {
         loop {
             while let Some(end) = self.bytes.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.bytes.drain(..end + 2).collect();
@@ -63,8 +67,7 @@ impl EventStream {
                     return Some(told);
                 }
             }
-            let piece = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
-            self.bytes.extend_from_slice(&piece.expect("nothing is told").ok()??);
+            self.bytes.extend_from_slice(&self.response.chunk().await.ok()??);
         }
     }
 
