@@ -155,8 +155,15 @@ fn listeners(
         move || marks.awake().is_awake()
     };
     meter.set_awake(is_awake.clone());
-    let gateway =
-        Arc::new(Gateway::new(&config.gateway, &config.limits, &models, Arc::new(keys), meter, clock.clone())?);
+    let gateway = Arc::new(Gateway::new(
+        &config.gateway,
+        &config.limits,
+        &shares,
+        &models,
+        Arc::new(keys),
+        meter,
+        clock.clone(),
+    )?);
     let traffic = match config.stats.source {
         StatsSource::Edge => {
             let (geoip_file, agents) = (config.stats.geoip_file.as_deref(), Agents::new(clock.clone()));

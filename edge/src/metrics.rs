@@ -29,7 +29,7 @@ pub fn describe() {
     );
     describe_gauge!(
         "svc_edge_memory_bytes",
-        "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests, routes and answers of admin (`platform`) that are kept."
+        "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests, routes and answers of admin (`platform`) that are kept, and whole answers of the AI gateway (`answers`) until they are sent."
     );
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
@@ -133,8 +133,8 @@ fn describe_gateway() {
 }
 
 /// Reports what memory is used for, as `used` says it, for as long as it is polled.
-pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 5]) {
-    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes, shares.platform];
+pub async fn watch_memory(shares: Shares, used: impl Fn() -> [(&'static str, u64); 6]) {
+    let shares = [shares.in_flight, shares.bodies, shares.manifests, shares.routes, shares.platform, shares.answers];
     let mut every = tokio::time::interval(limits::MEMORY_REPORT_EVERY);
     loop {
         every.tick().await;

@@ -232,7 +232,8 @@ async fn a_compressed_answer_is_decoded_within_bounds() {
     // 100 MB of spaces, compressed to 100 KB.
     let bomb = zipped(&[vec![b' '; 100_000_000]]).concat();
     gateway.provider.next(Script::answer(200, &[("content-type", "application/json"), gzip], &bomb));
-    gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    let error = gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
+    assert!(error["message"].as_str().unwrap().contains("larger than 32 MB"), "{error}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod beyond_tokens;
 mod clients;
 mod failures;
 mod hangups;
+mod large_answers;
 mod llmsim;
 mod models;
 mod openapi;

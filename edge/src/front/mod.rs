@@ -114,7 +114,7 @@ impl Front {
     }
 
     /// Bytes of memory by what they are for.
-    pub fn memory_used(&self) -> [(&'static str, u64); 5] {
+    pub fn memory_used(&self) -> [(&'static str, u64); 6] {
         let [bodies, manifests] = self.sites.memory_used();
         let routes = self.routes.bytes();
         [
@@ -123,6 +123,7 @@ impl Front {
             ("manifests", manifests),
             ("routes", routes),
             ("platform", self.platform.memory_used()),
+            ("answers", self.gateway.memory_used()),
         ]
     }
 

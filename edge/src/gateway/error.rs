@@ -3,12 +3,15 @@
 //! [`ErrorCode`] lists every code with its status and type; `openapi.json` is tested against it. Every message is
 //! written here: nothing that a provider says of its errors reaches a client.
 
+mod provider;
+
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 
+pub(super) use self::provider::ProviderError;
 use super::meter::AdmissionError;
 use crate::{http::Fault, limits};
 
@@ -87,7 +90,7 @@ error_codes! {
     LimitReached = "limit_reached", TOO_MANY_REQUESTS, "insufficient_quota";
     /// The provider failed.
     UpstreamError = "upstream_error", BAD_GATEWAY, "upstream_error";
-    /// The gateway has too many completions under way, no memory for the body, cannot check keys or limits, or is restarting.
+    /// The gateway has too many completions under way, no memory for the body or the answer, cannot check keys or limits, or is restarting.
     ServiceUnavailable = "service_unavailable", SERVICE_UNAVAILABLE, "server_error";
     /// The provider accepts no more of the operator's requests for now.
     UpstreamOverloaded = "upstream_overloaded", SERVICE_UNAVAILABLE, "server_error";
@@ -322,67 +325,6 @@ impl From<&AdmissionError> for ApiError {
                 Self::new(ErrorCode::LimitReached, message).with_retry_after(*retry_after).with_final()
             }
             AdmissionError::Unavailable { retry_after } => Self::limits_unavailable(*retry_after),
-        }
-    }
-}
-
-/// The failure of a provider, as far as it concerns a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ProviderError {
-    /// The provider cannot be reached, broke off, does not accept the operator's key, or sent no valid answer.
-    #[error("the provider failed")]
-    Failed {
-        /// The provider's own `Retry-After`.
-        retry_after: Option<Duration>,
-    },
-    /// The provider was silent for too long.
-    #[error("the provider took too long")]
-    Timeout,
-    /// The provider accepts no more requests of the operator's for now.
-    #[error("the provider's rate limit is reached")]
-    RateLimited {
-        /// The provider's own `Retry-After`.
-        retry_after: Option<Duration>,
-    },
-    /// The provider refuses the request as invalid.
-    #[error("the provider refuses the request")]
-    InvalidRequest,
-    /// This edge stops, and does not wait for the provider any longer.
-    #[error("the edge stops")]
-    CutOff,
-}
-
-impl ProviderError {
-    pub(super) const FAILED: Self = Self::Failed { retry_after: None };
-}
-
-impl From<ProviderError> for ApiError {
-    fn from(error: ProviderError) -> Self {
-        match error {
-            ProviderError::Timeout => {
-                let message = "The model's provider took too long. Try again, or lower max_tokens.";
-                Self::new(ErrorCode::UpstreamTimeout, message)
-            }
-            ProviderError::Failed { retry_after } => {
-                let message = "The model's provider failed. Try again shortly.";
-                Self { retry_after, ..Self::new(ErrorCode::UpstreamError, message) }
-            }
-            ProviderError::RateLimited { retry_after } => {
-                let message = "The model's provider takes no more requests just now. Try again after the time that \
-                               Retry-After gives.";
-                Self::new(ErrorCode::UpstreamOverloaded, message)
-                    .with_retry_after(retry_after.unwrap_or(limits::OVERLOAD_RETRY))
-            }
-            ProviderError::CutOff => {
-                let message =
-                    "The gateway is restarting, and the model's answer took longer than it could wait. Try again.";
-                Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::RESTART_RETRY)
-            }
-            ProviderError::InvalidRequest => {
-                let message = "The model's provider takes the request for invalid: check the messages against the \
-                               model's context length, and the optional fields against what the model can do.";
-                Self::new(ErrorCode::InvalidValue, message)
-            }
         }
     }
 }

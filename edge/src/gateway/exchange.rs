@@ -1,7 +1,9 @@
 //! `POST /v1/chat/completions` from a valid request to its answer: admission, the exchange with the provider, and what
 //! becomes of the reservation.
 
-use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
+mod whole_answer;
+
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use domain::Account;
@@ -13,16 +15,15 @@ use super::{
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError},
-    json_answer,
-    meter::{Admission, RateLimits, Usage},
+    meter::{Admission, RateLimits},
     metered_answer::MeteredAnswer,
     models::ServedModel,
     rate_headers,
     request::CompletionRequest,
-    sse::{Frames, Merged, Progress},
+    sse::Frames,
     state::State,
     stream::{Relay, StreamBody},
-    upstream::{AskError, GzipDecoder, GzipError, MediaType, ReadError, UpstreamResponse},
+    upstream::{AskError, GzipDecoder, MediaType, UpstreamResponse},
     usage_report::Expected,
 };
 use crate::{limits, memory::keys::GatewayKey, metrics};
@@ -73,25 +74,25 @@ async fn admit_and_exchange(
         let asking = poll_fn(|cx| {
             // Who has left wants nothing that was not begun.
             if disconnected.is_set() && !metered.is_asked() {
-                return Poll::Ready(None);
+                return Poll::Ready(Asked::Abandoned);
             }
-            asking.as_mut().poll(cx).map(Some)
+            asking.as_mut().poll(cx)
         });
-        cut_off.run_until_cancelled(asking).await
+        cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
     };
     let answered = match asked {
-        Some(Some(Ok((answer, true)))) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Some(Some(Ok((answer, true)))) => Box::pin(exchange.relay_merged(answer, metered, turn)).await,
-        Some(Some(Ok((answer, false)))) => exchange.relay_json(answer, metered, is_stream, turn).await,
-        Some(Some(Err(error))) => {
+        Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, turn),
+        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, turn)).await,
+        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, turn).await,
+        Asked::Failed(error) => {
             metered.release();
             Err(error)
         }
-        Some(None) => {
+        Asked::Abandoned => {
             metered.release();
             return refuse(ApiError::body_cut_off(), None);
         }
-        None => {
+        Asked::CutOff => {
             metered.settle_so_far();
             Err(ProviderError::CutOff)
         }
@@ -105,6 +106,20 @@ async fn admit_and_exchange(
     }
 }
 
+/// What came of asking a provider.
+enum Asked {
+    /// A completion as a stream.
+    Stream(UpstreamResponse),
+    /// A completion as a whole.
+    Whole(UpstreamResponse),
+    /// None.
+    Failed(ProviderError),
+    /// The client left before the provider was asked.
+    Abandoned,
+    /// This edge stops.
+    CutOff,
+}
+
 /// One exchange with a provider.
 struct Exchange {
     state: Arc<State>,
@@ -115,26 +130,24 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request, in the moment before which `before_sending` is called, and returns the provider's answer if it has the status and the media
-    /// type of a completion, with whether it is a stream.
-    async fn ask(
-        &self,
-        body: Bytes,
-        is_stream: bool,
-        before_sending: impl Fn() + Clone + Send + 'static,
-    ) -> Result<(UpstreamResponse, bool), ProviderError> {
+    /// Sends the request, in the moment before which `before_sending` is called, and returns the provider's answer, if it has the status
+    /// and the media type of a completion.
+    async fn ask(&self, body: Bytes, is_stream: bool, before_sending: impl Fn() + Clone + Send + 'static) -> Asked {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
         let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
         metrics::upstream(provider, asked.elapsed());
-        let answer = answer.map_err(|error| {
-            metrics::upstream_failed(provider, error.metric_label());
-            self.warn(&error);
-            match error {
-                AskError::Timeout | AskError::ConnectTimeout => ProviderError::Timeout,
-                AskError::Connect(_) | AskError::Broken(_) => ProviderError::FAILED,
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                metrics::upstream_failed(provider, error.metric_label());
+                self.warn(&error);
+                return Asked::Failed(match error {
+                    AskError::Timeout | AskError::ConnectTimeout => ProviderError::Timeout,
+                    AskError::Connect(_) | AskError::Broken(_) => ProviderError::FAILED,
+                });
             }
-        })?;
+        };
         let media_type = MediaType::of(&answer.headers);
         // Whoever asked for a stream gets a whole answer as one, and the other way round.
         let is_streamed = match media_type {
@@ -143,14 +156,16 @@ impl Exchange {
             MediaType::None => Some(is_stream),
             MediaType::Other => (!is_stream).then_some(false),
         };
-        if let (StatusCode::OK, Some(is_streamed)) = (answer.status, is_streamed) {
-            return Ok((answer, is_streamed));
+        match (answer.status, is_streamed) {
+            (StatusCode::OK, Some(true)) => return Asked::Stream(answer),
+            (StatusCode::OK, Some(false)) => return Asked::Whole(answer),
+            _ => {}
         }
         self.warn(&format_args!("status {}, media type {media_type:?}", answer.status.as_u16()));
         metrics::upstream_failed(provider, answer.status.as_str().to_owned());
         let error = self.status_error(&answer);
         self.discard(answer);
-        Err(error)
+        Asked::Failed(error)
     }
 
     fn status_error(&self, answer: &UpstreamResponse) -> ProviderError {
@@ -218,128 +233,6 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation. The answer keeps the turn.
-    async fn relay_json(
-        &self,
-        answer: UpstreamResponse,
-        mut metered: MeteredAnswer,
-        is_stream: bool,
-        turn: Turn<Account>,
-    ) -> Result<Response<Body>, ProviderError> {
-        let cut_off = &self.state.under_way.cut_off;
-        let answered = {
-            let reading = pin!(self.read_json(answer, &mut metered.read));
-            cut_off.run_until_cancelled(reading).await
-        };
-        match answered {
-            Some(Ok((body, usage))) => {
-                metered.settle(usage);
-                if is_stream {
-                    let body = json_answer::to_stream(&body, &self.model);
-                    let mut response = Response::new(Body::whole(body, turn));
-                    insert_stream_headers(response.headers_mut());
-                    return Ok(response);
-                }
-                Ok(json_response(Body::whole(body, turn)))
-            }
-            Some(Err(error)) => {
-                metered.settle_failed();
-                Err(error)
-            }
-            None => {
-                metered.settle_so_far();
-                Err(ProviderError::CutOff)
-            }
-        }
-    }
-
-    /// Answers with a whole completion although the provider streams it, and settles its reservation. The answer keeps the turn.
-    async fn relay_merged(
-        &self,
-        answer: UpstreamResponse,
-        metered: MeteredAnswer,
-        turn: Turn<Account>,
-    ) -> Result<Response<Body>, ProviderError> {
-        let frames = Frames::new(self.model.clone(), self.expected);
-        let mut metered = metered.into_frames(frames, self.request_id.clone());
-        let cut_off = &self.state.under_way.cut_off;
-        match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames)).await {
-            Some(Ok(body)) => {
-                metered.settle_whole();
-                Ok(json_response(Body::whole(body, turn)))
-            }
-            Some(Err(error)) => {
-                metered.settle_failed();
-                Err(error)
-            }
-            None => {
-                metered.settle_so_far();
-                Err(ProviderError::CutOff)
-            }
-        }
-    }
-
-    /// Reads a stream to its last frame, and merges its frames.
-    async fn read_merged(&self, mut answer: UpstreamResponse, frames: &mut Frames) -> Result<Bytes, ProviderError> {
-        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
-        let (mut merged, mut events, mut read) = (Merged::default(), BytesMut::new(), 0);
-        let mut progress = Progress::Ongoing;
-        while progress == Progress::Ongoing {
-            let Some(chunk) = self.next_chunk(&mut answer).await? else {
-                frames.end(&mut events).map_err(|error| self.unusable(&error))?;
-                break;
-            };
-            for piece in pieces(&chunk, gzip.is_some()) {
-                let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
-                read += plain.len();
-                if read > limits::ANSWER_BYTES {
-                    return Err(self.unusable(&"the answer is too large"));
-                }
-                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
-                merged.add(&events.split()).map_err(|error| self.unusable(&error))?;
-                if progress == Progress::Complete {
-                    break;
-                }
-            }
-        }
-        merged.add(&events).map_err(|error| self.unusable(&error))?;
-        self.discard(answer);
-        let body = merged.into_answer();
-        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
-        json_answer::rewrite(&body, &self.model, &self.expected)
-            .filter(|_| is_json)
-            .map(|(body, _)| body)
-            .ok_or_else(|| self.unusable(&"the stream is no completion"))
-    }
-
-    /// Reads a whole answer into `body`, and rewrites it for the client.
-    async fn read_json(
-        &self,
-        mut answer: UpstreamResponse,
-        body: &mut BytesMut,
-    ) -> Result<(Bytes, Usage), ProviderError> {
-        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
-        while let Some(chunk) = self.next_chunk(&mut answer).await? {
-            for piece in pieces(&chunk, gzip.is_some()) {
-                body.extend_from_slice(&decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?);
-                if body.len() > limits::ANSWER_BYTES {
-                    return Err(self.unusable(&"the answer is too large"));
-                }
-            }
-        }
-        self.model.upstream.keep(answer.into_connection());
-        json_answer::rewrite(body, &self.model, &self.expected)
-            .ok_or_else(|| self.unusable(&"the answer is no completion"))
-    }
-
-    async fn next_chunk(&self, answer: &mut UpstreamResponse) -> Result<Option<Bytes>, ProviderError> {
-        poll_fn(|cx| answer.poll_chunk(cx)).await.transpose().map_err(|error| {
-            metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
-            self.warn(&error);
-            if error == ReadError::Timeout { ProviderError::Timeout } else { ProviderError::FAILED }
-        })
-    }
-
     fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {
         metrics::upstream_failed(&self.model.upstream.name, "unusable answer");
         self.warn(why);
@@ -348,18 +241,6 @@ impl Exchange {
 
     fn warn(&self, why: &dyn std::fmt::Display) {
         tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %why, "a completion failed");
-    }
-}
-
-/// The pieces of a chunk that are decoded one by one: small ones of a compressed answer, since each may become a large one.
-fn pieces(chunk: &[u8], is_zipped: bool) -> impl Iterator<Item = &[u8]> {
-    chunk.chunks(if is_zipped { limits::ZIPPED_PIECE_BYTES } else { chunk.len().max(1) })
-}
-
-fn decode<'p>(gzip: &mut Option<GzipDecoder>, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, GzipError> {
-    match gzip {
-        None => Ok(Cow::Borrowed(piece)),
-        Some(gzip) => gzip.decode(piece).map(Cow::Owned),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -73,23 +73,37 @@ impl MeteredAnswer {
         }
     }
 
+    /// Settles an answer that is not read on, although the provider may have written all of it: by what was read, or by how long the
+    /// provider has worked if that is more.
+    pub(super) fn settle_partly_read(mut self) {
+        self.settle_or(self.expected.estimate_unread(self.worked()));
+    }
+
     /// Settles an answer that the edge cuts off: by what was read of it, if the provider has been asked.
     pub(super) fn settle_so_far(mut self) {
         let unread = self.expected.estimate(0);
         self.settle_or(unread);
     }
 
-    /// Settles an answer that was not read to its end, with `unread` if nothing was read.
+    /// Settles an answer that was not read to its end, with the tokens of `unread` if what was read has fewer and does not say so itself.
     fn settle_or(&mut self, unread: Usage) {
         let Some(reservation) = self.reservation.take() else { return };
         let usage = match json_answer::usage_of_beginning(&self.read, &self.expected) {
             None if self.read.trim_ascii().is_empty() => Some(unread),
+            Some(read) if read.is_estimated => {
+                Some(Usage { completion: read.completion.max(unread.completion), ..read })
+            }
             usage => usage,
         };
         match usage.filter(|_| reservation.is_asked()) {
             Some(usage) => reservation.settle(usage),
             None => reservation.release(),
         }
+    }
+
+    /// For how long the provider has worked on it.
+    fn worked(&self) -> Duration {
+        self.asked.get().map(Instant::elapsed).unwrap_or_default()
     }
 
     /// Releases the reservation of a completion that failed.
@@ -103,7 +117,7 @@ impl MeteredAnswer {
 impl Drop for MeteredAnswer {
     fn drop(&mut self) {
         // Of a stream that has not begun there is nothing yet.
-        let worked = self.asked.get().filter(|_| !self.is_stream).map(Instant::elapsed).unwrap_or_default();
+        let worked = if self.is_stream { Duration::ZERO } else { self.worked() };
         self.settle_or(self.expected.estimate_unread(worked));
     }
 }

@@ -41,7 +41,7 @@ use std::{net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use config::{Gateway as Config, Limits, models::Models};
 use domain::{Clock, token::TokenSecret};
-use fairness::{Bounds, Client, Turns, budget};
+use fairness::{Amounts, Bounds, Client, Turns, budget};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;
@@ -59,7 +59,7 @@ use self::{
 };
 use crate::{
     http::{Fault, RequestIds, X_REQUEST_ID},
-    limits,
+    limits::{self, Shares},
     memory::keys::{GatewayKey, KeyError, Keys},
     metrics::{self, NO_MODEL},
 };
@@ -112,10 +112,11 @@ impl<'p> Route<'p> {
 }
 
 impl Gateway {
-    /// Creates a gateway to `models`, of which each account takes within `rates`.
+    /// Creates a gateway to `models`, of which each account takes within `rates`. Whole answers are held within `shares`.
     pub fn new(
         config: &Config,
         rates: &Limits,
+        shares: &Shares,
         models: &Models,
         keys: Arc<Keys>,
         meter: Meter,
@@ -133,6 +134,7 @@ impl Gateway {
                 waiting: 0,
                 waiting_share: 0,
             }),
+            answers: Amounts::new(shares.answers, shares.account_answers),
             drains: Drains::new(under_way.tasks.clone()),
             under_way,
         };
@@ -176,6 +178,11 @@ impl Gateway {
         }
         self.cors.add_headers(&head, headers);
         if head.method == Method::HEAD { without_body(response) } else { response }
+    }
+
+    /// Bytes of the answers that are held whole.
+    pub fn memory_used(&self) -> u64 {
+        self.state.answers.held()
     }
 
     /// Done when no completion is under way any more, with its client or without. Called at shutdown, when none can begin.

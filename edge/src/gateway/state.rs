@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{Account, Clock};
-use fairness::Turns;
+use fairness::{Amounts, Turns};
 
 use super::{drains::Drains, meter::Meter, models::ServedModels, under_way::UnderWay};
 use crate::memory::keys::Keys;
@@ -16,6 +16,8 @@ pub(super) struct State {
     pub(super) clock: Clock,
     /// Bounds the concurrent completions, in all and per account; each holds a turn until its answer has ended.
     pub(super) completions: Turns<Account>,
+    /// Bounds the bytes of the answers that are read whole before they are sent, in all and per account.
+    pub(super) answers: Amounts<Account>,
     pub(super) drains: Drains,
     pub(super) under_way: UnderWay,
 }

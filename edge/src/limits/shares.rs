@@ -26,6 +26,10 @@ pub(crate) const KEYS_PERCENT: u64 = 1;
 pub(crate) const MEMBERS_PERCENT: u64 = 1;
 /// The part of `edge.memory` for what is remembered not to be there, in percent.
 pub(crate) const ABSENCES_PERCENT: u64 = 2;
+/// The part of the bytes on their way to clients that is for the gateway's answers that are read whole before they are sent, in percent.
+pub(crate) const ANSWERS_PERCENT: u64 = 25;
+/// The part of those answers that one account may have, in percent.
+pub(crate) const ACCOUNT_ANSWERS_PERCENT: u64 = 50;
 /// The part of the bytes on their way to visitors that one client may have, in percent.
 pub(crate) const CLIENT_FLIGHT_PERCENT: u64 = 25;
 
@@ -54,6 +58,10 @@ pub struct Shares {
     pub members: u64,
     /// For hosts, keys, members and certificates that are not there.
     pub absences: u64,
+    /// For the gateway's answers that are read whole before they are sent.
+    pub answers: u64,
+    /// The part of [`Self::answers`] that one account may have.
+    pub account_answers: u64,
     /// For bytes on their way to visitors.
     pub in_flight: u64,
     /// The part of [`Self::in_flight`] that one client may have.
@@ -87,7 +95,11 @@ impl Shares {
     fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight]: [u64; 3]) -> Self {
         let default = || config::machine::memory().map_or(UNKNOWN_MEMORY, |machine| percent(machine, MEMORY_PERCENT));
         let memory = memory.unwrap_or_else(default).max(LEAST_MEMORY);
-        let in_flight = percent(memory, in_flight);
+        let (answers, in_flight) = {
+            let both = percent(memory, in_flight);
+            let answers = percent(both, ANSWERS_PERCENT);
+            (answers, both - answers)
+        };
         Self {
             memory,
             bodies: percent(memory, bodies),
@@ -99,6 +111,8 @@ impl Shares {
             keys: percent(memory, KEYS_PERCENT),
             members: percent(memory, MEMBERS_PERCENT),
             absences: percent(memory, ABSENCES_PERCENT),
+            answers,
+            account_answers: percent(answers, ACCOUNT_ANSWERS_PERCENT),
             in_flight,
             client: percent(in_flight, CLIENT_FLIGHT_PERCENT),
         }
@@ -146,8 +160,8 @@ mod tests {
     fn configured_parts_are_parts_of_one_whole() {
         let of = |parts| Shares::of(&edge(Some(1_000 * MIB), parts));
         let shares = of([50, 20, 10]).unwrap();
-        let mib = [shares.bodies, shares.manifests, shares.in_flight].map(|bytes| bytes / MIB);
-        assert_eq!(mib, [500, 200, 100]);
+        let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers].map(|bytes| bytes / MIB);
+        assert_eq!(mib, [500, 200, 75, 25]);
         for wrong in [[50, 20, 11], [0, 25, 25], [30, 4, 25], [255, 255, 255]] {
             assert_eq!(of(wrong), Err(SharesError), "{wrong:?}");
         }
@@ -163,7 +177,7 @@ mod tests {
             let Shares { bodies, platform, manifests, routes, recents, certificates, keys, members, absences, .. } =
                 shares;
             let kept = bodies + platform + manifests + routes + recents + certificates + keys + members + absences;
-            assert!(kept + shares.in_flight <= shares.memory);
+            assert!(kept + shares.in_flight + shares.answers <= shares.memory);
             assert!(shares.client <= shares.in_flight && shares.client > super::super::CONNECTION_FLIGHT_BYTES);
             let beside_kept = platform / 100 * (100 - super::super::CACHED_KEPT_PERCENT);
             assert!(

@@ -19,8 +19,15 @@ pub(in crate::gateway) struct MergeError;
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct Merged {
     answer: Object,
+    size: Size,
+}
+
+#[derive(Debug, Default)]
+struct Size {
     /// The number of fields, and of elements of lists.
     fields: usize,
+    /// The bytes of names and values.
+    bytes: usize,
 }
 
 /// An object, with its fields in the order in which they came.
@@ -66,10 +73,15 @@ impl Merged {
                 }
             };
             if frame.trim_ascii() != b"[DONE]" {
-                self.answer.merge(frame, Place::Frame, &mut self.fields)?;
+                self.answer.merge(frame, Place::Frame, &mut self.size)?;
             }
         }
         Ok(())
+    }
+
+    /// The bytes of the names and values that are merged.
+    pub(in crate::gateway) fn bytes(&self) -> usize {
+        self.size.bytes
     }
 
     /// The answer.
@@ -81,7 +93,7 @@ impl Merged {
 }
 
 impl Object {
-    fn merge(&mut self, text: &[u8], place: Place, fields: &mut usize) -> Result<(), MergeError> {
+    fn merge(&mut self, text: &[u8], place: Place, size: &mut Size) -> Result<(), MergeError> {
         for field in json::fields(text) {
             let field = field.map_err(|_| MergeError)?;
             let value = text.get(field.value.clone()).unwrap_or_default();
@@ -98,11 +110,13 @@ impl Object {
             }
             let at = known.unwrap_or(self.0.len());
             if known.is_none() {
-                count(fields)?;
-                self.0.push((name.to_vec(), Node::Text(b"null".to_vec())));
+                size.count_one()?;
+                let node = Node::Text(b"null".to_vec());
+                size.bytes += name.len() + node.text_len();
+                self.0.push((name.to_vec(), node));
             }
             if let Some((_, node)) = self.0.get_mut(at) {
-                node.merge(value, place == Place::Delta && !is_whole, inner, fields)?;
+                node.merge(value, place == Place::Delta && !is_whole, inner, size)?;
             }
         }
         Ok(())
@@ -144,8 +158,12 @@ impl Object {
 }
 
 impl Node {
+    fn text_len(&self) -> usize {
+        if let Self::Text(text) = self { text.len() } else { 0 }
+    }
+
     /// Adds a value; `is_pieces` says whether strings and arrays are pieces of one.
-    fn merge(&mut self, value: &[u8], is_pieces: bool, inner: Place, fields: &mut usize) -> Result<(), MergeError> {
+    fn merge(&mut self, value: &[u8], is_pieces: bool, inner: Place, size: &mut Size) -> Result<(), MergeError> {
         if value == b"null" {
             return Ok(());
         }
@@ -154,7 +172,7 @@ impl Node {
                 *self = Self::Object(Object::default());
             }
             if let Self::Object(object) = self {
-                return object.merge(value, inner, fields);
+                return object.merge(value, inner, size);
             }
         }
         let elements = || json::elements(value).into_iter().flatten();
@@ -169,29 +187,33 @@ impl Node {
                     let known = list.iter().position(|(known, _)| *known == index);
                     let at = known.unwrap_or(list.len());
                     if known.is_none() {
-                        count(fields)?;
+                        size.count_one()?;
                         list.push((index, Object::default()));
                     }
                     if let Some((_, object)) = list.get_mut(at) {
-                        object.merge(element, inner, fields)?;
+                        object.merge(element, inner, size)?;
                     }
                 }
                 list.sort_by_key(|(index, _)| *index);
             }
             return Ok(());
         }
+        size.bytes -= self.text_len();
         match self {
             Self::Text(text) if is_pieces => append(text, value),
             _ => *self = Self::Text(value.to_vec()),
         }
+        size.bytes += self.text_len();
         Ok(())
     }
 }
 
-/// Counts a field, or an element of a list.
-fn count(fields: &mut usize) -> Result<(), MergeError> {
-    *fields += 1;
-    if *fields > limits::MERGED_FIELDS { Err(MergeError) } else { Ok(()) }
+impl Size {
+    /// Counts a field, or an element of a list.
+    fn count_one(&mut self) -> Result<(), MergeError> {
+        self.fields += 1;
+        if self.fields > limits::MERGED_FIELDS { Err(MergeError) } else { Ok(()) }
+    }
 }
 
 /// The `index` of an object.
@@ -308,6 +330,20 @@ mod tests {
             merged(&[call("a"), call("b")])["choices"][0]["message"]["tool_calls"],
             json!([{ "id": "a" }, { "id": "b" }])
         );
+    }
+
+    #[test]
+    fn bytes_are_counted_once() {
+        let mut merged = Merged::default();
+        for content in ["a", "bc"] {
+            let choices = json!([{ "delta": { "content": content } }]);
+            let frame = json!({ "id": "c", "usage": { "completion_tokens": 1 }, "choices": choices });
+            merged.add(format!("data: {frame}\n\n").as_bytes()).unwrap();
+        }
+        let names = ["id", "usage", "completion_tokens", "choices", "delta", "content"].concat();
+        // Objects and lists took the place of `null`, which is not worth a look.
+        let values = [r#""c""#, "1", r#""abc""#, "null", "null", "null"].concat();
+        assert_eq!(merged.bytes(), names.len() + values.len());
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! What a client is told of a provider's failure.
+
+use std::time::Duration;
+
+use super::{ApiError, ErrorCode};
+use crate::limits;
+
+/// The failure of a provider, as far as it concerns a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in crate::gateway) enum ProviderError {
+    /// The provider cannot be reached, broke off, does not accept the operator's key, or sent no valid answer.
+    #[error("the provider failed")]
+    Failed {
+        /// The provider's own `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The provider was silent for too long.
+    #[error("the provider took too long")]
+    Timeout,
+    /// The provider accepts no more requests of the operator's for now.
+    #[error("the provider's rate limit is reached")]
+    RateLimited {
+        /// The provider's own `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The provider refuses the request as invalid.
+    #[error("the provider refuses the request")]
+    InvalidRequest,
+    /// A whole answer is larger than [`limits::ANSWER_BYTES`]. What was read of it is charged.
+    #[error("the answer is too large")]
+    TooLarge,
+    /// There is no memory for the rest of a whole answer. What was read of it is charged.
+    #[error("there is no memory for the answer")]
+    NoMemory,
+    /// This edge stops, and does not wait for the provider any longer.
+    #[error("the edge stops")]
+    CutOff,
+}
+
+impl ProviderError {
+    pub(in crate::gateway) const FAILED: Self = Self::Failed { retry_after: None };
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::Timeout => {
+                let message = "The model's provider took too long. Try again, or lower max_tokens.";
+                Self::new(ErrorCode::UpstreamTimeout, message)
+            }
+            ProviderError::Failed { retry_after } => {
+                let message = "The model's provider failed. Try again shortly.";
+                Self { retry_after, ..Self::new(ErrorCode::UpstreamError, message) }
+            }
+            ProviderError::RateLimited { retry_after } => {
+                let message = "The model's provider takes no more requests just now. Try again after the time that \
+                               Retry-After gives.";
+                Self::new(ErrorCode::UpstreamOverloaded, message)
+                    .with_retry_after(retry_after.unwrap_or(limits::OVERLOAD_RETRY))
+            }
+            ProviderError::TooLarge => {
+                let message = format!(
+                    "The model's answer is larger than {}, and charged. Ask for a stream, or for less.",
+                    domain::size(limits::ANSWER_BYTES as u64)
+                );
+                Self::new(ErrorCode::UpstreamError, message).with_final()
+            }
+            ProviderError::NoMemory => {
+                let message = "The gateway has no memory for the rest of the answer just now, and charges what it has \
+                               read. Ask for a stream, for less, or for fewer answers at a time.";
+                Self::new(ErrorCode::ServiceUnavailable, message)
+                    .with_retry_after(Duration::from_secs(limits::FLIGHT_RETRY_SECONDS))
+                    .with_final()
+            }
+            ProviderError::CutOff => {
+                let message =
+                    "The gateway is restarting, and the model's answer took longer than it could wait. Try again.";
+                Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(limits::RESTART_RETRY)
+            }
+            ProviderError::InvalidRequest => {
+                let message = "The model's provider takes the request for invalid: check the messages against the \
+                               model's context length, and the optional fields against what the model can do.";
+                Self::new(ErrorCode::InvalidValue, message)
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Answers that are read whole before the first of their bytes is sent.
+
+use std::{borrow::Cow, future::poll_fn, pin::pin};
+
+use bytes::{Bytes, BytesMut};
+use domain::Account;
+use fairness::{Held, Turn};
+use http::Response;
+
+use super::{
+    super::{
+        body::Body,
+        error::ProviderError,
+        json_answer,
+        meter::Usage,
+        metered_answer::MeteredAnswer,
+        sse::{Frames, Merged, Progress},
+        upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
+    },
+    Exchange, insert_stream_headers, json_response,
+};
+use crate::{limits, metrics};
+
+impl Exchange {
+    /// Answers with a whole completion, as a stream of it if that was asked for, and settles its reservation. The answer keeps the turn.
+    pub(super) async fn relay_json(
+        &self,
+        answer: UpstreamResponse,
+        mut metered: MeteredAnswer,
+        is_stream: bool,
+        turn: Turn<Account>,
+    ) -> Result<Response<Body>, ProviderError> {
+        let cut_off = &self.state.under_way.cut_off;
+        let mut memory = self.state.answers.hold(turn.key().clone());
+        let answered = {
+            let reading = pin!(self.read_json(answer, &mut metered.read, &mut memory));
+            cut_off.run_until_cancelled(reading).await
+        };
+        match answered {
+            Some(Ok((body, usage))) => {
+                metered.settle(usage);
+                if is_stream {
+                    let body = json_answer::to_stream(&body, &self.model);
+                    let mut response = Response::new(Body::whole(body, (turn, memory)));
+                    insert_stream_headers(response.headers_mut());
+                    return Ok(response);
+                }
+                Ok(json_response(Body::whole(body, (turn, memory))))
+            }
+            Some(Err(error @ (ProviderError::NoMemory | ProviderError::TooLarge))) => {
+                metered.settle_partly_read();
+                Err(error)
+            }
+            Some(Err(error)) => {
+                metered.settle_failed();
+                Err(error)
+            }
+            None => {
+                metered.settle_so_far();
+                Err(ProviderError::CutOff)
+            }
+        }
+    }
+
+    /// Answers with a whole completion although the provider streams it, and settles its reservation. The answer keeps the turn.
+    pub(super) async fn relay_merged(
+        &self,
+        answer: UpstreamResponse,
+        metered: MeteredAnswer,
+        turn: Turn<Account>,
+    ) -> Result<Response<Body>, ProviderError> {
+        let frames = Frames::new(self.model.clone(), self.expected);
+        let mut metered = metered.into_frames(frames, self.request_id.clone());
+        let cut_off = &self.state.under_way.cut_off;
+        let mut memory = self.state.answers.hold(turn.key().clone());
+        match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
+            Some(Ok(body)) => {
+                metered.settle_whole();
+                Ok(json_response(Body::whole(body, (turn, memory))))
+            }
+            Some(Err(error)) => {
+                metered.settle_failed();
+                Err(error)
+            }
+            None => {
+                metered.settle_so_far();
+                Err(ProviderError::CutOff)
+            }
+        }
+    }
+
+    /// Reads a stream to its last frame, and merges its frames.
+    async fn read_merged(
+        &self,
+        mut answer: UpstreamResponse,
+        frames: &mut Frames,
+        memory: &mut Held<Account>,
+    ) -> Result<Bytes, ProviderError> {
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
+        let (mut merged, mut events, mut read) = (Merged::default(), BytesMut::new(), 0);
+        let mut progress = Progress::Ongoing;
+        while progress == Progress::Ongoing {
+            let Some(chunk) = self.next_chunk(&mut answer).await? else {
+                frames.end(&mut events).map_err(|error| self.unusable(&error))?;
+                break;
+            };
+            for piece in pieces(&chunk, gzip.is_some()) {
+                let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
+                read += plain.len();
+                if read > limits::ANSWER_BYTES {
+                    return Err(self.too_large());
+                }
+                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
+                self.merge(&events.split(), &mut merged, memory)?;
+                if progress == Progress::Complete {
+                    break;
+                }
+            }
+        }
+        self.merge(&events, &mut merged, memory)?;
+        self.discard(answer);
+        let body = merged.into_answer();
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
+        json_answer::rewrite(&body, &self.model, &self.expected)
+            .filter(|_| is_json)
+            .map(|(body, _)| body)
+            .ok_or_else(|| self.unusable(&"the stream is no completion"))
+    }
+
+    fn merge(&self, events: &[u8], merged: &mut Merged, memory: &mut Held<Account>) -> Result<(), ProviderError> {
+        let before = merged.bytes();
+        merged.add(events).map_err(|error| self.unusable(&error))?;
+        self.hold(memory, merged.bytes().saturating_sub(before))
+    }
+
+    /// Reads a whole answer into `body`, and rewrites it for the client.
+    async fn read_json(
+        &self,
+        mut answer: UpstreamResponse,
+        body: &mut BytesMut,
+        memory: &mut Held<Account>,
+    ) -> Result<(Bytes, Usage), ProviderError> {
+        let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
+        while let Some(chunk) = self.next_chunk(&mut answer).await? {
+            for piece in pieces(&chunk, gzip.is_some()) {
+                let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
+                self.hold(memory, plain.len())?;
+                body.extend_from_slice(&plain);
+                if body.len() > limits::ANSWER_BYTES {
+                    return Err(self.too_large());
+                }
+            }
+        }
+        self.model.upstream.keep(answer.into_connection());
+        json_answer::rewrite(body, &self.model, &self.expected)
+            .ok_or_else(|| self.unusable(&"the answer is no completion"))
+    }
+
+    /// Takes memory for so many bytes more of an answer: twice as many, because it is there once as it came and once as it leaves.
+    fn hold(&self, memory: &mut Held<Account>, bytes: usize) -> Result<(), ProviderError> {
+        memory.grow(2 * bytes as u64).map_err(|_| self.no_memory())
+    }
+
+    fn too_large(&self) -> ProviderError {
+        self.unusable(&ProviderError::TooLarge);
+        ProviderError::TooLarge
+    }
+
+    fn no_memory(&self) -> ProviderError {
+        metrics::exhausted();
+        self.warn(&ProviderError::NoMemory);
+        ProviderError::NoMemory
+    }
+
+    async fn next_chunk(&self, answer: &mut UpstreamResponse) -> Result<Option<Bytes>, ProviderError> {
+        poll_fn(|cx| answer.poll_chunk(cx)).await.transpose().map_err(|error| {
+            metrics::upstream_failed(&self.model.upstream.name, "answer broke off");
+            self.warn(&error);
+            if error == ReadError::Timeout { ProviderError::Timeout } else { ProviderError::FAILED }
+        })
+    }
+}
+
+/// The pieces of a chunk that are decoded one by one: small ones of a compressed answer, since each may become a large one.
+fn pieces(chunk: &[u8], is_zipped: bool) -> impl Iterator<Item = &[u8]> {
+    chunk.chunks(if is_zipped { limits::ZIPPED_PIECE_BYTES } else { chunk.len().max(1) })
+}
+
+fn decode<'p>(gzip: &mut Option<GzipDecoder>, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, GzipError> {
+    match gzip {
+        None => Ok(Cow::Borrowed(piece)),
+        Some(gzip) => gzip.decode(piece).map(Cow::Owned),
+    }
+}
