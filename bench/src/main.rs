@@ -170,3 +170,17 @@ fn main() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_knows_the_parts() {
+        let list =
+            include_str!("../run").lines().find_map(|line| line.strip_prefix("readonly PARTS=(")?.strip_suffix(')'));
+        let names: Vec<_> = Part::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
+        let names: Vec<_> = names.iter().map(clap::builder::PossibleValue::get_name).collect();
+        assert_eq!(list.unwrap().split(' ').collect::<Vec<_>>(), names);
+    }
+}
