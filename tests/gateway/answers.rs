@@ -204,7 +204,8 @@ async fn usage_is_in_the_last_frame_wherever_the_provider_reports_it() {
 
 #[tokio::test]
 async fn a_compressed_answer_is_decoded_within_bounds() {
-    let gateway = Gateway::start().await;
+    // Enough that the largest answer finds room.
+    let gateway = Gateway::start_with(|world| world.set("EDGE__MEMORY", "4 GiB")).await;
     let gzip = ("content-encoding", "gzip");
     let body = completion("Hello!").to_string().into_bytes();
     let whole = zipped(&[body]).concat();
@@ -234,6 +235,12 @@ async fn a_compressed_answer_is_decoded_within_bounds() {
     gateway.provider.next(Script::answer(200, &[("content-type", "application/json"), gzip], &bomb));
     let error = gateway.complete(&json!({})).await.assert_openai_error(502, "upstream_error");
     assert!(error["message"].as_str().unwrap().contains("larger than 32 MB"), "{error}");
+    let metered = "SELECT count(*) FROM ai_usage";
+    eventually(BACKGROUND, "what came as a completion is metered", async || {
+        gateway.world.sql_number(metered).await == 3
+    })
+    .await;
+    assert_eq!(gateway.world.sql_number("SELECT count(*) FROM ai_usage WHERE estimated").await, 0);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::{
     BACKGROUND,
     metrics::Page,
     stubs::provider::{Act, Provider, Script, completion, usual_events},
-    world::{eventually, ports},
+    world::{Builder, eventually, ports},
 };
 
 /// Events in a stream before it is held.
@@ -185,7 +185,8 @@ async fn the_frames_that_did_not_pass_are_counted_though_nobody_reads_on() {
 
 #[tokio::test]
 async fn a_whole_answer_is_under_way_until_it_is_read() {
-    let gateway = Gateway::start_with(|world| world.set("LIMITS__GATEWAY_CONCURRENT", 1)).await;
+    let configure = |world: Builder| world.set("LIMITS__GATEWAY_CONCURRENT", 1).set("EDGE__MEMORY", "4 GiB");
+    let gateway = Gateway::start_with(configure).await;
     // More than what fits between the edge and a client.
     gateway.provider.next(Script::json(&completion(&"x".repeat(24 << 20))));
     let answer = ask(&gateway, &gateway.world.edge().another_browser(false), false).await.unwrap();

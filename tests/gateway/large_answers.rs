@@ -9,7 +9,7 @@ use crate::{
     BACKGROUND,
     metrics::Page,
     stubs::provider::{Script, choice, completion, event},
-    world::{eventually, ports},
+    world::{Builder, eventually, ports},
 };
 
 const MIB: usize = 1024 * 1024;
@@ -30,17 +30,36 @@ async fn an_answer_has_a_part_of_the_memory_and_no_more() {
     for script in [Script::json(&words(3 * MIB)), Script::events(&events)] {
         gateway.provider.next(script);
         let refused = gateway.complete(&json!({})).await;
-        // Nobody is to pay for it again without a look.
+        // No client of OpenAI's pays for it again by itself.
         assert_eq!((refused.header("x-should-retry"), refused.header("retry-after")), ("false", "5"));
         refused.assert_openai_error(503, "service_unavailable");
     }
     // A stream that is passed on as it comes takes no such room.
     gateway.provider.next(Script::events(&events));
     assert_eq!(gateway.stream().await.frames().len(), 7, "and one for the usage");
-    assert_eq!(gateway.provider.left(), 0);
     gateway.complete(&json!({})).await.assert_status(200);
     let all = "SELECT count(*) FROM ai_usage WHERE completion_tokens > 0";
     eventually(BACKGROUND, "each is charged", async || gateway.world.sql_number(all).await == 5).await;
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_where_there_is_no_room_for_a_usual_answer() {
+    let gateway = Gateway::start_with(|world| world.set("EDGE__MEMORY", "0")).await;
+    // All that the account has, but for some 10 KB; its end is held.
+    let bytes = 2 * MIB - 5_000;
+    gateway.provider.next(Script::json(&words(bytes)).cut(bytes).held_after(2));
+    let (first, ()) = tokio::join!(gateway.complete(&json!({})).into_future(), async {
+        eventually(BACKGROUND, "it is refused", async || gateway.complete(&json!({})).await.status == 503).await;
+        let asked = gateway.provider.asked().len();
+        let refused = gateway.complete(&json!({})).await;
+        assert_eq!((refused.find_header("x-should-retry"), refused.header("retry-after")), (None, "5"));
+        refused.assert_openai_error(503, "service_unavailable");
+        assert_eq!(gateway.provider.asked().len(), asked);
+        gateway.stream().await.assert_status(200);
+        gateway.provider.go_on();
+    });
+    first.assert_status(200);
+    gateway.complete(&json!({})).await.assert_status(200);
 }
 
 #[tokio::test]
@@ -48,8 +67,7 @@ async fn what_nobody_reads_takes_its_accounts_memory_and_nobody_elses() {
     let metrics = ports::free();
     let listen = format!("127.0.0.1:{metrics}");
     // An account has 56 MiB.
-    let configure =
-        |world: crate::world::Builder| world.set("EDGE__METRICS_LISTEN", listen).set("EDGE__MEMORY", "1800 MiB");
+    let configure = |world: Builder| world.set("EDGE__METRICS_LISTEN", listen).set("EDGE__MEMORY", "1800 MiB");
     let gateway = Gateway::start_with(configure).await;
     let held = async || Page::of(metrics).await.labelled("svc_edge_memory_bytes", r#"kind="answers""#).unwrap_or(-1.0);
     // More than what fits between the edge and a client.
@@ -65,9 +83,10 @@ async fn what_nobody_reads_takes_its_accounts_memory_and_nobody_elses() {
     listed.as_object_mut().unwrap().remove("usage");
     listed["choices"][0]["logprobs"] = json!({ "content": "x".repeat(8 * MIB) });
     gateway.provider.next(Script::json(&listed).held_after(0));
-    let asked = Instant::now();
     let (refused, ()) = tokio::join!(gateway.complete(&json!({})).into_future(), async {
-        eventually(BACKGROUND, "the provider works", async || asked.elapsed() >= Duration::from_millis(300)).await;
+        eventually(BACKGROUND, "the provider is asked", async || gateway.provider.asked().len() == 2).await;
+        let asked = Instant::now();
+        eventually(BACKGROUND, "it works", async || asked.elapsed() >= Duration::from_millis(200)).await;
         gateway.provider.go_on();
     });
     refused.assert_openai_error(503, "service_unavailable");

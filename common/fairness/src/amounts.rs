@@ -87,6 +87,9 @@ impl<K: Eq + Hash> Shared<K> {
 
 impl<K: Eq + Hash> Drop for Held<K> {
     fn drop(&mut self) {
+        if self.amount == 0 {
+            return;
+        }
         let mut state = self.shared.state();
         state.held -= self.amount;
         if let Some(its) = state.keys.get_mut(&self.key) {

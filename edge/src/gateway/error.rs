@@ -181,6 +181,13 @@ impl ApiError {
         Self { leaves_body: true, ..Self::new(ErrorCode::ServiceUnavailable, message).with_retry_after(retry) }
     }
 
+    pub(super) fn no_memory_for_answer() -> Self {
+        let message = "The gateway has no memory for a whole answer just now. Try again shortly, with fewer requests at a \
+                       time, or ask for a stream.";
+        Self::new(ErrorCode::ServiceUnavailable, message)
+            .with_retry_after(Duration::from_secs(limits::FLIGHT_RETRY_SECONDS))
+    }
+
     pub(super) fn too_many_at_once(most: usize) -> Self {
         let message = format!(
             "This account has {most} completions under way, which is as many as it may have. Wait for one of them to end."

@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::{
+    answer_memory::AnswerMemory,
     body::Body,
     drains::Disconnected,
     error::{ApiError, ProviderError},
@@ -55,6 +56,12 @@ async fn admit_and_exchange(
     turn: Turn<Account>,
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, expected, body } = request;
+    let mut memory = AnswerMemory::new(&state.answers, &key.account);
+    // Most whole answers need no more, so what is refused for want of it has cost nobody anything.
+    if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
+        metrics::exhausted();
+        return refuse(ApiError::no_memory_for_answer(), None);
+    }
     let admitted = state.meter.admit(&key, &model.model, max_usage, expected.prompt);
     let Admission { reservation, rate_limits } = match admitted.await {
         Ok(admission) => admission,
@@ -82,8 +89,8 @@ async fn admit_and_exchange(
     };
     let answered = match asked {
         Asked::Stream(answer) if is_stream => exchange.relay_stream(answer, metered, turn),
-        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, turn)).await,
-        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, turn).await,
+        Asked::Stream(answer) => Box::pin(exchange.relay_merged(answer, metered, memory, turn)).await,
+        Asked::Whole(answer) => exchange.relay_json(answer, metered, is_stream, memory, turn).await,
         Asked::Failed(error) => {
             metered.release();
             Err(error)

@@ -78,9 +78,25 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
     Some((out.freeze(), usage))
 }
 
-/// The usage of an answer of which `read` has come, and not its end: as it says itself, or an estimate. `None` if it is neither a
-/// completion nor the beginning of one, but nothing, an error, or JSON that is something else.
-pub(super) fn usage_of_beginning(read: &[u8], expected: &Expected) -> Option<Usage> {
+/// What has come of an answer that is not read to its end.
+pub(super) struct Beginning {
+    /// The usage as it says itself, or an estimate by the words that have come.
+    usage: Usage,
+    /// Whether it is an estimate by a part of the words.
+    lacks_words: bool,
+}
+
+impl Beginning {
+    /// The usage, with the tokens of `unread` at least where the rest of the words is not known.
+    pub(super) fn usage_of_at_least(&self, unread: &Usage) -> Usage {
+        let completion = self.usage.completion.max(if self.lacks_words { unread.completion } else { 0 });
+        Usage { completion, ..self.usage }
+    }
+}
+
+/// What the answer says of which `read` has come, and not its end. `None` if it is neither a completion nor the beginning of one, but
+/// nothing, an error, or JSON that is something else.
+pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
     let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
     let is_cut = parsed.as_ref().is_err_and(serde_json::Error::is_eof);
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
@@ -91,17 +107,23 @@ pub(super) fn usage_of_beginning(read: &[u8], expected: &Expected) -> Option<Usa
         said.read(&field.name(), read.get(field.value.clone())?);
         end = field.whole.end;
     }
+    let mut lacks_words = said.choices.is_none();
     if is_cut {
         // The field in which it was cut.
         let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
         said.is_error |= cut.starts_with(b"\"error\"");
         if cut.starts_with(b"\"choices\"") {
             said.choices = Some(cut);
+            lacks_words = true;
         }
     } else if !said.is_completion() {
         return None;
     }
-    (!said.is_error).then(|| said.usage(expected))
+    if said.is_error {
+        return None;
+    }
+    let usage = said.usage(expected);
+    Some(Beginning { usage, lacks_words: lacks_words && usage.is_estimated })
 }
 
 /// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
@@ -217,8 +239,9 @@ mod tests {
     #[test]
     fn a_beginning_is_charged_by_what_it_says() {
         let of = |read: &str| {
-            let usage = usage_of_beginning(read.as_bytes(), &EXPECTED)?;
-            Some((usage.prompt, usage.completion, usage.is_estimated))
+            let beginning = beginning(read.as_bytes(), &EXPECTED)?;
+            let Usage { prompt, completion, is_estimated } = beginning.usage_of_at_least(&EXPECTED.estimate(0));
+            Some((prompt, completion, is_estimated))
         };
         let words = "x".repeat(264);
         for (read, usage) in [
@@ -249,6 +272,24 @@ mod tests {
             (r#"{"choices":[],"error":{},"usage":{"prompt_tokens":3,"completion_tokens":2}}"#, None),
         ] {
             assert_eq!(of(read), usage, "{read}");
+        }
+    }
+
+    #[test]
+    fn words_that_have_not_come_are_charged_by_what_was_worked() {
+        let of = |read: &str| {
+            beginning(read.as_bytes(), &EXPECTED).unwrap().usage_of_at_least(&EXPECTED.estimate(80)).completion
+        };
+        let words = "x".repeat(340);
+        for (read, completion) in [
+            (r#"{"id":"#, 80),
+            (r#"{"choices":[{"message":{"content":"x"#, 80),
+            (format!(r#"{{"choices":[{{"message":{{"content":"{words}"#).as_str(), 85),
+            (r#"{"choices":[{"message":{"content":"x"}}],"usage":{"#, 1),
+            (r#"{"choices":[{"message":{"content":"x"}}]}"#, 1),
+            (r#"{"usage":{"prompt_tokens":3,"completion_tokens":2},"choices":["#, 2),
+        ] {
+            assert_eq!(of(read), completion, "{read}");
         }
     }
 

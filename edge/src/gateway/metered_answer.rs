@@ -64,19 +64,25 @@ impl MeteredAnswer {
     }
 
     /// Settles an answer that the provider failed to complete: what was begun is paid, as it is of a stream.
-    pub(super) fn settle_failed(mut self) {
+    pub(super) fn settle_failed(self) {
+        let unread = self.expected.estimate(0);
+        self.settle_begun(&unread);
+    }
+
+    /// Settles an answer that is not read on, although the provider may have written all of it: what was begun is paid, by how long the
+    /// provider has worked on it if that is more than was read.
+    pub(super) fn settle_partly_read(self) {
+        let unread = self.expected.estimate_unread(self.worked());
+        self.settle_begun(&unread);
+    }
+
+    fn settle_begun(mut self, unread: &Usage) {
         if let Some(reservation) = self.reservation.take() {
-            match json_answer::usage_of_beginning(&self.read, &self.expected) {
-                Some(usage) => reservation.settle(usage),
+            match json_answer::beginning(&self.read, &self.expected) {
+                Some(beginning) => reservation.settle(beginning.usage_of_at_least(unread)),
                 None => reservation.release(),
             }
         }
-    }
-
-    /// Settles an answer that is not read on, although the provider may have written all of it: by what was read, or by how long the
-    /// provider has worked if that is more.
-    pub(super) fn settle_partly_read(mut self) {
-        self.settle_or(self.expected.estimate_unread(self.worked()));
     }
 
     /// Settles an answer that the edge cuts off: by what was read of it, if the provider has been asked.
@@ -85,15 +91,12 @@ impl MeteredAnswer {
         self.settle_or(unread);
     }
 
-    /// Settles an answer that was not read to its end, with the tokens of `unread` if what was read has fewer and does not say so itself.
+    /// Settles an answer that was not read to its end: by what was read, with `unread` for the words that were not.
     fn settle_or(&mut self, unread: Usage) {
         let Some(reservation) = self.reservation.take() else { return };
-        let usage = match json_answer::usage_of_beginning(&self.read, &self.expected) {
-            None if self.read.trim_ascii().is_empty() => Some(unread),
-            Some(read) if read.is_estimated => {
-                Some(Usage { completion: read.completion.max(unread.completion), ..read })
-            }
-            usage => usage,
+        let usage = match json_answer::beginning(&self.read, &self.expected) {
+            Some(beginning) => Some(beginning.usage_of_at_least(&unread)),
+            None => self.read.trim_ascii().is_empty().then_some(unread),
         };
         match usage.filter(|_| reservation.is_asked()) {
             Some(usage) => reservation.settle(usage),

@@ -13,6 +13,7 @@
 //! Prompts and completions are held in memory while they are relayed: nothing here logs, counts or stores a byte of them.
 //! `openapi.json` describes all of it to clients; `error` lists the errors. Start with [`Gateway::answer`].
 
+mod answer_memory;
 mod body;
 mod cors;
 mod drains;

@@ -1,11 +1,11 @@
-//! What a client is told of a provider's failure.
+//! What a client is told when a provider was to be asked, and no answer comes of it.
 
 use std::time::Duration;
 
 use super::{ApiError, ErrorCode};
 use crate::limits;
 
-/// The failure of a provider, as far as it concerns a client.
+/// Why no answer of a provider comes, as far as it concerns a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::gateway) enum ProviderError {
     /// The provider cannot be reached, broke off, does not accept the operator's key, or sent no valid answer.
@@ -26,10 +26,10 @@ pub(in crate::gateway) enum ProviderError {
     /// The provider refuses the request as invalid.
     #[error("the provider refuses the request")]
     InvalidRequest,
-    /// A whole answer is larger than [`limits::ANSWER_BYTES`]. What was read of it is charged.
+    /// A whole answer is larger than [`limits::ANSWER_BYTES`].
     #[error("the answer is too large")]
     TooLarge,
-    /// There is no memory for the rest of a whole answer. What was read of it is charged.
+    /// There is no memory for the rest of a whole answer.
     #[error("there is no memory for the answer")]
     NoMemory,
     /// This edge stops, and does not wait for the provider any longer.
@@ -60,14 +60,15 @@ impl From<ProviderError> for ApiError {
             }
             ProviderError::TooLarge => {
                 let message = format!(
-                    "The model's answer is larger than {}, and charged. Ask for a stream, or for less.",
+                    "The model's answer is larger than {}. What the model has written is charged: ask for a stream, \
+                     or for less.",
                     domain::size(limits::ANSWER_BYTES as u64)
                 );
                 Self::new(ErrorCode::UpstreamError, message).with_final()
             }
             ProviderError::NoMemory => {
-                let message = "The gateway has no memory for the rest of the answer just now, and charges what it has \
-                               read. Ask for a stream, for less, or for fewer answers at a time.";
+                let message = "The gateway has no memory for the rest of the answer just now. What the model has written \
+                               is charged: ask for a stream, for less, or for fewer answers at a time.";
                 Self::new(ErrorCode::ServiceUnavailable, message)
                     .with_retry_after(Duration::from_secs(limits::FLIGHT_RETRY_SECONDS))
                     .with_final()

@@ -4,11 +4,12 @@ use std::{borrow::Cow, future::poll_fn, pin::pin};
 
 use bytes::{Bytes, BytesMut};
 use domain::Account;
-use fairness::{Held, Turn};
+use fairness::Turn;
 use http::Response;
 
 use super::{
     super::{
+        answer_memory::AnswerMemory,
         body::Body,
         error::ProviderError,
         json_answer,
@@ -28,10 +29,10 @@ impl Exchange {
         answer: UpstreamResponse,
         mut metered: MeteredAnswer,
         is_stream: bool,
+        mut memory: AnswerMemory,
         turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
         let cut_off = &self.state.under_way.cut_off;
-        let mut memory = self.state.answers.hold(turn.key().clone());
         let answered = {
             let reading = pin!(self.read_json(answer, &mut metered.read, &mut memory));
             cut_off.run_until_cancelled(reading).await
@@ -67,12 +68,12 @@ impl Exchange {
         &self,
         answer: UpstreamResponse,
         metered: MeteredAnswer,
+        mut memory: AnswerMemory,
         turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
         let frames = Frames::new(self.model.clone(), self.expected);
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
-        let mut memory = self.state.answers.hold(turn.key().clone());
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
             Some(Ok(body)) => {
                 metered.settle_whole();
@@ -94,7 +95,7 @@ impl Exchange {
         &self,
         mut answer: UpstreamResponse,
         frames: &mut Frames,
-        memory: &mut Held<Account>,
+        memory: &mut AnswerMemory,
     ) -> Result<Bytes, ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
         let (mut merged, mut events, mut read) = (Merged::default(), BytesMut::new(), 0);
@@ -127,10 +128,9 @@ impl Exchange {
             .ok_or_else(|| self.unusable(&"the stream is no completion"))
     }
 
-    fn merge(&self, events: &[u8], merged: &mut Merged, memory: &mut Held<Account>) -> Result<(), ProviderError> {
-        let before = merged.bytes();
+    fn merge(&self, events: &[u8], merged: &mut Merged, memory: &mut AnswerMemory) -> Result<(), ProviderError> {
         merged.add(events).map_err(|error| self.unusable(&error))?;
-        self.hold(memory, merged.bytes().saturating_sub(before))
+        memory.grow_to(merged.bytes()).map_err(|_| self.no_memory())
     }
 
     /// Reads a whole answer into `body`, and rewrites it for the client.
@@ -138,27 +138,23 @@ impl Exchange {
         &self,
         mut answer: UpstreamResponse,
         body: &mut BytesMut,
-        memory: &mut Held<Account>,
+        memory: &mut AnswerMemory,
     ) -> Result<(Bytes, Usage), ProviderError> {
         let mut gzip = GzipDecoder::for_headers(&answer.headers).map_err(|error| self.unusable(&error))?;
         while let Some(chunk) = self.next_chunk(&mut answer).await? {
             for piece in pieces(&chunk, gzip.is_some()) {
                 let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
-                self.hold(memory, plain.len())?;
+                // Kept before it is known whether there is room: what is refused is charged by the usage that it says.
                 body.extend_from_slice(&plain);
                 if body.len() > limits::ANSWER_BYTES {
                     return Err(self.too_large());
                 }
+                memory.grow_to(body.len()).map_err(|_| self.no_memory())?;
             }
         }
         self.model.upstream.keep(answer.into_connection());
         json_answer::rewrite(body, &self.model, &self.expected)
             .ok_or_else(|| self.unusable(&"the answer is no completion"))
-    }
-
-    /// Takes memory for so many bytes more of an answer: twice as many, because it is there once as it came and once as it leaves.
-    fn hold(&self, memory: &mut Held<Account>, bytes: usize) -> Result<(), ProviderError> {
-        memory.grow(2 * bytes as u64).map_err(|_| self.no_memory())
     }
 
     fn too_large(&self) -> ProviderError {

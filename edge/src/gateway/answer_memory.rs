@@ -1,0 +1,47 @@
+//! The memory of answers that are read whole before they are sent.
+
+use domain::Account;
+use fairness::{Amounts, Held, Refused};
+
+/// The memory of one answer, given back when it is dropped.
+pub(super) struct AnswerMemory {
+    held: Held<Account>,
+    /// Bytes that are held.
+    bytes: u64,
+}
+
+impl AnswerMemory {
+    /// Begins with nothing, to which [`grow_to`](Self::grow_to) adds of `account`'s part of the memory for `answers`.
+    pub(super) fn new(answers: &Amounts<Account>, account: &Account) -> Self {
+        Self { held: answers.hold(account.clone()), bytes: 0 }
+    }
+
+    /// Takes what an answer of so many bytes needs: twice as many, because it is there once as it came and once as it leaves.
+    pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Refused> {
+        let needed = 2 * bytes as u64;
+        if needed > self.bytes {
+            self.held.grow(needed - self.bytes)?;
+            self.bytes = needed;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_beyond_what_is_held_and_once() {
+        let account: Account = "usr_0000000000000000001a".parse().unwrap();
+        let answers = Amounts::new(1 << 20, 1 << 20);
+        let mut memory = AnswerMemory::new(&answers, &account);
+        for (bytes, held) in [(0, 0), (100, 200), (50, 200), (100_000, 200_000), (100_000, 200_000)] {
+            memory.grow_to(bytes).unwrap();
+            assert_eq!(answers.held(), held);
+        }
+        assert_eq!((memory.grow_to(1 << 20), answers.held()), (Err(Refused::Share), 200_000));
+        drop(memory);
+        assert_eq!(answers.held(), 0);
+    }
+}
