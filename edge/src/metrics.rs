@@ -33,7 +33,10 @@ pub fn describe() {
     );
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
-    describe_counter!("svc_edge_exhausted_total", "Answers refused or broken off for want of memory to send them.");
+    describe_counter!(
+        "svc_edge_exhausted_total",
+        "Requests and answers refused or broken off for want of memory, the whole or their own part."
+    );
     describe_counter!(
         "svc_edge_over_plan_requests_total",
         "Answers of sites whose owner has used up the month's bandwidth: sent at its pace (`paced`), or `refused` because too much waits."

@@ -185,7 +185,7 @@ async fn the_frames_that_did_not_pass_are_counted_though_nobody_reads_on() {
 
 #[tokio::test]
 async fn a_whole_answer_is_under_way_until_it_is_read() {
-    let configure = |world: Builder| world.set("LIMITS__GATEWAY_CONCURRENT", 1).set("EDGE__MEMORY", "4 GiB");
+    let configure = |world: Builder| world.set("LIMITS__GATEWAY_CONCURRENT", 1).set("EDGE__MEMORY", "8 GiB");
     let gateway = Gateway::start_with(configure).await;
     // More than what fits between the edge and a client.
     gateway.provider.next(Script::json(&completion(&"x".repeat(24 << 20))));

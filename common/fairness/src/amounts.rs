@@ -62,6 +62,9 @@ impl<K: Clone + Eq + Hash> Amounts<K> {
 impl<K: Clone + Eq + Hash> Held<K> {
     /// Takes `by` more. Nothing changes when that is refused.
     pub fn grow(&mut self, by: u64) -> Result<(), Refused> {
+        if by == 0 {
+            return Ok(());
+        }
         let mut state = self.shared.state();
         let in_all = state.held.saturating_add(by);
         let its = state.keys.get(&self.key).copied().unwrap_or_default().saturating_add(by);

@@ -16,7 +16,7 @@ impl AnswerMemory {
         Self { held: answers.hold(account.clone()), bytes: 0 }
     }
 
-    /// Takes what an answer of so many bytes needs: twice as many, because it is there once as it came and once as it leaves.
+    /// Takes what an answer of so many bytes needs: twice as many, because most are there once as they came and once as they leave.
     pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Refused> {
         let needed = 2 * bytes as u64;
         if needed > self.bytes {

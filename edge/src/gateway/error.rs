@@ -108,7 +108,7 @@ pub(super) struct ApiError {
     /// The field of the request that the error is about.
     param: Option<Cow<'static, str>>,
     retry_after: Option<Duration>,
-    /// Whether trying again is of no use for a long time.
+    /// Whether trying again is of no use for a long time, or is charged again.
     is_final: bool,
     /// The methods of the path, for `Allow`.
     allow: Option<&'static str>,

@@ -57,7 +57,7 @@ async fn admit_and_exchange(
 ) -> Response<Body> {
     let CompletionRequest { model, is_stream, max_usage, expected, body } = request;
     let mut memory = AnswerMemory::new(&state.answers, &key.account);
-    // Most whole answers need no more, so what is refused for want of it has cost nobody anything.
+    // Before the provider is asked: this refusal costs nobody anything.
     if !is_stream && memory.grow_to(limits::USUAL_ANSWER_BYTES).is_err() {
         metrics::exhausted();
         return refuse(ApiError::no_memory_for_answer(), None);

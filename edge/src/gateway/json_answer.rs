@@ -82,14 +82,14 @@ pub(super) fn rewrite(body: &[u8], model: &ServedModel, expected: &Expected) -> 
 pub(super) struct Beginning {
     /// The usage as it says itself, or an estimate by the words that have come.
     usage: Usage,
-    /// Whether it is an estimate by a part of the words.
-    lacks_words: bool,
+    /// Whether it is an estimate, by what may be a part of the words.
+    has_unread_words: bool,
 }
 
 impl Beginning {
-    /// The usage, with the tokens of `unread` at least where the rest of the words is not known.
-    pub(super) fn usage_of_at_least(&self, unread: &Usage) -> Usage {
-        let completion = self.usage.completion.max(if self.lacks_words { unread.completion } else { 0 });
+    /// The usage, with the tokens of `unread` at least where words may have been written that have not come.
+    pub(super) fn usage_with_unread(&self, unread: &Usage) -> Usage {
+        let completion = self.usage.completion.max(if self.has_unread_words { unread.completion } else { 0 });
         Usage { completion, ..self.usage }
     }
 }
@@ -97,7 +97,10 @@ impl Beginning {
 /// What the answer says of which `read` has come, and not its end. `None` if it is neither a completion nor the beginning of one, but
 /// nothing, an error, or JSON that is something else.
 pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
-    let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read);
+    // A number that is cut off is no end of the text for the parser, but no number.
+    let is_of_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let number = read.iter().rev().take_while(|byte| is_of_number(byte)).count();
+    let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(read.get(..read.len() - number)?);
     let is_cut = parsed.as_ref().is_err_and(serde_json::Error::is_eof);
     if (parsed.is_err() && !is_cut) || !read.trim_ascii_start().starts_with(b"{") {
         return None;
@@ -107,14 +110,14 @@ pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
         said.read(&field.name(), read.get(field.value.clone())?);
         end = field.whole.end;
     }
-    let mut lacks_words = said.choices.is_none();
+    let mut has_unread_words = said.choices.is_none();
     if is_cut {
         // The field in which it was cut.
         let cut = read.get(end..)?.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
         said.is_error |= cut.starts_with(b"\"error\"");
         if cut.starts_with(b"\"choices\"") {
             said.choices = Some(cut);
-            lacks_words = true;
+            has_unread_words = expected.choices > 1 || !has_message(cut);
         }
     } else if !said.is_completion() {
         return None;
@@ -123,7 +126,14 @@ pub(super) fn beginning(read: &[u8], expected: &Expected) -> Option<Beginning> {
         return None;
     }
     let usage = said.usage(expected);
-    Some(Beginning { usage, lacks_words: lacks_words && usage.is_estimated })
+    Some(Beginning { usage, has_unread_words: has_unread_words && usage.is_estimated })
+}
+
+/// Whether the first of the choices that begin like this has its whole message.
+fn has_message(choices: &[u8]) -> bool {
+    let at = choices.iter().position(|byte| *byte == b'{').unwrap_or(choices.len());
+    let first = choices.get(at..).unwrap_or_default();
+    json::fields(first).map_while(Result::ok).any(|field| *field.name() == *b"message")
 }
 
 /// The stream for a client that asked for one, from a rewritten whole answer: one chunk with all of it, one with the usage.
@@ -240,7 +250,7 @@ mod tests {
     fn a_beginning_is_charged_by_what_it_says() {
         let of = |read: &str| {
             let beginning = beginning(read.as_bytes(), &EXPECTED)?;
-            let Usage { prompt, completion, is_estimated } = beginning.usage_of_at_least(&EXPECTED.estimate(0));
+            let Usage { prompt, completion, is_estimated } = beginning.usage_with_unread(&EXPECTED.estimate(0));
             Some((prompt, completion, is_estimated))
         };
         let words = "x".repeat(264);
@@ -278,13 +288,15 @@ mod tests {
     #[test]
     fn words_that_have_not_come_are_charged_by_what_was_worked() {
         let of = |read: &str| {
-            beginning(read.as_bytes(), &EXPECTED).unwrap().usage_of_at_least(&EXPECTED.estimate(80)).completion
+            beginning(read.as_bytes(), &EXPECTED).unwrap().usage_with_unread(&EXPECTED.estimate(80)).completion
         };
         let words = "x".repeat(340);
         for (read, completion) in [
             (r#"{"id":"#, 80),
             (r#"{"choices":[{"message":{"content":"x"#, 80),
             (format!(r#"{{"choices":[{{"message":{{"content":"{words}"#).as_str(), 85),
+            (r#"{"choices":[{"message":{"content":"x"},"logprobs":{"content":[{"logprob":-0."#, 1),
+            (r#"{"choices":[{"logprobs":{"content":[{"logprob":-"#, 80),
             (r#"{"choices":[{"message":{"content":"x"}}],"usage":{"#, 1),
             (r#"{"choices":[{"message":{"content":"x"}}]}"#, 1),
             (r#"{"usage":{"prompt_tokens":3,"completion_tokens":2},"choices":["#, 2),

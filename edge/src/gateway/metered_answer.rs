@@ -24,7 +24,8 @@ pub(super) struct MeteredAnswer {
     /// `None` once it is settled, released or handed on.
     reservation: Option<Reservation>,
     expected: Expected,
-    is_stream: bool,
+    /// Whether the provider is at work on a stream, probably.
+    pub(super) is_stream: bool,
     /// When the provider was asked.
     asked: Arc<OnceLock<Instant>>,
 }
@@ -79,7 +80,7 @@ impl MeteredAnswer {
     fn settle_begun(mut self, unread: &Usage) {
         if let Some(reservation) = self.reservation.take() {
             match json_answer::beginning(&self.read, &self.expected) {
-                Some(beginning) => reservation.settle(beginning.usage_of_at_least(unread)),
+                Some(beginning) => reservation.settle(beginning.usage_with_unread(unread)),
                 None => reservation.release(),
             }
         }
@@ -95,7 +96,7 @@ impl MeteredAnswer {
     fn settle_or(&mut self, unread: Usage) {
         let Some(reservation) = self.reservation.take() else { return };
         let usage = match json_answer::beginning(&self.read, &self.expected) {
-            Some(beginning) => Some(beginning.usage_of_at_least(&unread)),
+            Some(beginning) => Some(beginning.usage_with_unread(&unread)),
             None => self.read.trim_ascii().is_empty().then_some(unread),
         };
         match usage.filter(|_| reservation.is_asked()) {

@@ -46,7 +46,7 @@ pub(crate) const GATHERED_PIECE: usize = 16 * 1024;
 /// Longest time for the whole of an answer once it has begun.
 pub(crate) const EXCHANGE: Duration = Duration::from_mins(10);
 /// Bytes of an answer that is read whole, for which there is room before it is asked for.
-pub(crate) const USUAL_ANSWER_BYTES: usize = 8 * 1024;
+pub(crate) const USUAL_ANSWER_BYTES: usize = 4 * 1024;
 /// Bytes of a completion, streamed or not; one that is read whole has to find room in `edge.memory` as well. Without log probabilities
 /// even the largest has far fewer; with twenty for each token, six choices of 4,096 tokens may have more.
 pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;

@@ -29,7 +29,7 @@ pub(crate) const ABSENCES_PERCENT: u64 = 2;
 /// The part of the bytes on their way to clients that is for the gateway's answers that are read whole before they are sent, in percent.
 pub(crate) const ANSWERS_PERCENT: u64 = 25;
 /// The part of those answers that one account may have, in percent.
-pub(crate) const ACCOUNT_ANSWERS_PERCENT: u64 = 50;
+pub(crate) const ACCOUNT_ANSWERS_PERCENT: u64 = 25;
 /// The part of the bytes on their way to visitors that one client may have, in percent.
 pub(crate) const CLIENT_FLIGHT_PERCENT: u64 = 25;
 

@@ -35,7 +35,7 @@ pub struct Edge {
     /// The part of `memory` for manifests of deployments that are kept, in percent.
     pub manifest_cache_percent: u8,
     /// The part of `memory` for bytes that are being sent, read or hashed, in percent. A quarter of it is for the AI gateway's answers
-    /// that are read whole before they are sent, of which one account has half; one client has a quarter of the rest.
+    /// that are read whole before they are sent, of which one account has a quarter; one client has a quarter of the rest.
     pub in_flight_percent: u8,
     /// Concurrent connections. When 0: as many as the files that the process may open allow, and as fit into `memory` while
     /// they idle. HTTPS keeps a quarter of them; beyond nine tenths, and while the process has more than five quarters of `memory`,

@@ -60,15 +60,15 @@ impl From<ProviderError> for ApiError {
             }
             ProviderError::TooLarge => {
                 let message = format!(
-                    "The model's answer is larger than {}. What the model has written is charged: ask for a stream, \
-                     or for less.",
+                    "The model's answer is larger than {}. What the model has written may be charged: ask for a \
+                     stream, or for less.",
                     domain::size(limits::ANSWER_BYTES as u64)
                 );
                 Self::new(ErrorCode::UpstreamError, message).with_final()
             }
             ProviderError::NoMemory => {
-                let message = "The gateway has no memory for the rest of the answer just now. What the model has written \
-                               is charged: ask for a stream, for less, or for fewer answers at a time.";
+                let message = "The gateway has no memory for the rest of the answer. What the model has written may be \
+                               charged: ask for a stream, for less, or for fewer answers at a time.";
                 Self::new(ErrorCode::ServiceUnavailable, message)
                     .with_retry_after(Duration::from_secs(limits::FLIGHT_RETRY_SECONDS))
                     .with_final()

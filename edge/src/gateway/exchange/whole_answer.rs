@@ -32,6 +32,7 @@ impl Exchange {
         mut memory: AnswerMemory,
         turn: Turn<Account>,
     ) -> Result<Response<Body>, ProviderError> {
+        metered.is_stream = false;
         let cut_off = &self.state.under_way.cut_off;
         let answered = {
             let reading = pin!(self.read_json(answer, &mut metered.read, &mut memory));
@@ -108,10 +109,10 @@ impl Exchange {
             for piece in pieces(&chunk, gzip.is_some()) {
                 let plain = decode(&mut gzip, piece).map_err(|error| self.unusable(&error))?;
                 read += plain.len();
+                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
                 if read > limits::ANSWER_BYTES {
                     return Err(self.too_large());
                 }
-                progress = frames.push(&plain, &mut events).map_err(|error| self.unusable(&error))?;
                 self.merge(&events.split(), &mut merged, memory)?;
                 if progress == Progress::Complete {
                     break;
