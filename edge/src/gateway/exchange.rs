@@ -119,7 +119,7 @@ enum Asked {
     Stream(UpstreamResponse),
     /// A completion as a whole.
     Whole(UpstreamResponse),
-    /// None.
+    /// No completion: what the client is told instead.
     Failed(ProviderError),
     /// The client left before the provider was asked.
     Abandoned,
