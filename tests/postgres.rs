@@ -2,6 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
+use domain::{CompletionId, Timestamp};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -28,6 +29,21 @@ async fn a_connection_whose_caller_gave_up_is_not_used_again() {
     let slow = sqlx::query("SELECT pg_sleep(600)").execute(&pool);
     assert!(tokio::time::timeout(Duration::from_millis(100), slow).await.is_err());
     eventually(BACKGROUND, "there is another connection", async || answers(&pool).await).await;
+}
+
+#[tokio::test]
+async fn an_id_in_a_column_is_parsed() {
+    let world = World::start().await;
+    let pool = pool(&world);
+    let id = CompletionId::new(Timestamp::from_unix_millis(1_700_000_000_000));
+    let read = async |text: &str| sqlx::query_scalar("SELECT $1::text").bind(text).fetch_one(&pool).await;
+    assert_eq!(read(id.as_str()).await.unwrap(), id);
+    for wrong in ["", "cmp_1", "prj_00000000000000000000", "cmp_000000000000000000000"] {
+        let read: sqlx::Result<CompletionId> = read(wrong).await;
+        assert!(matches!(read, Err(sqlx::Error::ColumnDecode { .. })), "{wrong}: {read:?}");
+    }
+    let is_among = sqlx::query_scalar::<_, bool>("SELECT $1 = ANY ($2)").bind(&id).bind([id.clone()]);
+    assert!(is_among.fetch_one(&pool).await.unwrap(), "one, and several, as arguments");
 }
 
 #[tokio::test]

@@ -103,10 +103,10 @@ async fn tables_from_before_are_divided_with_all_their_rows() {
             "INSERT INTO users (id, vcs_id, vcs_login, created_at)
              VALUES ('usr_aaaaaaaaaaaaaaaaaaaa', '1', 'ada', now());
              INSERT INTO projects (id, name, user_id, created_at)
-             VALUES ('prj_a', 'engine', 'usr_aaaaaaaaaaaaaaaaaaaa', now());
+             VALUES ('prj_aaaaaaaaaaaaaaaaaaaa', 'engine', 'usr_aaaaaaaaaaaaaaaaaaaa', now());
              SELECT roll_traffic(date_trunc('day', now(), 'UTC'), 100)
              FROM (SELECT count(record_traffic(
-                              'edge', n, ARRAY[now() - n * interval '7 hours'], ARRAY['prj_a'],
+                              'edge', n, ARRAY[now() - n * interval '7 hours'], ARRAY['prj_aaaaaaaaaaaaaaaaaaaa'],
                               ARRAY[n,n,n,n,n,n,n,n,n]::bigint[], ARRAY[1,1], ARRAY['path', 'missing_path'],
                               ARRAY['/', '/none'], ARRAY[n,n]::bigint[], ARRAY[n,n]::bigint[]))
                    FROM generate_series(1, 20) AS n) AS recorded",
@@ -126,7 +126,7 @@ async fn tables_from_before_are_divided_with_all_their_rows() {
         assert_eq!(world.sql_number(&moved).await, 0, "nothing was copied");
     }
     // An edge of the version before goes on.
-    let late = "SELECT record_traffic('edge', 21, ARRAY[now(), now()], ARRAY['prj_a', 'prj_a'],
+    let late = "SELECT record_traffic('edge', 21, ARRAY[now(), now()], ARRAY['prj_aaaaaaaaaaaaaaaaaaaa', 'prj_aaaaaaaaaaaaaaaaaaaa'],
                     ARRAY[1,2,3,4,5,6,7,8,9, 10,20,30,40,50,60,70,80,90]::bigint[], ARRAY[1,2],
                     ARRAY['path', 'missing_path'], ARRAY['/late', '/none'], ARRAY[1,2]::bigint[],
                     ARRAY[3,4]::bigint[])::text";

@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// It has the payment.
-    Told(ProviderPayment),
+    Told(Box<ProviderPayment>),
     /// It will not make it, for this reason.
     Refused(String),
     /// It does not know the payer, or the payment any more.
@@ -41,7 +41,7 @@ pub(crate) async fn charge(app: &App, provider: &dyn PaymentProvider, payment: &
     match ask(app, provider, payment).await {
         Ok(Some(said)) => {
             settle(app, payment, Word::Provider(&said)).await?;
-            Ok(Answer::Told(said))
+            Ok(Answer::Told(Box::new(said)))
         }
         Ok(None) => {
             payments::look_later(&app.db, &payment.id, app.clock.now() + MANDATE_PAUSE).await?;
@@ -83,7 +83,7 @@ async fn refused(app: &App, provider: &dyn PaymentProvider, payment: &Payment, r
     match made {
         Ok(Some(said)) => {
             settle(app, payment, Word::Provider(&said)).await?;
-            Ok(Answer::Told(said))
+            Ok(Answer::Told(Box::new(said)))
         }
         Err(PaymentError::Unavailable { reason, retry_after }) => put_off(app, payment, &reason, retry_after).await,
         Ok(None) | Err(PaymentError::Unknown | PaymentError::Refused(_)) => {

@@ -49,31 +49,7 @@ impl fmt::Display for Account {
 }
 
 #[cfg(feature = "sqlx")]
-mod column {
-    use sqlx::{
-        Decode, Postgres, Type,
-        error::BoxDynError,
-        postgres::{PgTypeInfo, PgValueRef},
-    };
-
-    use super::Account;
-
-    impl Type<Postgres> for Account {
-        fn type_info() -> PgTypeInfo {
-            <&str as Type<Postgres>>::type_info()
-        }
-
-        fn compatible(ty: &PgTypeInfo) -> bool {
-            <&str as Type<Postgres>>::compatible(ty)
-        }
-    }
-
-    impl<'r> Decode<'r, Postgres> for Account {
-        fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-            Ok(<&str as Decode<'r, Postgres>>::decode(value)?.parse()?)
-        }
-    }
-}
+super::column::text!(Account);
 
 impl FromStr for Account {
     type Err = IdError;

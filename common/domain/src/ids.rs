@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use arrayvec::ArrayString;
 use rand::RngExt as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -9,8 +10,15 @@ use super::Timestamp;
 
 const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// Characters after the prefix: 9 of milliseconds since 1970 (good until the year 5188), 11 of chance (56 bits).
-pub const BODY_LEN: usize = 20;
+pub const BODY_LEN: usize = TIME_LEN + CHANCE_LEN;
 const TIME_LEN: usize = 9;
+const CHANCE_LEN: usize = 11;
+/// The number of different chances.
+const CHANCES: u64 = 36_u64.pow(11);
+const PREFIX_LEN: usize = 4;
+
+/// An id as text. It is in the place of its owner, not in memory of its own: a request has a dozen copies made of one.
+type Text = ArrayString<{ PREFIX_LEN + BODY_LEN }>;
 
 /// The text is not an id of the wanted kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,21 +30,31 @@ pub fn is_body(body: &str) -> bool {
     body.len() == BODY_LEN && body.bytes().all(|b| ALPHABET.contains(&b))
 }
 
-fn new_body(now: Timestamp) -> String {
-    let mut rng = rand::rng();
-    let mut body = time_part(now);
-    body.extend((TIME_LEN..BODY_LEN).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])));
-    body
+/// The id with this prefix and body.
+fn text(prefix: &str, body: impl IntoIterator<Item = u8>) -> Text {
+    let mut text = Text::new();
+    for byte in prefix.bytes().chain(body) {
+        text.push(char::from(byte));
+    }
+    text
 }
 
-fn time_part(time: Timestamp) -> String {
-    let mut part = [b'0'; TIME_LEN];
-    let mut millis = time.unix_millis();
-    for slot in part.iter_mut().rev() {
-        *slot = ALPHABET[usize::try_from(millis % 36).unwrap_or(0)];
-        millis /= 36;
+fn time_part(time: Timestamp) -> [u8; TIME_LEN] {
+    digits(time.unix_millis())
+}
+
+fn chance() -> [u8; CHANCE_LEN] {
+    digits(rand::rng().random_range(0..CHANCES))
+}
+
+/// The last `N` digits of `number`, in the base of the alphabet's length.
+fn digits<const N: usize>(mut number: u64) -> [u8; N] {
+    let mut digits = [b'0'; N];
+    for digit in digits.iter_mut().rev() {
+        *digit = ALPHABET[usize::try_from(number % 36).unwrap_or(0)];
+        number /= 36;
     }
-    part.iter().map(|&b| char::from(b)).collect()
+    digits
 }
 
 fn time_of(body: &str) -> Timestamp {
@@ -49,9 +67,10 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
-        #[cfg_attr(feature = "sqlx", derive(sqlx::Type), sqlx(transparent))]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = $pattern))]
-        pub struct $name(String);
+        pub struct $name(Text);
+
+        const _: () = assert!($prefix.len() == PREFIX_LEN, "it has to have room in the text");
 
         impl $name {
             /// Prefix of every id of this kind.
@@ -59,12 +78,12 @@ macro_rules! id {
 
             /// Makes a new id. Ids made later sort after it.
             pub fn new(now: Timestamp) -> Self {
-                Self(format!("{}{}", $prefix, new_body(now)))
+                Self(text($prefix, time_part(now).into_iter().chain(chance())))
             }
 
             /// Makes the lowest id of `time`: none that is made at `time` or later sorts before it.
             pub fn first_of(time: Timestamp) -> Self {
-                Self(format!("{}{:0<width$}", $prefix, time_part(time), width = BODY_LEN))
+                Self(text($prefix, time_part(time).into_iter().chain([b'0'; CHANCE_LEN])))
             }
 
             /// Returns the time at which it was made, to the millisecond.
@@ -79,7 +98,7 @@ macro_rules! id {
 
             /// Makes an id of `body`, which is an id without its prefix.
             pub fn from_body(body: &str) -> Result<Self, IdError> {
-                if is_body(body) { Ok(Self(format!("{}{body}", $prefix))) } else { Err(IdError) }
+                if is_body(body) { Ok(Self(text($prefix, body.bytes()))) } else { Err(IdError) }
             }
 
             /// Returns the id as text, with its prefix.
@@ -107,6 +126,9 @@ macro_rules! id {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+
+        #[cfg(feature = "sqlx")]
+        super::column::text!($name);
     };
 }
 
@@ -188,5 +210,8 @@ mod tests {
         assert_eq!(early.as_str().parse::<ProjectId>(), Ok(early.clone()));
         assert_eq!(early.as_str().parse::<DeploymentId>(), Err(IdError));
         assert_eq!("prj_UPPERCASE00000000000".parse::<ProjectId>(), Err(IdError));
+        let first = ProjectId::first_of(late.time());
+        assert_eq!(first.as_str(), "prj_0loyw3v2900000000000");
+        assert!(early < first && first <= late);
     }
 }

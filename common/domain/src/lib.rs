@@ -11,6 +11,8 @@ pub mod billing;
 pub mod certificates;
 pub mod changes;
 pub mod clock;
+#[cfg(feature = "sqlx")]
+mod column;
 pub mod deployment;
 pub mod email;
 pub mod env;
