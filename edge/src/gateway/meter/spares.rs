@@ -43,7 +43,7 @@ struct Key {
     asked: Instant,
     /// Its requests since then, that one included.
     requests: usize,
-    /// The oldest first.
+    /// The newest first: they are used from the end.
     spares: Vec<Spare>,
 }
 
@@ -96,11 +96,12 @@ impl Spares {
             }
             return Err(Wanted::NONE);
         };
-        unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
-        if let Some(place) = key.spares.iter().position(|spare| spare.suffices(row)) {
+        let fits = |spare: &Spare| spare.suffices(row) && spare.holds(row, grounds, now);
+        if let Some(place) = key.spares.iter().rposition(fits) {
             key.requests += 1;
             return Ok(key.spares.remove(place));
         }
+        unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
         let is_busy = now.duration_since(key.asked) < SPARE_LIFE;
         let wanted = if is_busy { key.requests.min(limits::SPARES.saturating_sub(key.spares.len())) } else { 0 };
         (key.asked, key.requests) = (now, 1);
@@ -143,7 +144,7 @@ impl Spares {
             // It is near a limit, or somebody waits for spares: it need not ask for so many the next time.
             key.requests = made;
         }
-        key.spares.extend(spares);
+        key.spares.splice(..0, spares);
         (made > 0).then_some(tally)
     }
 
