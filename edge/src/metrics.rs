@@ -1,9 +1,10 @@
 //! What this edge counts; `telemetry::metrics` says how it is read, and which labels may be.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
 use http::StatusCode;
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+pub(crate) use metrics::{Counter, Histogram};
+use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::limits::{self, Shares};
 
@@ -232,18 +233,17 @@ pub(crate) fn drain_refused(kind: &'static str) {
     counter!("svc_gateway_drains_refused_total", "kind" => kind).increment(1);
 }
 
-/// The gateway answered. `model` is one of the configuration's, or [`NO_MODEL`].
-pub(crate) fn gateway(model: &str, status: StatusCode) {
-    let status = status.as_str().to_owned();
-    counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status).increment(1);
+/// The gateway's answers with `status`. `model` is one of the configuration's, or [`NO_MODEL`].
+pub(crate) fn gateway(model: &str, status: StatusCode) -> Counter {
+    counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status.as_str().to_owned())
 }
 
 /// A completion was metered.
 pub(crate) fn tokens(model: &str, prompt: u64, completion: u64, is_estimated: bool) {
     let estimated = if is_estimated { "true" } else { "false" };
     for (kind, count) in [("prompt", prompt), ("completion", completion)] {
-        let labels = [("model", model.to_owned()), ("kind", kind.to_owned()), ("estimated", estimated.to_owned())];
-        counter!("svc_gateway_tokens_total", &labels).increment(count);
+        counter!("svc_gateway_tokens_total", "model" => model.to_owned(), "kind" => kind, "estimated" => estimated)
+            .increment(count);
     }
 }
 
@@ -257,9 +257,9 @@ pub(crate) fn frames_left_out(provider: &str, frames: u64) {
     counter!("svc_gateway_frames_left_out_total", "provider" => provider.to_owned()).increment(frames);
 }
 
-/// A provider has answered, well or not.
-pub(crate) fn upstream(provider: &str, took: Duration) {
-    histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned()).record(took);
+/// The seconds until a provider has answered, well or not.
+pub(crate) fn upstream_seconds(provider: &str) -> Histogram {
+    histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned())
 }
 
 /// A provider gave no completion: `why` is a word of ours, or its status.

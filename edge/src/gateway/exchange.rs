@@ -37,13 +37,13 @@ pub(super) async fn complete(
     request_id: String,
     disconnected: Disconnected,
 ) -> Response<Body> {
-    let model = request.model.model.clone();
+    let model = request.model.clone();
     let response = match state.completions.try_take(&key.account) {
         Ok(turn) => admit_and_exchange(state, key, request, request_id, disconnected, turn).await,
         Err(Refused::Share) => refuse(ApiError::too_many_at_once(state.completions.bounds().share), None),
         Err(Refused::Full) => refuse(ApiError::busy(), None),
     };
-    metrics::gateway(&model.id, response.status());
+    model.count(response.status());
     response
 }
 
@@ -143,7 +143,7 @@ impl Exchange {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
         let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
-        metrics::upstream(provider, asked.elapsed());
+        self.model.upstream.seconds.record(asked.elapsed());
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {

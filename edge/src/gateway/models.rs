@@ -7,9 +7,11 @@ use config::{
     Gateway as Config,
     models::{Model, Models},
 };
+use http::StatusCode;
 use serde::Serialize;
 
 use super::upstream::{ProviderSetupError, Upstream, connector};
+use crate::metrics::{self, Counter};
 
 /// The `created` time of every model, in seconds since 1970. `OpenAI`'s format requires one.
 const CREATED: u64 = 1_767_225_600;
@@ -32,6 +34,18 @@ pub(super) struct ServedModel {
     pub(super) upstream: Arc<Upstream>,
     /// The model in `OpenAI`'s format.
     pub(super) description: Bytes,
+    /// The number of good answers, so that it is not looked up for each of them.
+    answered: Counter,
+}
+
+impl ServedModel {
+    /// Counts an answer.
+    pub(super) fn count(&self, status: StatusCode) {
+        match status {
+            StatusCode::OK => self.answered.increment(1),
+            _ => metrics::gateway(&self.model.id, status).increment(1),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -95,6 +109,7 @@ impl ServedModels {
                 upstream_id_json: json(&model.upstream),
                 upstream,
                 description: json(&Description::of(model)).into(),
+                answered: metrics::gateway(&model.id, StatusCode::OK),
             };
             by_id.insert(model.id.clone(), Arc::new(served));
         }

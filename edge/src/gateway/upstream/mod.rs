@@ -34,7 +34,10 @@ pub(super) use self::{
     media_type::MediaType,
     response::{ReadError, UpstreamResponse},
 };
-use crate::limits;
+use crate::{
+    limits,
+    metrics::{self, Histogram},
+};
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("svc-gateway/", env!("CARGO_PKG_VERSION")));
 
@@ -58,6 +61,8 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: String,
+    /// The seconds until it has answered, well or not.
+    pub(super) seconds: Histogram,
     uri: Uri,
     /// The path and query of `uri`.
     target: Uri,
@@ -119,6 +124,7 @@ impl Upstream {
         }
         Ok(Self {
             name: provider.name.clone(),
+            seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
             target,
