@@ -34,7 +34,7 @@ pub use self::{
 use crate::{
     clients::Talkers,
     gateway::Gateway,
-    http::{BodyError, Fault, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages},
+    http::{BodyError, Fault, Paces, SERVER, SiteBody, Visit, Visitor, drain, pages, pinned},
     limits,
     memory::{Challenges, RecallError, Recollection, Routes},
     metrics,
@@ -217,11 +217,11 @@ impl Front {
         let mut response = match found {
             Found::Site(site) => self.visit(site, place, request, connection, visitor).await,
             // Boxed, like everything rare: the future of a request is moved, and is as large as its largest branch.
-            Found::Platform => Box::pin(self.hand_over(request, place, visitor, connection)).await,
+            Found::Platform => pinned(|| self.hand_over(request, place, visitor, connection)).await,
             Found::Gateway => {
                 let Connection { account, completions, .. } = connection;
-                let answer = self.gateway.answer(request, visitor.address, account, completions);
-                Box::pin(answer).await.map(Body::Gateway)
+                let answer = || self.gateway.answer(request, visitor.address, account, completions);
+                pinned(answer).await.map(Body::Gateway)
             }
             Found::Nothing(page) => page.map(Body::Site),
         };

@@ -15,7 +15,7 @@ use fairness::{Bounds, Turns};
 use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{limits, metrics};
+use crate::{http::pinned, limits, metrics};
 
 /// The tasks that go on without their clients. Cheap to clone.
 #[derive(Clone)]
@@ -131,7 +131,8 @@ impl<T: Send + 'static> DrainOnDrop<T> {
         W: Future<Output = T> + Send + 'static,
     {
         let disconnected = Disconnected::default();
-        Self { work: Some(Box::pin(work(disconnected.clone()))), disconnected, drains, account }
+        let told = disconnected.clone();
+        Self { work: Some(pinned(|| work(told))), disconnected, drains, account }
     }
 }
 

@@ -10,6 +10,7 @@ mod fault;
 mod negotiate;
 mod pacing;
 pub mod pages;
+mod pinned;
 mod request_id;
 pub(crate) mod reserved;
 mod visit;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     fault::Fault,
     negotiate::{Accepted, accepts_html},
     pacing::Paces,
+    pinned::pinned,
     request_id::{RequestIds, X_REQUEST_ID},
     visitor::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, Visitor},
 };

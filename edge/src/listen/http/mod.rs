@@ -31,7 +31,7 @@ use self::h1::{Charged, Parkable};
 use super::tcp::Seat;
 use crate::{
     front::{self, Body, Connection, Front},
-    http::{BodyError, charge},
+    http::{BodyError, charge, pinned},
     limits, metrics,
 };
 
@@ -131,7 +131,7 @@ where
             let service = service_fn(move |request: Request<Incoming>| {
                 let shared = shared.clone();
                 // hyper keeps room for it as long as the connection lives: for an address, not for 4 KB.
-                Box::pin(async move {
+                pinned(|| async move {
                     let (response, grant) = shared.answer(protocol, request).await;
                     Ok::<_, Infallible>(response.map(|body| Charged::new(body, shared, grant)))
                 })

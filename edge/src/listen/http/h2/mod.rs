@@ -31,7 +31,10 @@ use self::{
 };
 pub(super) use self::{multiplexed::Multiplexed, oversized::Oversized};
 use super::{Protocol, Shared};
-use crate::{http::Chunk, limits};
+use crate::{
+    http::{Chunk, pinned},
+    limits,
+};
 
 /// Fields that concern a connection of another version.
 const NOT_FOR_HTTP2: [HeaderName; 6] = [
@@ -55,7 +58,7 @@ where
 
 impl Answers for Arc<Shared> {
     fn begin(&self, request: Request<RecvStream>, respond: SendResponse<Chunk>, flow: Arc<Flow>) -> Answering {
-        Box::pin(answer(request, respond, self.clone(), flow))
+        pinned(|| answer(request, respond, self.clone(), flow))
     }
 }
 
