@@ -61,11 +61,17 @@ impl Shared {
     {
         self.seat.requests.fetch_add(1, Ordering::Relaxed);
         self.seat.tally.asked();
-        let mut response = if protocol == Protocol::Http1 && !request.body().is_end_stream() {
-            Box::pin(self.answer_with_body(request)).await
+        let has_body = protocol == Protocol::Http1 && !request.body().is_end_stream();
+        let in_chunks = has_body && self.note_body(&request);
+        let mut response = if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
+            front::malformed(&request, &self.connection)
         } else {
             self.front.answer(request, &self.connection).await
         };
+        if in_chunks {
+            // See `h1::heads`: where the next request begins is not watched.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let first = response.body().left().min(limits::BLOCK_BYTES as u64);
         // Of an answer at a pace nothing is held while it waits.
         if first == 0 || response.body().is_paced() {
@@ -89,21 +95,10 @@ impl Shared {
         (front::exhausted(response), None)
     }
 
-    async fn answer_with_body<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
-    {
+    /// Remembers that a request over HTTP/1.1 has a body. Returns whether that comes in chunks.
+    fn note_body<B>(&self, request: &Request<B>) -> bool {
         self.had_body.store(true, Ordering::Relaxed);
-        let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
-        if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
-            return front::malformed(&request, &self.connection);
-        }
-        let mut response = self.front.answer(request, &self.connection).await;
-        if in_chunks {
-            // See `h1::heads`: where the next request begins is not watched.
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+        request.headers().contains_key(header::TRANSFER_ENCODING)
     }
 }
 
