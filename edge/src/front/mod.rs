@@ -203,14 +203,18 @@ impl Front {
         let is_misdirected =
             connection.place.as_ref().is_some_and(|connected| !connected.shares_connections_with(place));
         let found = if is_misdirected {
-            let page = refusal::refuse(Form::at(Some(place)), Fault::Misdirected, request.headers());
-            Found::Nothing(Box::new(pages::seen_by(request.method(), page)))
+            nothing(request.method(), refusal::refuse(Form::at(Some(place)), Fault::Misdirected, request.headers()))
         } else {
-            match self.routes.remembered(&place.host) {
-                Recollection::Present(site) => Found::Site(site),
-                Recollection::Absent | Recollection::Unknown => {
-                    Box::pin(self.find(place, request.method(), visitor)).await
-                }
+            match &place.kind {
+                HostKind::Site(key) => match self.routes.remembered(&place.host) {
+                    Recollection::Present(site) => Found::Site(site),
+                    Recollection::Absent | Recollection::Unknown => {
+                        Box::pin(self.find(place, key, request.method(), visitor)).await
+                    }
+                },
+                HostKind::Api | HostKind::Console => Found::Platform,
+                HostKind::Gateway => Found::Gateway,
+                HostKind::Unknown => nothing(request.method(), pages::unknown_host()),
             }
         };
         let hsts = self.hsts(place, &found, visitor);
@@ -231,18 +235,12 @@ impl Front {
         response
     }
 
-    /// What `place` holds, read if memory does not know.
-    async fn find(&self, place: &Place, method: &Method, visitor: Visitor) -> Found {
-        let page = |page| Found::Nothing(Box::new(pages::seen_by(method, page)));
-        match &place.kind {
-            HostKind::Api | HostKind::Console => Found::Platform,
-            HostKind::Gateway => Found::Gateway,
-            HostKind::Unknown => page(pages::unknown_host()),
-            HostKind::Site(key) => match self.routes.site(&place.host, key, visitor.address.into()).await {
-                Ok(Some(site)) => Found::Site(site),
-                Ok(None) => page(absent(key)),
-                Err(error) => page(unread(place, &error)),
-            },
+    /// The site at `place`, read if memory does not know.
+    async fn find(&self, place: &Place, key: &HostKey, method: &Method, visitor: Visitor) -> Found {
+        match self.routes.site(&place.host, key, visitor.address.into()).await {
+            Ok(Some(site)) => Found::Site(site),
+            Ok(None) => nothing(method, absent(key)),
+            Err(error) => nothing(method, unread(place, &error)),
         }
     }
 
@@ -346,6 +344,10 @@ impl Front {
         *response.status_mut() = StatusCode::REQUEST_TIMEOUT;
         closing(response)
     }
+}
+
+fn nothing(method: &Method, page: Response<SiteBody>) -> Found {
+    Found::Nothing(Box::new(pages::seen_by(method, page)))
 }
 
 fn absent(key: &HostKey) -> Response<SiteBody> {
