@@ -233,8 +233,9 @@ pub(crate) fn drain_refused(kind: &'static str) {
     counter!("svc_gateway_drains_refused_total", "kind" => kind).increment(1);
 }
 
-/// The gateway's answers with `status`. `model` is one of the configuration's, or [`NO_MODEL`].
-pub(crate) fn gateway(model: &str, status: StatusCode) -> Counter {
+/// The number of the gateway's answers with `status`. `model` is one of the configuration's, or [`NO_MODEL`].
+#[must_use = "it counts nothing by itself"]
+pub(crate) fn gateway_answers(model: &str, status: StatusCode) -> Counter {
     counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status.as_str().to_owned())
 }
 
@@ -258,6 +259,7 @@ pub(crate) fn frames_left_out(provider: &str, frames: u64) {
 }
 
 /// The seconds until a provider has answered, well or not.
+#[must_use = "it records nothing by itself"]
 pub(crate) fn upstream_seconds(provider: &str) -> Histogram {
     histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned())
 }

@@ -49,7 +49,7 @@ impl fmt::Display for Account {
 }
 
 #[cfg(feature = "sqlx")]
-super::column::text!(Account);
+crate::column::text!(Account);
 
 impl FromStr for Account {
     type Err = IdError;

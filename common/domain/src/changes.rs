@@ -136,31 +136,7 @@ impl FromStr for Subject {
 }
 
 #[cfg(feature = "sqlx")]
-mod column {
-    use sqlx::{
-        Decode, Postgres, Type,
-        error::BoxDynError,
-        postgres::{PgTypeInfo, PgValueRef},
-    };
-
-    use super::Subject;
-
-    impl Type<Postgres> for Subject {
-        fn type_info() -> PgTypeInfo {
-            <&str as Type<Postgres>>::type_info()
-        }
-
-        fn compatible(ty: &PgTypeInfo) -> bool {
-            <&str as Type<Postgres>>::compatible(ty)
-        }
-    }
-
-    impl<'r> Decode<'r, Postgres> for Subject {
-        fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-            Ok(<&str as Decode<'r, Postgres>>::decode(value)?.parse()?)
-        }
-    }
-}
+crate::column::text!(Subject);
 
 impl Serialize for Subject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
-//! The types of columns of text: what is read from one is parsed, so that it is known to be valid.
+//! Columns of text that hold a type of ours.
 
-/// Makes a type of a column of text of one that has `as_str` and `FromStr`.
+/// Lets columns of text hold a type that has `as_str` and `FromStr`. What is read from a column is parsed, so it is known to be valid.
 macro_rules! text {
     ($name:ident) => {
         impl sqlx::Type<sqlx::Postgres> for $name {

@@ -9,15 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Timestamp;
 
 const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-/// Characters after the prefix: 9 of milliseconds since 1970 (good until the year 5188), 11 of chance (56 bits).
-pub const BODY_LEN: usize = TIME_LEN + CHANCE_LEN;
+/// Characters after the prefix: 9 of milliseconds since 1970 (good until the year 5188), 11 at random (56 bits).
+pub const BODY_LEN: usize = TIME_LEN + RANDOM_LEN;
 const TIME_LEN: usize = 9;
-const CHANCE_LEN: usize = 11;
-/// The number of different chances.
-const CHANCES: u64 = 36_u64.pow(11);
+const RANDOM_LEN: usize = 11;
+/// The number of different random parts.
+const RANDOM_PARTS: u64 = 36_u64.pow(11);
+const _: () = assert!(RANDOM_LEN == 11, "RANDOM_PARTS is 36 to the power of RANDOM_LEN");
 const PREFIX_LEN: usize = 4;
 
-/// An id as text. It is in the place of its owner, not in memory of its own: a request has a dozen copies made of one.
+/// The text of an id. It is stored inline, so that a copy allocates nothing: a request to the gateway makes some twenty.
 type Text = ArrayString<{ PREFIX_LEN + BODY_LEN }>;
 
 /// The text is not an id of the wanted kind.
@@ -43,8 +44,8 @@ fn time_part(time: Timestamp) -> [u8; TIME_LEN] {
     digits(time.unix_millis())
 }
 
-fn chance() -> [u8; CHANCE_LEN] {
-    digits(rand::rng().random_range(0..CHANCES))
+fn random_part() -> [u8; RANDOM_LEN] {
+    digits(rand::rng().random_range(0..RANDOM_PARTS))
 }
 
 /// The last `N` digits of `number`, in the base of the alphabet's length.
@@ -70,7 +71,7 @@ macro_rules! id {
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = String, pattern = $pattern))]
         pub struct $name(Text);
 
-        const _: () = assert!($prefix.len() == PREFIX_LEN, "it has to have room in the text");
+        const _: () = assert!($prefix.len() == PREFIX_LEN, "a prefix has PREFIX_LEN characters");
 
         impl $name {
             /// Prefix of every id of this kind.
@@ -78,12 +79,12 @@ macro_rules! id {
 
             /// Makes a new id. Ids made later sort after it.
             pub fn new(now: Timestamp) -> Self {
-                Self(text($prefix, time_part(now).into_iter().chain(chance())))
+                Self(text($prefix, time_part(now).into_iter().chain(random_part())))
             }
 
             /// Makes the lowest id of `time`: none that is made at `time` or later sorts before it.
             pub fn first_of(time: Timestamp) -> Self {
-                Self(text($prefix, time_part(time).into_iter().chain([b'0'; CHANCE_LEN])))
+                Self(text($prefix, time_part(time).into_iter().chain([b'0'; RANDOM_LEN])))
             }
 
             /// Returns the time at which it was made, to the millisecond.
@@ -128,7 +129,7 @@ macro_rules! id {
         }
 
         #[cfg(feature = "sqlx")]
-        super::column::text!($name);
+        crate::column::text!($name);
     };
 }
 

@@ -131,8 +131,8 @@ impl<T: Send + 'static> DrainOnDrop<T> {
         W: Future<Output = T> + Send + 'static,
     {
         let disconnected = Disconnected::default();
-        let told = disconnected.clone();
-        Self { work: Some(pinned(|| work(told))), disconnected, drains, account }
+        let work = pinned(|| work(disconnected.clone()));
+        Self { work: Some(work), disconnected, drains, account }
     }
 }
 

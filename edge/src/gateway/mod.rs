@@ -160,12 +160,12 @@ impl Gateway {
             Ok(response) => {
                 // Completions are counted under their model, in `exchange`.
                 if head.uri.path() != COMPLETIONS_PATH || head.method == Method::OPTIONS {
-                    metrics::gateway(NO_MODEL, response.status()).increment(1);
+                    metrics::gateway_answers(NO_MODEL, response.status()).increment(1);
                 }
                 response
             }
             Err(error) => {
-                metrics::gateway(NO_MODEL, error.status()).increment(1);
+                metrics::gateway_answers(NO_MODEL, error.status()).increment(1);
                 let is_expected = head.headers.contains_key(header::EXPECT);
                 if !body.is_end_stream() && !is_expected && !error.leaves_body() {
                     request_body::discard(&mut body).await;

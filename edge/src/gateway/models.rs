@@ -43,7 +43,7 @@ impl ServedModel {
     pub(super) fn count(&self, status: StatusCode) {
         match status {
             StatusCode::OK => self.answered.increment(1),
-            _ => metrics::gateway(&self.model.id, status).increment(1),
+            _ => metrics::gateway_answers(&self.model.id, status).increment(1),
         }
     }
 }
@@ -109,7 +109,7 @@ impl ServedModels {
                 upstream_id_json: json(&model.upstream),
                 upstream,
                 description: json(&Description::of(model)).into(),
-                answered: metrics::gateway(&model.id, StatusCode::OK),
+                answered: metrics::gateway_answers(&model.id, StatusCode::OK),
             };
             by_id.insert(model.id.clone(), Arc::new(served));
         }

@@ -85,31 +85,7 @@ impl<'de> Deserialize<'de> for Country {
 }
 
 #[cfg(feature = "sqlx")]
-mod column {
-    use sqlx::{
-        Decode, Postgres, Type,
-        error::BoxDynError,
-        postgres::{PgTypeInfo, PgValueRef},
-    };
-
-    use super::Country;
-
-    impl Type<Postgres> for Country {
-        fn type_info() -> PgTypeInfo {
-            <&str as Type<Postgres>>::type_info()
-        }
-
-        fn compatible(ty: &PgTypeInfo) -> bool {
-            <&str as Type<Postgres>>::compatible(ty)
-        }
-    }
-
-    impl<'r> Decode<'r, Postgres> for Country {
-        fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-            Ok(<&str as Decode<'r, Postgres>>::decode(value)?.parse()?)
-        }
-    }
-}
+crate::column::text!(Country);
 
 #[cfg(test)]
 mod tests {

@@ -62,13 +62,16 @@ impl Shared {
         self.seat.requests.fetch_add(1, Ordering::Relaxed);
         self.seat.tally.asked();
         let has_body = protocol == Protocol::Http1 && !request.body().is_end_stream();
-        let in_chunks = has_body && self.note_body(&request);
-        let mut response = if in_chunks && self.ambiguous.load(Ordering::Relaxed) {
+        if has_body {
+            self.had_body.store(true, Ordering::Relaxed);
+        }
+        let is_chunked = has_body && request.headers().contains_key(header::TRANSFER_ENCODING);
+        let mut response = if is_chunked && self.ambiguous.load(Ordering::Relaxed) {
             front::malformed(&request, &self.connection)
         } else {
             self.front.answer(request, &self.connection).await
         };
-        if in_chunks {
+        if is_chunked {
             // See `h1::heads`: where the next request begins is not watched.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -93,12 +96,6 @@ impl Shared {
         }
         metrics::exhausted();
         (front::exhausted(response), None)
-    }
-
-    /// Remembers that a request over HTTP/1.1 has a body. Returns whether that comes in chunks.
-    fn note_body<B>(&self, request: &Request<B>) -> bool {
-        self.had_body.store(true, Ordering::Relaxed);
-        request.headers().contains_key(header::TRANSFER_ENCODING)
     }
 }
 

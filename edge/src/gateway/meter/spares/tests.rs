@@ -164,6 +164,29 @@ fn what_is_too_small_for_one_request_is_kept_for_the_next() {
 }
 
 #[test]
+fn the_oldest_that_fits_is_used_first() {
+    let (edge, row) = (Edge::start(), fixtures::row(300));
+    let larger = UsageRow { completion: 301, ..row.clone() };
+    assert_eq!((edge.ask(&row, 0, 0), edge.ask(&row, 1, 1)), (Some(0), Some(1)));
+    // Two of another memory of Redis, and two that are larger, made later.
+    let made = |row: &UsageRow, grounds: Grounds, millis| {
+        edge.spares.put(Wanted(2).rows(row, row.at), row, admitted(row, 2), grounds, edge.at(millis));
+    };
+    made(&row, Grounds { memory: 2, ..GROUNDS }, 2);
+    made(&larger, GROUNDS, 3);
+    let used = [(); 3].map(|()| {
+        let spare = edge.spares.take(&row, GROUNDS, edge.at(4)).unwrap_or_else(|_| panic!("there is one"));
+        let made = spare.made;
+        spare.admit(row.tokens(), edge.at(4));
+        made
+    });
+    assert_eq!(used, [edge.at(1), edge.at(3), edge.at(3)]);
+    assert!(edge.ledger.take_to_release(10).is_empty(), "as long as one fits");
+    assert_eq!(edge.ask(&row, 5, 0), Some(4));
+    assert_eq!(edge.ledger.take_to_release(10).len(), 2, "those of the other memory");
+}
+
+#[test]
 fn what_is_not_used_in_its_life_is_given_back_as_a_spare() {
     let row = fixtures::row(300);
     let edge = Edge::with_spare(&row);
