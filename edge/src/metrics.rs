@@ -258,7 +258,7 @@ pub(crate) fn frames_left_out(provider: &str, frames: u64) {
     counter!("svc_gateway_frames_left_out_total", "provider" => provider.to_owned()).increment(frames);
 }
 
-/// The seconds until a provider has answered, well or not.
+/// The seconds from asking a provider to the head of its answer, or to its failure.
 #[must_use = "it records nothing by itself"]
 pub(crate) fn upstream_seconds(provider: &str) -> Histogram {
     histogram!("svc_gateway_upstream_seconds", "provider" => provider.to_owned())

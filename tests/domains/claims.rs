@@ -202,7 +202,8 @@ async fn a_domain_that_leads_to_its_holder_is_nobody_elses() {
     world
         .sql(&format!(
             "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
-             VALUES ('crt_00000000000000000001', '{{{DOMAIN}}}', '', '', now() - interval '1 day', now() + interval '1 day', now())"
+             VALUES ('crt_00000000000000000001', '{{{DOMAIN}}}', '', '',
+                     now() - interval '1 day', now() + interval '1 day', now())"
         ))
         .await;
     let message = refusal(attach(&bob, "shop", DOMAIN).await);

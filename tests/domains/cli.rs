@@ -178,7 +178,8 @@ async fn certified(world: &World) {
     world
         .sql(
             "INSERT INTO certificates (id, names, chain_pem, sealed_key, not_before, not_after, created_at)
-             VALUES ('crt_00000000000000000001', '{www.shop.example}', '', '', now() - interval '1 day', now() + interval '1 day', now())",
+             VALUES ('crt_00000000000000000001', '{www.shop.example}', '', '',
+                     now() - interval '1 day', now() + interval '1 day', now())",
         )
         .await;
 }

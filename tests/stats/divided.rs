@@ -126,7 +126,8 @@ async fn tables_from_before_are_divided_with_all_their_rows() {
         assert_eq!(world.sql_number(&moved).await, 0, "nothing was copied");
     }
     // An edge of the version before goes on.
-    let late = "SELECT record_traffic('edge', 21, ARRAY[now(), now()], ARRAY['prj_aaaaaaaaaaaaaaaaaaaa', 'prj_aaaaaaaaaaaaaaaaaaaa'],
+    let late = "SELECT record_traffic('edge', 21, ARRAY[now(), now()],
+                    ARRAY['prj_aaaaaaaaaaaaaaaaaaaa', 'prj_aaaaaaaaaaaaaaaaaaaa'],
                     ARRAY[1,2,3,4,5,6,7,8,9, 10,20,30,40,50,60,70,80,90]::bigint[], ARRAY[1,2],
                     ARRAY['path', 'missing_path'], ARRAY['/late', '/none'], ARRAY[1,2]::bigint[],
                     ARRAY[3,4]::bigint[])::text";

@@ -43,7 +43,7 @@ pub(super) async fn complete(
         Err(Refused::Share) => refuse(ApiError::too_many_at_once(state.completions.bounds().share), None),
         Err(Refused::Full) => refuse(ApiError::busy(), None),
     };
-    model.count(response.status());
+    model.count_answer(response.status());
     response
 }
 
@@ -143,7 +143,7 @@ impl Exchange {
         let provider = &self.model.upstream.name;
         let asked = Instant::now();
         let answer = self.model.upstream.ask(body, is_stream, before_sending).await;
-        self.model.upstream.seconds.record(asked.elapsed());
+        self.model.upstream.answer_seconds.record(asked.elapsed());
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {

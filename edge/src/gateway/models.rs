@@ -34,15 +34,14 @@ pub(super) struct ServedModel {
     pub(super) upstream: Arc<Upstream>,
     /// The model in `OpenAI`'s format.
     pub(super) description: Bytes,
-    /// The number of good answers, so that it is not looked up for each of them.
-    answered: Counter,
+    /// Looked up once, because most answers are counted here.
+    ok_answers: Counter,
 }
 
 impl ServedModel {
-    /// Counts an answer.
-    pub(super) fn count(&self, status: StatusCode) {
+    pub(super) fn count_answer(&self, status: StatusCode) {
         match status {
-            StatusCode::OK => self.answered.increment(1),
+            StatusCode::OK => self.ok_answers.increment(1),
             _ => metrics::gateway_answers(&self.model.id, status).increment(1),
         }
     }
@@ -109,7 +108,7 @@ impl ServedModels {
                 upstream_id_json: json(&model.upstream),
                 upstream,
                 description: json(&Description::of(model)).into(),
-                answered: metrics::gateway_answers(&model.id, StatusCode::OK),
+                ok_answers: metrics::gateway_answers(&model.id, StatusCode::OK),
             };
             by_id.insert(model.id.clone(), Arc::new(served));
         }

@@ -1,4 +1,4 @@
-//! Futures in a box of their own, made without a copy.
+//! Futures in boxes of their own.
 
 use std::pin::Pin;
 

@@ -101,7 +101,7 @@ impl Spares {
             key.requests += 1;
             return Ok(key.spares.remove(place));
         }
-        // Beside one that fits they wait for the end of their life.
+        // Not looked for while one fits: otherwise they are given back at the end of their life.
         unfit.extend(key.spares.extract_if(.., |spare| !spare.holds(row, grounds, now)));
         let is_busy = now.duration_since(key.asked) < SPARE_LIFE;
         let wanted = if is_busy { key.requests.min(limits::SPARES.saturating_sub(key.spares.len())) } else { 0 };

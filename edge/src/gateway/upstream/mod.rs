@@ -61,8 +61,8 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
     pub(super) name: String,
-    /// The seconds until it has answered, well or not.
-    pub(super) seconds: Histogram,
+    /// From asking it to the head of its answer, or to its failure.
+    pub(super) answer_seconds: Histogram,
     uri: Uri,
     /// The path and query of `uri`.
     target: Uri,
@@ -124,7 +124,7 @@ impl Upstream {
         }
         Ok(Self {
             name: provider.name.clone(),
-            seconds: metrics::upstream_seconds(&provider.name),
+            answer_seconds: metrics::upstream_seconds(&provider.name),
             connector,
             uri,
             target,
