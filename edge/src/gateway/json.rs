@@ -111,11 +111,16 @@ pub(super) fn elements(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
 
 /// The characters of the JSON string that `text` is, its escapes decoded. Empty for anything else.
 pub(super) fn string(text: &[u8]) -> Cow<'_, [u8]> {
-    match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
-        Some(plain) if !plain.contains(&b'\\') => Cow::Borrowed(plain),
-        Some(_) => serde_json::from_slice::<String>(text).map_or(Cow::Borrowed(b""), |text| text.into_bytes().into()),
-        None => Cow::Borrowed(b""),
+    decoded_string(text).unwrap_or_default()
+}
+
+/// The characters of the JSON string that `text` is, its escapes decoded, or `None` if they are no text, or `text` is no string.
+pub(super) fn decoded_string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if !inner.contains(&b'\\') {
+        return Some(Cow::Borrowed(inner));
     }
+    serde_json::from_slice::<String>(text).ok().map(|text| text.into_bytes().into())
 }
 
 /// The bytes of all strings in `text` that are values, without the fields `left_out` and what is in them. One that only says again

@@ -56,7 +56,8 @@ pub(super) const JUDGED: [&[u8]; 3] = [b"messages", b"tools", b"tool_choice"];
 pub(super) fn validate(body: &Bytes, models: &ServedModels) -> Result<CompletionRequest, ApiError> {
     let fields = Fields::parse(body)?;
     let model = fields.last(b"model").ok_or_else(|| ApiError::missing_parameter("model"))?;
-    let model: String = serde_json::from_slice(model).map_err(|_| ApiError::invalid_type("model", "a string"))?;
+    let model = json::decoded_string(model).ok_or_else(|| ApiError::invalid_type("model", "a string"))?;
+    let model = String::from_utf8_lossy(&model);
     let model = models.find(&model).ok_or_else(|| ApiError::model_not_found(&model))?;
     let quirks = &model.model.provider.quirks;
     let found = fields.judge(quirks)?;
@@ -101,7 +102,7 @@ struct Fields<'t>(Vec<Field<'t>>);
 struct Field<'t> {
     name: Cow<'t, [u8]>,
     /// The name as parsers see it that fold case.
-    folded: Vec<u8>,
+    folded: Cow<'t, [u8]>,
     /// Whether the name's escapes are text.
     is_text: bool,
     /// Name, colon and value.
@@ -120,7 +121,7 @@ impl<'t> Fields<'t> {
             let name = field.name();
             Ok::<_, ApiError>(Field {
                 is_text: field.decoded_name().is_some(),
-                folded: content::folded(&name),
+                folded: content::folded(name.clone()),
                 name,
                 whole: part(field.whole),
                 value: part(field.value),
@@ -181,7 +182,7 @@ impl<'t> Fields<'t> {
 
 /// The governed or judged field that a field is for a parser which folds case as Unicode does; `None` for the very name.
 fn governed_but_for_case(field: &Field<'_>) -> Option<&'static str> {
-    let known = *GOVERNED.iter().chain(&JUDGED).find(|known| field.folded == **known)?;
+    let known = *GOVERNED.iter().chain(&JUDGED).find(|known| *field.folded == ***known)?;
     (*field.name != *known).then(|| std::str::from_utf8(known).unwrap_or_default())
 }
 

@@ -6,6 +6,8 @@
 //! have. A field that is null stands for none. What parsers could read differently (a field that is there twice, or in other
 //! case) is refused.
 
+use std::{borrow::Cow, fmt::Arguments};
+
 use super::{super::error::ApiError, json, prompt, quoted};
 use crate::limits;
 
@@ -48,7 +50,7 @@ impl Found {
         let mut is_empty = true;
         for (index, message) in messages.enumerate() {
             is_empty = false;
-            self.add_message(message, &format!("messages[{index}]"))?;
+            self.add_message(message, format_args!("messages[{index}]"))?;
         }
         if is_empty {
             return Err(ApiError::invalid_value("messages", "it is empty, at least one message is needed"));
@@ -56,7 +58,7 @@ impl Found {
         Ok(())
     }
 
-    fn add_message(&mut self, message: &[u8], place: &str) -> Result<(), ApiError> {
+    fn add_message(&mut self, message: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
         let [role, content, audio, cache] = known(message, ["role", "content", "audio", "cache_control"], place)?;
         if audio.is_some_and(|audio| audio != b"null") {
             return Err(ApiError::invalid_value(format!("{place}.audio"), "what the provider has stored is not taken"));
@@ -74,12 +76,12 @@ impl Found {
         // Tools that a message brings along, and calls of tools: printed as other JSON is, and some results of tools, too.
         for field in json::fields(message).filter_map(Result::ok) {
             let value = message.get(field.value.clone()).unwrap_or_default();
-            let name = folded(&field.name());
-            if name == b"content" && role.is_none_or(|role| !matches!(&*json::string(role), b"tool" | b"function")) {
+            let name = folded(field.name());
+            if *name == *b"content" && role.is_none_or(|role| !matches!(&*json::string(role), b"tool" | b"function")) {
                 continue;
             }
-            if name == b"tools" && value != b"null" {
-                validate_tools(value, &format!("{place}.tools"))?;
+            if *name == *b"tools" && value != b"null" {
+                validate_tools(value, format_args!("{place}.tools"))?;
                 self.surplus += limits::TOOLS_TOKENS;
             }
             self.surplus += prompt::surplus(value);
@@ -88,16 +90,16 @@ impl Found {
     }
 
     /// Validates the content of a message: a string, null, or parts.
-    fn add_content(&mut self, content: Option<&[u8]>, place: &str) -> Result<(), ApiError> {
+    fn add_content(&mut self, content: Option<&[u8]>, place: Arguments<'_>) -> Result<(), ApiError> {
         let Some(content) = content.filter(|content| *content != b"null" && !content.starts_with(b"\"")) else {
             return Ok(());
         };
         let parts = json::elements(content)
             .ok_or_else(|| ApiError::invalid_type(format!("{place}.content"), "a string or an array of parts"))?;
         for (index, part) in parts.enumerate() {
-            let place = format!("{place}.content[{index}]");
+            let place = format_args!("{place}.content[{index}]");
             // Those of the other kind too, even where they are null.
-            let [kind, ..] = known(part, ["type", "text", IMAGE], &place)?;
+            let [kind, ..] = known(part, ["type", "text", IMAGE], place)?;
             let kind = kind.map(json::string).unwrap_or_default();
             let known = PARTS.iter().zip(&mut self.parts).find(|((known, _), _)| known.as_bytes() == &*kind);
             let Some(((_, fields), count)) = known else {
@@ -107,12 +109,12 @@ impl Found {
                 ));
             };
             *count += 1;
-            let [_, value] = only(part, *fields, &place)?;
-            let place = format!("{place}.{}", fields[1]);
+            let [_, value] = only(part, *fields, place)?;
+            let place = format_args!("{place}.{}", fields[1]);
             match value.filter(|value| *value != b"null" && !value.starts_with(b"\"")) {
                 None => {}
-                Some(image) if fields[1] == IMAGE && image.starts_with(b"{") => validate_image(image, &place)?,
-                Some(_) => return Err(ApiError::invalid_type(place, "a string")),
+                Some(image) if fields[1] == IMAGE && image.starts_with(b"{") => validate_image(image, place)?,
+                Some(_) => return Err(ApiError::invalid_type(place.to_string(), "a string")),
             }
         }
         Ok(())
@@ -122,24 +124,24 @@ impl Found {
     pub(super) fn add_tools(&mut self, tools: Option<&[u8]>) -> Result<(), ApiError> {
         let Some(tools) = tools.filter(|tools| *tools != b"null") else { return Ok(()) };
         self.surplus += prompt::surplus(tools);
-        self.tools += validate_tools(tools, "tools")?;
+        self.tools += validate_tools(tools, format_args!("tools"))?;
         Ok(())
     }
 }
 
 /// Validates tools. Returns their number.
-fn validate_tools(tools: &[u8], place: &str) -> Result<u64, ApiError> {
-    let tools = json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_owned(), "an array of tools"))?;
+fn validate_tools(tools: &[u8], place: Arguments<'_>) -> Result<u64, ApiError> {
+    let tools = json::elements(tools).ok_or_else(|| ApiError::invalid_type(place.to_string(), "an array of tools"))?;
     let mut count = 0;
     for tool in tools {
-        validate_tool(tool, &format!("{place}[{count}]"))?;
+        validate_tool(tool, format_args!("{place}[{count}]"))?;
         count += 1;
     }
     Ok(count)
 }
 
 /// Validates an image: its address, and how closely to look at it.
-fn validate_image(image: &[u8], place: &str) -> Result<(), ApiError> {
+fn validate_image(image: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
     let values = only(image, IMAGE_FIELDS, place)?;
     for (name, value) in IMAGE_FIELDS.iter().zip(values) {
         if value.is_some_and(|value| value != b"null" && !value.starts_with(b"\"")) {
@@ -153,12 +155,12 @@ fn validate_image(image: &[u8], place: &str) -> Result<(), ApiError> {
 pub(super) fn validate_tool_choice(choice: Option<&[u8]>) -> Result<(), ApiError> {
     match choice.filter(|choice| *choice != b"null" && !choice.starts_with(b"\"")) {
         None => Ok(()),
-        Some(choice) if choice.starts_with(b"{") => validate_tool(choice, "tool_choice"),
+        Some(choice) if choice.starts_with(b"{") => validate_tool(choice, format_args!("tool_choice")),
         Some(_) => Err(ApiError::invalid_type("tool_choice", "a string or an object")),
     }
 }
 
-fn validate_tool(tool: &[u8], place: &str) -> Result<(), ApiError> {
+fn validate_tool(tool: &[u8], place: Arguments<'_>) -> Result<(), ApiError> {
     let [kind] = known(tool, ["type"], place)?;
     if kind.is_some_and(|kind| &*json::string(kind) != b"function") {
         return Err(ApiError::invalid_value(
@@ -173,7 +175,7 @@ fn validate_tool(tool: &[u8], place: &str) -> Result<(), ApiError> {
 fn only<'t, const N: usize>(
     object: &'t [u8],
     names: [&'static str; N],
-    place: &str,
+    place: Arguments<'_>,
 ) -> Result<[Option<&'t [u8]>; N], ApiError> {
     let values = known(object, names, place)?;
     for field in json::fields(object).filter_map(Result::ok) {
@@ -191,16 +193,16 @@ fn only<'t, const N: usize>(
 fn known<'t, const N: usize>(
     object: &'t [u8],
     names: [&'static str; N],
-    place: &str,
+    place: Arguments<'_>,
 ) -> Result<[Option<&'t [u8]>; N], ApiError> {
     let mut values = [None; N];
     for field in json::fields(object) {
-        let field = field.map_err(|_| ApiError::invalid_type(place.to_owned(), "an object"))?;
+        let field = field.map_err(|_| ApiError::invalid_type(place.to_string(), "an object"))?;
         let Some(name) = field.decoded_name() else {
-            return Err(ApiError::invalid_value(place.to_owned(), "the name of a field is no plain text"));
+            return Err(ApiError::invalid_value(place.to_string(), "the name of a field is no plain text"));
         };
-        let folded = folded(&name);
-        let Some(at) = names.iter().position(|known| known.as_bytes() == folded) else { continue };
+        let folded = folded(name.clone());
+        let Some(at) = names.iter().position(|known| known.as_bytes() == &*folded) else { continue };
         if *name != *names[at].as_bytes() {
             let rule = format!("its name is written `{}`", names[at]);
             return Err(ApiError::invalid_value(format!("{place}.{}", quoted(&name)), &rule));
@@ -214,10 +216,10 @@ fn known<'t, const N: usize>(
 }
 
 /// A name as parsers see it that fold case as Unicode does, or skip a NUL: `K` (the Kelvin sign) is a k, `ſ` an s.
-pub(super) fn folded(name: &[u8]) -> Vec<u8> {
-    if name.is_ascii() && !name.contains(&0) {
-        return name.to_ascii_lowercase();
+pub(super) fn folded(name: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if name.iter().all(|byte| matches!(byte, 1..0x80) && !byte.is_ascii_uppercase()) {
+        return name;
     }
-    let name = String::from_utf8_lossy(name).replace('\0', "");
-    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes()
+    let name = String::from_utf8_lossy(&name).replace('\0', "");
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes().into()
 }

@@ -156,7 +156,7 @@ fn check_template_arguments(field: &Field<'_>) -> Result<(), ApiError> {
             let value = field.value.get(argument.value.clone()).unwrap_or_default();
             let is_single =
                 !matches!(value.first(), Some(b'{' | b'[')) && value.len() <= limits::TEMPLATE_ARGUMENT_BYTES;
-            let name = argument.decoded_name().map(|name| content::folded(&name));
+            let name = argument.decoded_name().map(|name| content::folded(name));
             is_single && name.is_some_and(|name| !matches!(&*name, b"chat_template" | b"tokenize"))
         })
     });
@@ -174,7 +174,7 @@ pub(super) fn surplus(field: &Field<'_>) -> u64 {
         return 0;
     }
     let mut surplus = prompt::surplus(field.value);
-    if field.folded == TEMPLATE_ARGUMENTS.as_bytes() {
+    if *field.folded == *TEMPLATE_ARGUMENTS.as_bytes() {
         for argument in json::fields(field.value).filter_map(Result::ok) {
             let value = field.value.get(argument.value.clone()).unwrap_or_default();
             if matches!(value.first(), Some(b'{' | b'[' | b'"')) {

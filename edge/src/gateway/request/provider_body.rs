@@ -27,11 +27,8 @@ impl<'q> Ceilings<'q> {
     /// The ceilings for a provider with these quirks. Under each name the client's value for it counts, or else for the
     /// other name, or else the largest.
     pub(super) fn new(quirks: &'q Quirks, max_tokens: Option<u64>, max_completion_tokens: Option<u64>) -> Self {
-        let given: Vec<_> = CEILINGS
-            .into_iter()
-            .zip([max_tokens, max_completion_tokens])
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
+        let all = CEILINGS.into_iter().zip([max_tokens, max_completion_tokens]);
+        let given = || all.clone().filter_map(|(name, value)| Some((name, value?)));
         let mut ceilings: Vec<Ceiling<'q>> = Vec::with_capacity(CEILINGS.len());
         for &name in quirks.ceiling.names() {
             let sent_as = quirks.rename.get(name).map_or(name, String::as_str);
@@ -39,8 +36,8 @@ impl<'q> Ceilings<'q> {
             if is_dropped || ceilings.iter().any(|other| other.sent_as == sent_as) {
                 continue;
             }
-            let own = given.iter().find(|(given, _)| *given == name).or(given.first());
-            let (source, value) = own.map_or((None, MAX_TOKENS), |&(source, value)| (Some(source), value));
+            let own = given().find(|(given, _)| *given == name).or_else(|| given().next());
+            let (source, value) = own.map_or((None, MAX_TOKENS), |(source, value)| (Some(source), value));
             ceilings.push(Ceiling { name, sent_as, value, source });
         }
         Self(ceilings)
@@ -172,7 +169,7 @@ impl<'a> ProviderBody<'a> {
 fn with_usage(options: &[u8]) -> Vec<u8> {
     let mut out = br#"{"include_usage":true"#.to_vec();
     let is_other =
-        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| content::folded(&name) != b"include_usage");
+        |field: &json::Field<'_>| field.decoded_name().is_some_and(|name| *content::folded(name) != *b"include_usage");
     for field in json::fields(options).filter_map(Result::ok).filter(is_other) {
         out.push(b',');
         out.extend_from_slice(options.get(field.whole).unwrap_or_default());
