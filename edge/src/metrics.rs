@@ -1,6 +1,6 @@
 //! What this edge counts; `telemetry::metrics` says how it is read, and which labels may be.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 pub(crate) use metrics::{Counter, Histogram};
@@ -240,10 +240,10 @@ pub(crate) fn gateway_answers(model: &str, status: StatusCode) -> Counter {
 }
 
 /// A completion was metered.
-pub(crate) fn tokens(model: &str, prompt: u64, completion: u64, is_estimated: bool) {
+pub(crate) fn tokens(model: &Arc<str>, prompt: u64, completion: u64, is_estimated: bool) {
     let estimated = if is_estimated { "true" } else { "false" };
     for (kind, count) in [("prompt", prompt), ("completion", completion)] {
-        counter!("svc_gateway_tokens_total", "model" => model.to_owned(), "kind" => kind, "estimated" => estimated)
+        counter!("svc_gateway_tokens_total", "model" => model.clone(), "kind" => kind, "estimated" => estimated)
             .increment(count);
     }
 }

@@ -19,7 +19,7 @@ pub struct Models(BTreeMap<String, Arc<Model>>);
 #[derive(Debug)]
 pub struct Model {
     /// The id, `svc/…`.
-    pub id: String,
+    pub id: Arc<str>,
     /// The provider that serves the model.
     pub provider: Arc<Provider>,
     /// The model's name at the provider.
@@ -36,7 +36,7 @@ pub struct Model {
 #[derive(Debug)]
 pub struct Provider {
     /// The name in the configuration and in the records of usage.
-    pub name: String,
+    pub name: Arc<str>,
     /// The owner that `GET /v1/models` names.
     pub owned_by: String,
     /// The URL under which the provider's paths stand, without a slash at its end.
@@ -113,7 +113,7 @@ impl Models {
                     return Err(ModelsError::Ceiling(name.clone()));
                 }
                 let provider = Provider {
-                    name: name.clone(),
+                    name: name.as_str().into(),
                     owned_by: provider.owned_by.clone(),
                     base_url: base(url).ok_or(ModelsError::Address(key))?,
                     access,
@@ -130,7 +130,7 @@ impl Models {
                 .get(model.provider.as_str())
                 .ok_or_else(|| ModelsError::Provider { model: id.clone(), provider: model.provider.clone() })?;
             let model = Model {
-                id: id.clone(),
+                id: id.as_str().into(),
                 provider: provider.clone(),
                 upstream: model.upstream.clone(),
                 input_cents: model.input_cents,
@@ -186,7 +186,7 @@ mod tests {
         let models = models(|_| {}).unwrap();
         let table: Vec<_> = models
             .iter()
-            .map(|model| (model.id.as_str(), model.provider.name.as_str(), model.input_cents, model.output_cents))
+            .map(|model| (&*model.id, &*model.provider.name, model.input_cents, model.output_cents))
             .collect();
         assert_eq!(
             table,

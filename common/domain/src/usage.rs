@@ -1,6 +1,6 @@
 //! What a completion used, and what that costs.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use time::Date;
@@ -190,9 +190,9 @@ pub struct UsageRow {
     /// The token that the completion was asked for with.
     pub token: TokenId,
     /// The model's id, `svc/…`.
-    pub model: String,
+    pub model: Arc<str>,
     /// The provider that served it.
-    pub provider: String,
+    pub provider: Arc<str>,
     /// Tokens that the model read.
     pub prompt: u64,
     /// Tokens that the model wrote.

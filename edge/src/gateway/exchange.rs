@@ -247,7 +247,7 @@ impl Exchange {
     }
 
     fn warn(&self, why: &dyn std::fmt::Display) {
-        tracing::warn!(provider = self.model.upstream.name, request = self.request_id, %why, "a completion failed");
+        tracing::warn!(provider = &*self.model.upstream.name, request = self.request_id, %why, "a completion failed");
     }
 }
 

@@ -18,7 +18,7 @@ const CREATED: u64 = 1_767_225_600;
 
 /// All models that the gateway serves.
 pub(super) struct ServedModels {
-    by_id: BTreeMap<String, Arc<ServedModel>>,
+    by_id: BTreeMap<Arc<str>, Arc<ServedModel>>,
     /// The answer to `GET /v1/models`.
     list: Bytes,
 }
@@ -94,7 +94,7 @@ impl ServedModels {
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
         let mut by_id = BTreeMap::new();
         for model in models.iter() {
-            let name = model.provider.name.as_str();
+            let name = &*model.provider.name;
             let upstream = match upstreams.get(name) {
                 Some(upstream) => upstream.clone(),
                 None => upstreams

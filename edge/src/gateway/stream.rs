@@ -261,7 +261,7 @@ impl Relay {
 
     /// Settles what the stream has used so far, and ends it with an error frame.
     fn fail(&mut self, error: &RelayError) -> Step {
-        tracing::warn!(provider = self.model.upstream.name, request = self.metered.request_id, %error, "a stream failed");
+        tracing::warn!(provider = &*self.model.upstream.name, request = self.metered.request_id, %error, "a stream failed");
         crate::metrics::stream_failed(&self.model.model.id);
         // A provider that was cut off had read the prompt.
         if matches!(error, RelayError::CutOff) {

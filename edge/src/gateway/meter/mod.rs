@@ -383,6 +383,6 @@ fn until_next_month(at: Timestamp) -> Duration {
 /// Counts a refusal.
 fn refused(why: &'static str, row: &UsageRow, error: AdmissionError) -> AdmissionError {
     metrics::counter!("svc_gateway_refused_total", "why" => why).increment(1);
-    tracing::debug!(account = %row.account, model = row.model, why, "a completion is refused");
+    tracing::debug!(account = %row.account, model = &*row.model, why, "a completion is refused");
     error
 }

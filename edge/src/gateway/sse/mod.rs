@@ -176,7 +176,7 @@ impl Frames {
     /// Counts and logs the frames that were no part of a completion, and so did not pass. To be called once, at the stream's end.
     pub(super) fn report_left_out(&self, request_id: &str) {
         if self.left_out > 0 {
-            let provider = &self.model.upstream.name;
+            let provider = &*self.model.upstream.name;
             tracing::warn!(
                 provider,
                 request = request_id,

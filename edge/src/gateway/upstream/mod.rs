@@ -60,7 +60,7 @@ pub(super) type Connector = HttpsConnector<HttpConnector>;
 /// A provider.
 pub(super) struct Upstream {
     /// The provider's name in the configuration, for logs and metrics.
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     /// From asking it to the head of its answer, or to its failure.
     pub(super) answer_seconds: Histogram,
     uri: Uri,
@@ -103,7 +103,7 @@ impl AskError {
 
 impl Upstream {
     pub(super) fn new(provider: &Provider, config: &Config, connector: Connector) -> Result<Self, ProviderSetupError> {
-        let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.clone(), error);
+        let unusable = |error: http::Error| ProviderSetupError::Address(provider.name.to_string(), error);
         let url = format!("{}/chat/completions", provider.base_url.as_str().trim_end_matches('/'));
         let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
         let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -118,7 +118,7 @@ impl Upstream {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Access::Key(key) = &provider.access {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| ProviderSetupError::Key(provider.name.clone()))?;
+                .map_err(|_| ProviderSetupError::Key(provider.name.to_string()))?;
             bearer.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, bearer);
         }
