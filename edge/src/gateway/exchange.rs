@@ -75,6 +75,7 @@ async fn admit_and_exchange(
     let metered = MeteredAnswer::new(reservation, expected, is_stream);
     let before_sending = metered.opener();
     let exchange = Exchange { state, model, expected, request_id };
+    let mut headers = None;
     let asked = {
         // What is pinned in its place is not moved, and is in the future of the request once.
         let mut asking = pin!(exchange.ask(body, is_stream, before_sending));
@@ -83,7 +84,12 @@ async fn admit_and_exchange(
             if disconnected.is_set() && !metered.is_asked() {
                 return Poll::Ready(Asked::Abandoned);
             }
-            asking.as_mut().poll(cx)
+            let asked = asking.as_mut().poll(cx);
+            if asked.is_pending() && headers.is_none() {
+                // While the provider works: its answer does not wait for them.
+                headers = Some(answer_headers(is_stream, &rate_limits));
+            }
+            asked
         });
         cut_off.run_until_cancelled(asking).await.unwrap_or(Asked::CutOff)
     };
@@ -105,8 +111,9 @@ async fn admit_and_exchange(
         }
     };
     match answered {
-        Ok(mut response) => {
-            rate_headers::insert(response.headers_mut(), &rate_limits);
+        Ok(body) => {
+            let mut response = Response::new(body);
+            *response.headers_mut() = headers.unwrap_or_else(|| answer_headers(is_stream, &rate_limits));
             response
         }
         Err(error) => refuse(error.into(), Some(&rate_limits)),
@@ -213,7 +220,7 @@ impl Exchange {
         mut answer: UpstreamResponse,
         metered: MeteredAnswer,
         turn: Turn<Account>,
-    ) -> Result<Response<Body>, ProviderError> {
+    ) -> Result<Body, ProviderError> {
         let gzip = match GzipDecoder::for_headers(&answer.headers) {
             Ok(gzip) => gzip,
             Err(error) => {
@@ -235,9 +242,7 @@ impl Exchange {
             out: BytesMut::new(),
             cut_off: FuturesUnordered::from_iter([self.state.under_way.cut_off.clone().cancelled_owned()]),
         };
-        let mut response = Response::new(StreamBody::new(relay, self.state.drains.clone()).into());
-        insert_stream_headers(response.headers_mut());
-        Ok(response)
+        Ok(StreamBody::new(relay, self.state.drains.clone()).into())
     }
 
     fn unusable(&self, why: &dyn std::fmt::Display) -> ProviderError {
@@ -251,17 +256,19 @@ impl Exchange {
     }
 }
 
-fn json_response(body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-fn insert_stream_headers(headers: &mut HeaderMap) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Keeps nginx and proxies like it from buffering frames.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+/// The headers of a completion, and room for those that every answer gets.
+fn answer_headers(is_stream: bool, rate_limits: &RateLimits) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(limits::ANSWER_HEADERS);
+    if is_stream {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Keeps nginx and proxies like it from buffering frames.
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    } else {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    rate_headers::insert(&mut headers, rate_limits);
+    headers
 }
 
 /// The answer for an error, with the account's limits where they are known.

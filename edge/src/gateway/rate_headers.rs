@@ -1,7 +1,11 @@
 //! The headers that tell clients what is left of their limits, and the provider's `Retry-After`.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    fmt::{self, Write as _},
+    time::{Duration, UNIX_EPOCH},
+};
 
+use bytes::BytesMut;
 use domain::Clock;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -20,23 +24,34 @@ pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
         HeaderName::from_static("x-ratelimit-remaining-tokens"),
         HeaderName::from_static("x-ratelimit-reset-tokens"),
     ];
-    for ([limit, remaining, reset], of) in [(REQUESTS, &rate_limits.requests), (TOKENS, &rate_limits.tokens)] {
-        headers.insert(limit, HeaderValue::from(of.limit));
-        headers.insert(remaining, HeaderValue::from(of.remaining));
-        if let Ok(wait) = HeaderValue::try_from(format_duration(of.reset)) {
-            headers.insert(reset, wait);
+    // One allocation for all of the values.
+    let mut text = BytesMut::with_capacity(limits::RATE_HEADER_BYTES);
+    let mut insert = |name, value: fmt::Arguments<'_>| {
+        if text.write_fmt(value).is_ok()
+            && let Ok(value) = HeaderValue::from_maybe_shared(text.split().freeze())
+        {
+            headers.insert(name, value);
         }
+    };
+    for ([limit, remaining, reset], of) in [(REQUESTS, &rate_limits.requests), (TOKENS, &rate_limits.tokens)] {
+        insert(limit, format_args!("{}", of.limit));
+        insert(remaining, format_args!("{}", of.remaining));
+        insert(reset, format_args!("{}", Reset(of.reset)));
     }
 }
 
 /// A duration as `OpenAI` writes it: `6m0s`, `1s`, `20ms`.
-fn format_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0) => format!("{}ms", duration.subsec_millis()),
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+struct Reset(Duration);
+
+impl fmt::Display for Reset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, 0) => write!(f, "{}ms", self.0.subsec_millis()),
+            (0, 0, seconds) => write!(f, "{seconds}s"),
+            (0, minutes, seconds) => write!(f, "{minutes}m{seconds}s"),
+            (hours, minutes, seconds) => write!(f, "{hours}h{minutes}m{seconds}s"),
+        }
     }
 }
 
@@ -63,7 +78,7 @@ mod tests {
         for (millis, written) in
             [(0, "0ms"), (20, "20ms"), (1_000, "1s"), (59_999, "59s"), (360_000, "6m0s"), (86_399_000, "23h59m59s")]
         {
-            assert_eq!(format_duration(Duration::from_millis(millis)), written);
+            assert_eq!(Reset(Duration::from_millis(millis)).to_string(), written);
         }
     }
 

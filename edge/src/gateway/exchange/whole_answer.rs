@@ -5,7 +5,6 @@ use std::{borrow::Cow, future::poll_fn, pin::pin};
 use bytes::{Bytes, BytesMut};
 use domain::Account;
 use fairness::Turn;
-use http::Response;
 
 use super::{
     super::{
@@ -18,7 +17,7 @@ use super::{
         sse::{Frames, Merged, Progress},
         upstream::{GzipDecoder, GzipError, ReadError, UpstreamResponse},
     },
-    Exchange, insert_stream_headers, json_response,
+    Exchange,
 };
 use crate::{limits, metrics};
 
@@ -31,7 +30,7 @@ impl Exchange {
         is_stream: bool,
         mut memory: AnswerMemory,
         turn: Turn<Account>,
-    ) -> Result<Response<Body>, ProviderError> {
+    ) -> Result<Body, ProviderError> {
         metered.is_stream = false;
         let cut_off = &self.state.under_way.cut_off;
         let answered = {
@@ -41,13 +40,8 @@ impl Exchange {
         match answered {
             Some(Ok((body, usage))) => {
                 metered.settle(usage);
-                if is_stream {
-                    let body = json_answer::to_stream(&body, &self.model);
-                    let mut response = Response::new(Body::whole(body, (turn, memory)));
-                    insert_stream_headers(response.headers_mut());
-                    return Ok(response);
-                }
-                Ok(json_response(Body::whole(body, (turn, memory))))
+                let body = if is_stream { json_answer::to_stream(&body, &self.model) } else { body };
+                Ok(Body::whole(body, (turn, memory)))
             }
             Some(Err(error @ (ProviderError::NoMemory | ProviderError::TooLarge))) => {
                 metered.settle_partly_read();
@@ -71,14 +65,14 @@ impl Exchange {
         metered: MeteredAnswer,
         mut memory: AnswerMemory,
         turn: Turn<Account>,
-    ) -> Result<Response<Body>, ProviderError> {
+    ) -> Result<Body, ProviderError> {
         let frames = Frames::new(self.model.clone(), self.expected);
         let mut metered = metered.into_frames(frames, self.request_id.clone());
         let cut_off = &self.state.under_way.cut_off;
         match cut_off.run_until_cancelled(self.read_merged(answer, &mut metered.frames, &mut memory)).await {
             Some(Ok(body)) => {
                 metered.settle_whole();
-                Ok(json_response(Body::whole(body, (turn, memory))))
+                Ok(Body::whole(body, (turn, memory)))
             }
             Some(Err(error)) => {
                 metered.settle_failed();
