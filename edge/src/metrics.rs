@@ -20,6 +20,9 @@ static BODIES: LazyLock<[Counter; 2]> =
 
 static PLATFORM_CACHED: LazyLock<[Counter; 2]> =
     LazyLock::new(|| ["miss", "hit"].map(|found| counter!("svc_platform_cached_total", "cache" => found)));
+static ADMITTED: LazyLock<Counter> = LazyLock::new(|| counter!("svc_gateway_admitted_total"));
+static SPARES: LazyLock<[Counter; 2]> =
+    LazyLock::new(|| ["unused", "used"].map(|end| counter!("svc_gateway_spares_total", "end" => end)));
 
 /// Describes every metric to the exporter. Called once, when the exporter has begun.
 pub fn describe() {
@@ -237,6 +240,16 @@ pub(crate) fn drain_refused(kind: &'static str) {
 #[must_use = "it counts nothing by itself"]
 pub(crate) fn gateway_answers(model: &str, status: StatusCode) -> Counter {
     counter!("svc_gateway_requests_total", "model" => model.to_owned(), "status" => status.as_str().to_owned())
+}
+
+/// Limits admitted a completion.
+pub(crate) fn admitted() {
+    ADMITTED.increment(1);
+}
+
+/// A spare reservation was used by a request, or given back because none came for it.
+pub(crate) fn spare(is_used: bool) {
+    SPARES[usize::from(is_used)].increment(1);
 }
 
 /// A completion was metered.

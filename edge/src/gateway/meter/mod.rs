@@ -267,7 +267,7 @@ impl Meter {
         let rate_limits = |used| self.rate_limits(used, until_midnight);
         match verdict {
             Verdict::Admitted(used) => {
-                metrics::counter!("svc_gateway_admitted_total").increment(1);
+                crate::metrics::admitted();
                 row.at = at;
                 let reservation = Reservation::new(self.0.ledger.clone(), row, model.clone());
                 Ok(Admission { reservation, rate_limits: rate_limits(used) })

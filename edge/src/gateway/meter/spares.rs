@@ -203,7 +203,7 @@ impl Spare {
     /// reservation is to be settled in.
     pub(super) fn admit(mut self, tokens: u64, now: Instant) -> (CompletionId, Judgement, Arc<Tally>) {
         self.is_used = true;
-        metrics::counter!("svc_gateway_spares_total", "end" => "used").increment(1);
+        crate::metrics::spare(true);
         let (requests, tokens) = self.tally.reserve(tokens);
         let frees_in = self.used.frees_in.saturating_sub(now.duration_since(self.made));
         let used = Used { requests, tokens, frees_in, ..self.used };
@@ -215,7 +215,7 @@ impl Spare {
 impl Drop for Spare {
     fn drop(&mut self) {
         if !self.is_used {
-            metrics::counter!("svc_gateway_spares_total", "end" => "unused").increment(1);
+            crate::metrics::spare(false);
             self.ledger.release_spare(self.row.clone());
         }
     }
