@@ -1,6 +1,7 @@
 //! Request ids, by which a client's report can be found in the log.
 
 use std::{
+    fmt::Write as _,
     hash::{BuildHasher as _, RandomState},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -15,17 +16,24 @@ const GIVEN_LEN: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Generates request ids that are unique in the process, and with high probability among all processes.
 pub(crate) struct RequestIds {
-    process: u64,
+    /// What all ids of this process begin with.
+    process: String,
     next: AtomicU64,
 }
 
 impl RequestIds {
     pub(crate) fn new() -> Self {
-        Self { process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(0) }
+        let process = RandomState::new().hash_one(std::process::id());
+        Self { process: format!("req_{process:016x}"), next: AtomicU64::new(0) }
     }
 
     pub(crate) fn generate(&self) -> String {
-        format!("req_{:016x}{:08x}", self.process, self.next.fetch_add(1, Ordering::Relaxed))
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut id = String::with_capacity(self.process.len() + 2 * size_of_val(&number));
+        id.push_str(&self.process);
+        // Writing into memory cannot fail.
+        let _ = write!(id, "{number:08x}");
+        id
     }
 
     /// The id that a request brings along, if it is harmless in logs and headers; else a new one.
