@@ -2,11 +2,12 @@
 //! here: whoever holds part of an amount already and waits for more would keep it from the others.
 
 use std::{
-    collections::HashMap,
     fmt,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use ahash::HashMap;
 
 use super::Refused;
 
@@ -44,7 +45,7 @@ impl<K: Eq + Hash> Clone for Amounts<K> {
 impl<K: Clone + Eq + Hash> Amounts<K> {
     /// An amount of which all keys together hold `total` at most, and one key `share`.
     pub fn new(total: u64, share: u64) -> Self {
-        let state = Mutex::new(State { held: 0, keys: HashMap::new() });
+        let state = Mutex::new(State { held: 0, keys: HashMap::default() });
         Self { shared: Arc::new(Shared { total, share, state }) }
     }
 

@@ -5,7 +5,7 @@
 //! atomic operations; a lock is taken only where somebody waits.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::hash_map::Entry,
     fmt,
     pin::pin,
     sync::{
@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use ahash::HashMap;
 use tokio::{
     sync::Notify,
     time::{Instant, timeout_at},

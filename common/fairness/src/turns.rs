@@ -1,7 +1,7 @@
 //! A bound on concurrent use of one resource, in all and per key, with waiting that goes round robin over the keys.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     fmt,
     hash::Hash,
     sync::{
@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use ahash::HashMap;
 use tokio::{sync::oneshot, time::timeout};
 
 /// The bounds of one resource.

@@ -1,10 +1,8 @@
 //! How many completions of an account have ended, so that what was judged before the last of them is known to be outdated.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use ahash::RandomState;
 use domain::Account;
 
 use crate::limits;

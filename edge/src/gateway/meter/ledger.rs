@@ -9,7 +9,7 @@ mod adoption;
 mod reports;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,6 +17,7 @@ use std::{
     time::Instant,
 };
 
+use ahash::HashMap;
 use domain::{
     CompletionId,
     usage::{Certainty, UsageRow},

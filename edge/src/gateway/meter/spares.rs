@@ -14,11 +14,11 @@
 //! provider was asked for. Redis knows it as one that used nothing until it is told that a request has come for it.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
+use ahash::HashMap;
 use domain::{
     CompletionId, Timestamp, TokenId,
     usage::{Microcents, UsageRow},
