@@ -17,8 +17,8 @@ pub(super) struct JsonError;
 /// A field of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field<'t> {
-    /// The name as it stands in the text, without the quotes.
-    name: &'t [u8],
+    /// The name as it stands in the text, with its quotes.
+    quoted: &'t [u8],
     /// The range of the name, the colon and the value.
     pub(super) whole: Range<usize>,
     /// The range of the value.
@@ -28,16 +28,13 @@ pub(super) struct Field<'t> {
 impl<'t> Field<'t> {
     /// The name, with its escapes decoded. One that cannot be decoded is returned as it stands in the text.
     pub(super) fn name(&self) -> Cow<'t, [u8]> {
-        self.decoded_name().unwrap_or(Cow::Borrowed(self.name))
+        let as_written = || self.quoted.strip_prefix(b"\"")?.strip_suffix(b"\"").map(Cow::Borrowed);
+        self.decoded_name().or_else(as_written).unwrap_or_default()
     }
 
     /// The name, with its escapes decoded, or `None` if they are no text, such as half of a pair of surrogates.
     pub(super) fn decoded_name(&self) -> Option<Cow<'t, [u8]>> {
-        if !self.name.contains(&b'\\') {
-            return Some(Cow::Borrowed(self.name));
-        }
-        let quoted = [b"\"", self.name, b"\""].concat();
-        serde_json::from_slice::<String>(&quoted).ok().map(|name| name.into_bytes().into())
+        decoded_string(self.quoted)
     }
 }
 
@@ -71,7 +68,7 @@ impl<'t> Fields<'t> {
         self.has_begun = true;
         let start = at;
         at = end_of_string(text, at)?;
-        let name = text.get(start + 1..at - 1).ok_or(JsonError)?;
+        let quoted = text.get(start..at).ok_or(JsonError)?;
         at = skip_space(text, at);
         if text.get(at) != Some(&b':') {
             return Err(JsonError);
@@ -79,7 +76,7 @@ impl<'t> Fields<'t> {
         let from = skip_space(text, at + 1);
         let to = end_of_value(text, from)?;
         self.at = to;
-        Ok(Some(Field { name, whole: start..to, value: from..to }))
+        Ok(Some(Field { quoted, whole: start..to, value: from..to }))
     }
 }
 

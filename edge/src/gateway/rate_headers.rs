@@ -26,7 +26,7 @@ pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
     ];
     // One allocation for all of the values.
     let mut text = BytesMut::with_capacity(limits::RATE_HEADER_BYTES);
-    let mut insert = |name, value: fmt::Arguments<'_>| {
+    let mut write = |name, value: fmt::Arguments<'_>| {
         if text.write_fmt(value).is_ok()
             && let Ok(value) = HeaderValue::from_maybe_shared(text.split().freeze())
         {
@@ -34,9 +34,9 @@ pub(super) fn insert(headers: &mut HeaderMap, rate_limits: &RateLimits) {
         }
     };
     for ([limit, remaining, reset], of) in [(REQUESTS, &rate_limits.requests), (TOKENS, &rate_limits.tokens)] {
-        insert(limit, format_args!("{}", of.limit));
-        insert(remaining, format_args!("{}", of.remaining));
-        insert(reset, format_args!("{}", Reset(of.reset)));
+        write(limit, format_args!("{}", of.limit));
+        write(remaining, format_args!("{}", of.remaining));
+        write(reset, format_args!("{}", Reset(of.reset)));
     }
 }
 

@@ -27,8 +27,8 @@ impl<'q> Ceilings<'q> {
     /// The ceilings for a provider with these quirks. Under each name the client's value for it counts, or else for the
     /// other name, or else the largest.
     pub(super) fn new(quirks: &'q Quirks, max_tokens: Option<u64>, max_completion_tokens: Option<u64>) -> Self {
-        let all = CEILINGS.into_iter().zip([max_tokens, max_completion_tokens]);
-        let given = || all.clone().filter_map(|(name, value)| Some((name, value?)));
+        let clients = CEILINGS.into_iter().zip([max_tokens, max_completion_tokens]);
+        let given = clients.filter_map(|(name, value)| Some((name, value?)));
         let mut ceilings: Vec<Ceiling<'q>> = Vec::with_capacity(CEILINGS.len());
         for &name in quirks.ceiling.names() {
             let sent_as = quirks.rename.get(name).map_or(name, String::as_str);
@@ -36,7 +36,7 @@ impl<'q> Ceilings<'q> {
             if is_dropped || ceilings.iter().any(|other| other.sent_as == sent_as) {
                 continue;
             }
-            let own = given().find(|(given, _)| *given == name).or_else(|| given().next());
+            let own = given.clone().find(|(given, _)| *given == name).or_else(|| given.clone().next());
             let (source, value) = own.map_or((None, MAX_TOKENS), |(source, value)| (Some(source), value));
             ceilings.push(Ceiling { name, sent_as, value, source });
         }
