@@ -109,6 +109,16 @@ async fn a_name_that_cannot_be_verified_is_asked_about_three_times_an_hour() {
 }
 
 #[tokio::test]
+async fn a_first_look_that_failed_is_not_the_authoritys_last_word() {
+    let (stage, proxy) = Stage::behind_proxy(|world| world).await;
+    proxy.set(|mood| mood.first_look_fails = true);
+    stage.attach(DOMAIN).await;
+    stage.expect_live(DOMAIN).await;
+    let asked = proxy.asked();
+    assert_eq!((asked.failed_looks, asked.orders), (1, 1), "the order went on");
+}
+
+#[tokio::test]
 async fn after_three_failures_another_authority_is_asked() {
     let folder = TempDir::with_prefix("svc-fallback-").unwrap();
     let other = Pebble::prepare(folder.path(), Faults::default());

@@ -32,6 +32,8 @@ use crate::world::{pebble::Pebble, request};
 const NEW_ORDER: &str = "/order-plz";
 /// Pebble's path of authorizations.
 const AUTHORIZATIONS: &str = "/authZ/";
+/// Pebble's path of challenges.
+const CHALLENGES: &str = "/chalZ/";
 /// The path of the renewal information that is added.
 const RENEWAL_INFO: &str = "/renewal-info";
 
@@ -52,6 +54,8 @@ pub struct Mood {
     pub holds: Option<&'static str>,
     /// New orders that replace a certificate are refused with this status and problem.
     pub no_replacing: Option<(u16, &'static str)>,
+    /// Whoever says that an answer stands is told of a first look that failed; the authority looks again (RFC 8555, 8.2).
+    pub first_look_fails: bool,
 }
 
 impl Mood {
@@ -80,6 +84,8 @@ pub struct Asked {
     pub too_many: usize,
     /// Answers that never arrived.
     pub held: usize,
+    /// First looks that failed.
+    pub failed_looks: usize,
 }
 
 struct Shared {
@@ -260,6 +266,11 @@ async fn pass(
         }
         if let Some(replaces) = replaces {
             json["replaces"] = replaces.into();
+        }
+        if mood.first_look_fails && path.starts_with(CHALLENGES) {
+            shared.asked.lock().unwrap().failed_looks += 1;
+            json["status"] = "processing".into();
+            json["error"] = json!({ "type": "urn:ietf:params:acme:error:dns", "detail": "no such record yet" });
         }
         bytes = serde_json::to_vec(&json).unwrap();
     }

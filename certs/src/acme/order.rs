@@ -100,7 +100,7 @@ impl Account {
                     if challenge.status != ChallengeStatus::Pending {
                         return Ok(());
                     }
-                    return Ok(challenge.set_ready().await?);
+                    return taken(challenge.set_ready().await);
                 }
                 Err(AcmeError::refused(ProblemKind::Other, format!("{name} is not part of the order")))
             })
@@ -173,6 +173,19 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
         name: state.identifier().to_string(),
         done: state.status == AuthorizationStatus::Valid,
         challenges: challenges.collect(),
+    }
+}
+
+/// Whether the authority has taken the word that an answer stands. instant-acme reports the error within a challenge like
+/// a refusal, though the authority may look again (RFC 8555, 8.2): [`Account::order`] tells what became of it. Refusals
+/// proper come from our own HTTP, but for a nonce's.
+fn taken(told: Result<(), instant_acme::Error>) -> Result<(), AcmeError> {
+    match told {
+        Err(instant_acme::Error::Api(problem)) => match Problem::from(problem) {
+            problem if problem.kind == ProblemKind::BadNonce => Err(AcmeError::Refused(problem)),
+            _ => Ok(()),
+        },
+        told => Ok(told?),
     }
 }
 
