@@ -149,7 +149,7 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
         if theirs.is_empty() {
             return format!("{NOTHING} | {NOTHING}");
         }
-        format!("{} | {:.2}", shown_rounds(theirs), median(own) / median(theirs))
+        format!("{} | {}", shown_rounds(theirs), ratio(own, theirs))
     };
     for (name, figures) in all {
         let json = cells(&svc.json_per_cpu, &figures.json_per_cpu);
@@ -172,7 +172,8 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     text.push_str(
         "\nAdded to the provider's own time, one request at a time, in ms; the longest wait for bytes in a stream, whose provider \
          pauses for 2 ms after the first chunk, and the share of streams in which one was 30 ms or more (Nagle's algorithm \
-         against a delayed acknowledgement costs 40):\n\n| | JSON p50 | p99 | first byte of a stream p50 | p99 | longest wait p50 | 30 ms or more |\n|---|--:|--:|--:|--:|--:|--:|\n",
+         against a delayed acknowledgement costs 40):\n\n| | JSON p50 | svc ÷ it | p99 | first byte of a stream p50 | svc ÷ it | p99 | longest wait p50 | 30 ms or more \
+         |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let ms = |seconds: &[f64]| median_of(seconds).map_or(NOTHING.to_owned(), |seconds| format!("{:.3}", seconds * 1e3));
     let share = |shares: &[f64]| median_of(shares).map_or(NOTHING.to_owned(), |share| format!("{:.1}%", share * 100.0));
@@ -181,7 +182,7 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
         |asked: &[super::ask::Asked], value: fn(&super::ask::Asked) -> f64| asked.iter().map(value).collect::<Vec<_>>();
     let _ = writeln!(
         text,
-        "| the provider's own time | {} | {} | {} | {} | {} | {} |",
+        "| the provider's own time | {} | | {} | {} | | {} | {} | {} |",
         ms(&of(json, |it| it.whole_p50)),
         ms(&of(json, |it| it.whole_p99)),
         ms(&of(streams, |it| it.first_p50)),
@@ -189,10 +190,22 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
         ms(&of(streams, |it| it.wait_p50)),
         share(&of(streams, |it| it.stalled)),
     );
+    let Some((_, svc)) = all.first() else { return };
     for (name, it) in all {
-        let times = [&it.json_p50, &it.json_p99, &it.first_p50, &it.first_p99, &it.wait_p50].map(|it| ms(it));
-        let _ = writeln!(text, "| {name} | {} | {} |", times.join(" | "), share(&it.stalled));
+        let [json, json_p99, first, first_p99, wait] =
+            [&it.json_p50, &it.json_p99, &it.first_p50, &it.first_p99, &it.wait_p50].map(|it| ms(it));
+        let (json_ratio, first_ratio) = (ratio(&svc.json_p50, &it.json_p50), ratio(&svc.first_p50, &it.first_p50));
+        let stalled = share(&it.stalled);
+        let _ = writeln!(
+            text,
+            "| {name} | {json} | {json_ratio} | {json_p99} | {first} | {first_ratio} | {first_p99} | {wait} | {stalled} |"
+        );
     }
+}
+
+/// Formats how many times theirs ours is.
+fn ratio(own: &[f64], theirs: &[f64]) -> String {
+    median_of(theirs).map_or(NOTHING.to_owned(), |theirs| format!("{:.2}", median(own) / theirs))
 }
 
 fn open(text: &mut String, all: &[(&str, &Figures)]) {
@@ -251,7 +264,8 @@ mod tests {
 
     #[test]
     fn aims_are_judged_by_what_was_measured() {
-        let (mut svc, nginx) = (figures(30.0, 20.0, 70.0), figures(100.0, 20.0, 10.0));
+        let (mut svc, mut nginx) = (figures(30.0, 20.0, 70.0), figures(100.0, 20.0, 10.0));
+        nginx.json_p50 = vec![0.000_08];
         let (mut tensorzero, portkey) = (figures(16.0, 5.0, 99.0), Figures::default());
         (svc.streams_per_cpu, tensorzero.streams_per_cpu) = (vec![20.0, 20.0, 21.0], vec![5.0, 5.0, 7.0]);
         let all = [("svc", &svc), ("nginx", &nginx), ("TensorZero", &tensorzero), ("Portkey", &portkey)];
@@ -271,6 +285,7 @@ mod tests {
             "| refusals (429) of an account at its limit, per CPU second | 50,000 | | 60,000 (0%) | reached | |",
             "| Redis meanwhile, of a core | < 5% | | 6.0% | not reached | |",
             "| nginx | 100 (0%) | 0.30 | 20.0 (0%) | 1.00 |",
+            "| nginx | 0.080 | 1.25 | 2.000 | 0.100 | 1.00 | – | – | 0.0% |",
             "| svc | – | – | – | 70.0 (10%) |",
             "Not measured, or not to the end: Portkey: it is not there",
         ] {
