@@ -111,7 +111,7 @@ async fn a_name_that_cannot_be_verified_is_asked_about_three_times_an_hour() {
 #[tokio::test]
 async fn a_first_look_that_failed_is_not_the_authoritys_last_word() {
     let (stage, proxy) = Stage::behind_proxy(|world| world).await;
-    proxy.set(|mood| mood.first_look_fails = true);
+    proxy.set(|mood| mood.has_failed_first_look = true);
     stage.attach(DOMAIN).await;
     stage.expect_live(DOMAIN).await;
     let asked = proxy.asked();

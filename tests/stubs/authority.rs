@@ -54,8 +54,9 @@ pub struct Mood {
     pub holds: Option<&'static str>,
     /// New orders that replace a certificate are refused with this status and problem.
     pub no_replacing: Option<(u16, &'static str)>,
-    /// Whoever says that an answer stands is told of a first look that failed; the authority looks again (RFC 8555, 8.2).
-    pub first_look_fails: bool,
+    /// The reply to a client that has made a challenge ready carries the error of a failed first look, though the authority
+    /// looks again (RFC 8555, 8.2).
+    pub has_failed_first_look: bool,
 }
 
 impl Mood {
@@ -267,7 +268,7 @@ async fn pass(
         if let Some(replaces) = replaces {
             json["replaces"] = replaces.into();
         }
-        if mood.first_look_fails && path.starts_with(CHALLENGES) {
+        if mood.has_failed_first_look && path.starts_with(CHALLENGES) {
             shared.asked.lock().unwrap().failed_looks += 1;
             json["status"] = "processing".into();
             json["error"] = json!({ "type": "urn:ietf:params:acme:error:dns", "detail": "no such record yet" });

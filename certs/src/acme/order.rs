@@ -100,7 +100,7 @@ impl Account {
                     if challenge.status != ChallengeStatus::Pending {
                         return Ok(());
                     }
-                    return taken(challenge.set_ready().await);
+                    return ignore_challenge_error(challenge.set_ready().await);
                 }
                 Err(AcmeError::refused(ProblemKind::Other, format!("{name} is not part of the order")))
             })
@@ -176,16 +176,16 @@ fn authorization_of(state: &AuthorizationState, thumbprint: &str) -> Authorizati
     }
 }
 
-/// Whether the authority has taken the word that an answer stands. instant-acme reports the error within a challenge like
-/// a refusal, though the authority may look again (RFC 8555, 8.2): [`Account::order`] tells what became of it. Refusals
-/// proper come from our own HTTP, but for a nonce's.
-fn taken(told: Result<(), instant_acme::Error>) -> Result<(), AcmeError> {
-    match told {
+/// Takes an error within the challenge for what it is: no refusal of the request, though instant-acme reports it like one.
+/// The authority may look again (RFC 8555, 8.2), so [`Account::order`] says what became of the challenge.
+fn ignore_challenge_error(outcome: Result<(), instant_acme::Error>) -> Result<(), AcmeError> {
+    match outcome {
+        // `Http::exchange` passes one refusal on to instant-acme, that of a nonce, and returns all others as `Error::Other`.
         Err(instant_acme::Error::Api(problem)) => match Problem::from(problem) {
             problem if problem.kind == ProblemKind::BadNonce => Err(AcmeError::Refused(problem)),
             _ => Ok(()),
         },
-        told => Ok(told?),
+        outcome => Ok(outcome?),
     }
 }
 
@@ -209,6 +209,24 @@ const fn known_kind(kind: &ChallengeType) -> Option<ChallengeKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_within_a_challenge_refuses_nothing() {
+        let within = |name: &str| {
+            let text = format!(r#"{{"type":"urn:ietf:params:acme:error:{name}","detail":"d"}}"#);
+            Err(instant_acme::Error::Api(serde_json::from_str(&text).unwrap()))
+        };
+        let kind = |outcome| match ignore_challenge_error(outcome) {
+            Ok(()) => None,
+            Err(AcmeError::Refused(problem)) => Some(problem.kind),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(kind(within("dns")), None);
+        assert_eq!(kind(within("unauthorized")), None);
+        assert_eq!(kind(within("badNonce")), Some(ProblemKind::BadNonce), "it is asked again");
+        let refused = AcmeError::refused(ProblemKind::Unauthorized, "not yours");
+        assert_eq!(kind(Err(instant_acme::Error::Other(Box::new(refused)))), Some(ProblemKind::Unauthorized));
+    }
 
     #[test]
     fn what_is_offered_comes_with_its_answers() {
