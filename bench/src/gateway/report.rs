@@ -149,7 +149,7 @@ fn cost(text: &mut String, all: &[(&str, &Figures)]) {
         if theirs.is_empty() {
             return format!("{NOTHING} | {NOTHING}");
         }
-        format!("{} | {}", shown_rounds(theirs), ratio(own, theirs))
+        format!("{} | {}", shown_rounds(theirs), shown_ratio(own, theirs))
     };
     for (name, figures) in all {
         let json = cells(&svc.json_per_cpu, &figures.json_per_cpu);
@@ -194,7 +194,8 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     for (name, it) in all {
         let [json, json_p99, first, first_p99, wait] =
             [&it.json_p50, &it.json_p99, &it.first_p50, &it.first_p99, &it.wait_p50].map(|it| ms(it));
-        let (json_ratio, first_ratio) = (ratio(&svc.json_p50, &it.json_p50), ratio(&svc.first_p50, &it.first_p50));
+        let json_ratio = shown_ratio(&svc.json_p50, &it.json_p50);
+        let first_ratio = shown_ratio(&svc.first_p50, &it.first_p50);
         let stalled = share(&it.stalled);
         let _ = writeln!(
             text,
@@ -203,8 +204,8 @@ fn latency(text: &mut String, all: &[(&str, &Figures)], alone: &Alone) {
     }
 }
 
-/// Formats how many times theirs ours is.
-fn ratio(own: &[f64], theirs: &[f64]) -> String {
+/// Formats our median as a multiple of a peer's.
+fn shown_ratio(own: &[f64], theirs: &[f64]) -> String {
     median_of(theirs).map_or(NOTHING.to_owned(), |theirs| format!("{:.2}", median(own) / theirs))
 }
 
