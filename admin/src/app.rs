@@ -30,6 +30,7 @@ use crate::{
     edges::{Edges, EdgesTasks},
     error::ApiError,
     events::{Events, EventsTasks},
+    fresh_traffic::FreshTraffic,
     gateway::GatewayClient,
     hostnames::Hostnames,
     mail::Mailer,
@@ -52,6 +53,8 @@ pub struct App {
     pub edges: Edges,
     /// The events that accounts are told of.
     pub events: Events,
+    /// Asks the edges for the traffic that reports are about to read.
+    pub fresh_traffic: FreshTraffic,
     /// The bounds on work that runs concurrently.
     pub bounds: Bounds,
     /// The clock that every time is read from.
@@ -130,6 +133,7 @@ impl App {
             db,
             payments,
             rate_limits: RateLimits::new(redis.clone(), &config.limits, master_key.clone()),
+            fresh_traffic: FreshTraffic::new(redis.clone(), edges.clone()),
             redis,
             store: PackStore::open(&config.store)?,
             edges,

@@ -145,6 +145,12 @@ impl Edges {
         }
     }
 
+    /// Returns the number of edges that were heard of a moment ago.
+    pub fn living(&self) -> usize {
+        let now = Instant::now();
+        self.shared.table().edges.values().filter(|heard| now - heard.at < PRESUMED_DEAD_AFTER).count()
+    }
+
     /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
     /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
     async fn acknowledged(&self, seq: i64) -> Receipt {

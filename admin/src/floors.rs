@@ -23,6 +23,7 @@ const FLOORS: [&[&str]; 9] = [
         "error",
         "events",
         "extract",
+        "fresh_traffic",
         "gateway",
         "hostnames",
         "html",

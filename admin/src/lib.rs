@@ -11,8 +11,8 @@
 //! acts       publishing  joining  certificates  billing  vat_checks  what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  authorities  bounds  codehost  console_files  edges  events  gateway  mail  payments  rates
-//!            talkers  vat
+//! services   addresses  authorities  bounds  codehost  console_files  edges  events  fresh_traffic  gateway  mail
+//!            payments  rates  talkers  vat
 //! base       csv  error  extract  html  metrics  quotas
 //! ```
 //!
@@ -37,6 +37,7 @@ pub mod events;
 pub mod extract;
 #[cfg(test)]
 mod floors;
+pub mod fresh_traffic;
 pub mod gateway;
 pub mod hostnames;
 pub mod html;

@@ -195,7 +195,9 @@ fn listeners(
     if let Some(traffic) = traffic {
         let spool = meter::spool_folder(config);
         listeners.add_background(traffic.keep_current(collected_db.clone(), last_connection_gone.clone()));
-        let collector = Collector::new(traffic, collected_db, edge.clone(), collected_clock, spool);
+        let hold = Duration::from_secs(config.stats.send_seconds.into());
+        let collector =
+            Collector::new(traffic, collected_db, redis.clone(), edge.clone(), collected_clock, spool, hold);
         collector.set_awake(is_awake);
         listeners.add_background(collector.run(last_connection_gone.clone()));
     }

@@ -11,6 +11,7 @@ mod divided;
 mod errors;
 mod export;
 mod figures;
+mod held;
 mod months;
 mod outage;
 mod pipeline;

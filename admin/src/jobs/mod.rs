@@ -71,7 +71,10 @@ pub(crate) fn start(app: &App) {
     attend(app, usage::Sweep);
     attend(app, usage_months::Make);
     attend(app, usage_keys::Sum);
-    attend(app, traffic::Fold);
+    attend(app, traffic::Fold::<0>);
+    attend(app, traffic::Fold::<1>);
+    attend(app, traffic::Fold::<2>);
+    attend(app, traffic::Fold::<3>);
     attend(app, traffic::Divide);
     attend(app, traffic::Roll);
     attend(app, traffic::Condense);

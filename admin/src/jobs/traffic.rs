@@ -46,15 +46,24 @@ const ROWS: i64 = 5_000;
 /// Hours of a deleted project in one batch, each of which may have some ten thousand entries.
 const REMOVED_HOURS: i64 = 2;
 
-/// Adds what the edges appended to the hours.
-pub(super) struct Fold;
+/// Adds what the edges appended to the hours, of one shard of the projects.
+pub(super) struct Fold<const SHARD: usize>;
 
-impl Job for Fold {
-    const NAME: &'static str = "fold traffic into hours";
+/// The names of the jobs, one for each shard: each has a lease of its own, so that they run beside each other, at one admin or several.
+const FOLDS: [&str; 4] = [
+    "fold traffic into hours, 1 of 4",
+    "fold traffic into hours, 2 of 4",
+    "fold traffic into hours, 3 of 4",
+    "fold traffic into hours, 4 of 4",
+];
+
+impl<const SHARD: usize> Job for Fold<SHARD> {
+    const NAME: &'static str = FOLDS[SHARD];
     const EVERY: Duration = Duration::from_mins(1);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let folded = upkeep::fold(&app.db, PARTS).await?;
+        let [shard, shards] = [SHARD, FOLDS.len()].map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+        let folded = upkeep::fold(&app.db, PARTS, shard, shards).await?;
         Ok(Batch { done: folded, full: folded >= PARTS.unsigned_abs() })
     }
 }

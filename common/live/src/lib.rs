@@ -11,6 +11,7 @@ pub mod events;
 mod eviction;
 pub mod leases;
 mod silence;
+pub mod traffic;
 
 pub use ::redis::RedisError;
 pub use connection::Redis;

@@ -9,13 +9,11 @@ pub(crate) const MEMORY_PERCENT: u64 = 40;
 /// `edge.memory` where nothing is configured and the machine does not say what it has.
 pub(crate) const UNKNOWN_MEMORY: u64 = 512 * MIB;
 /// The parts of `edge.memory` that are configured, in percent, together at most. The others are fixed.
-pub(crate) const CONFIGURED_PERCENT: u64 = 80;
+pub(crate) const CONFIGURED_PERCENT: u64 = 89;
 /// A part that is configured, in percent, at least.
 pub(crate) const LEAST_PERCENT: u64 = 5;
 /// The part of `edge.memory` for answers of admin that are kept, in percent.
 pub(crate) const PLATFORM_CACHE_PERCENT: u64 = 2;
-/// The part of `edge.memory` for routes, in percent.
-pub(crate) const ROUTES_PERCENT: u64 = 9;
 /// The part of `edge.memory` for which deployments projects had lately, in percent.
 pub(crate) const RECENTS_PERCENT: u64 = 1;
 /// The part of `edge.memory` for certificates, in percent.
@@ -71,15 +69,17 @@ pub struct Shares {
 /// The configured parts of `edge.memory` are no parts of a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "edge.body_cache_percent, manifest_cache_percent and in_flight_percent are {LEAST_PERCENT} at least each, and \
-     {CONFIGURED_PERCENT} together at most"
+    "edge.body_cache_percent, manifest_cache_percent, in_flight_percent and routes_percent are {LEAST_PERCENT} at least \
+     each, and {CONFIGURED_PERCENT} together at most"
 )]
 pub struct SharesError;
 
 impl Shares {
     /// The configured shares; of a part of the machine's memory where none is configured.
     pub fn of(config: &config::Edge) -> Result<Self, SharesError> {
-        let parts = [config.body_cache_percent, config.manifest_cache_percent, config.in_flight_percent].map(u64::from);
+        let parts =
+            [config.body_cache_percent, config.manifest_cache_percent, config.in_flight_percent, config.routes_percent]
+                .map(u64::from);
         if parts.iter().any(|part| *part < LEAST_PERCENT) || parts.iter().sum::<u64>() > CONFIGURED_PERCENT {
             return Err(SharesError);
         }
@@ -92,7 +92,7 @@ impl Shares {
         Self::of(&config::Edge { memory: Some(config::Size(0)), ..config::Edge::default() }).unwrap()
     }
 
-    fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight]: [u64; 3]) -> Self {
+    fn in_parts(memory: Option<u64>, [bodies, manifests, in_flight, routes]: [u64; 4]) -> Self {
         let default = || config::machine::memory().map_or(UNKNOWN_MEMORY, |machine| percent(machine, MEMORY_PERCENT));
         let memory = memory.unwrap_or_else(default).max(LEAST_MEMORY);
         let (answers, in_flight) = {
@@ -105,7 +105,7 @@ impl Shares {
             bodies: percent(memory, bodies),
             platform: percent(memory, PLATFORM_CACHE_PERCENT),
             manifests: percent(memory, manifests),
-            routes: percent(memory, ROUTES_PERCENT),
+            routes: percent(memory, routes),
             recents: percent(memory, RECENTS_PERCENT),
             certificates: percent(memory, CERTIFICATES_PERCENT),
             keys: percent(memory, KEYS_PERCENT),
@@ -140,7 +140,7 @@ mod tests {
 
     fn edge(
         memory: Option<u64>,
-        [body_cache_percent, manifest_cache_percent, in_flight_percent]: [u8; 3],
+        [body_cache_percent, manifest_cache_percent, in_flight_percent, routes_percent]: [u8; 4],
     ) -> config::Edge {
         let memory = memory.map(config::Size);
         config::Edge {
@@ -148,6 +148,7 @@ mod tests {
             body_cache_percent,
             manifest_cache_percent,
             in_flight_percent,
+            routes_percent,
             ..config::Edge::default()
         }
     }
@@ -159,18 +160,18 @@ mod tests {
     #[test]
     fn configured_parts_are_parts_of_one_whole() {
         let of = |parts| Shares::of(&edge(Some(1_000 * MIB), parts));
-        let shares = of([50, 20, 10]).unwrap();
-        let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers].map(|bytes| bytes / MIB);
-        assert_eq!(mib, [500, 200, 75, 25]);
-        for wrong in [[50, 20, 11], [0, 25, 25], [30, 4, 25], [255, 255, 255]] {
+        let shares = of([40, 20, 10, 19]).unwrap();
+        let mib = [shares.bodies, shares.manifests, shares.in_flight, shares.answers, shares.routes];
+        assert_eq!(mib.map(|bytes| bytes / MIB), [400, 200, 75, 25, 190]);
+        for wrong in [[50, 20, 11, 9], [0, 25, 25, 9], [30, 4, 25, 9], [30, 25, 25, 4], [255, 255, 255, 255]] {
             assert_eq!(of(wrong), Err(SharesError), "{wrong:?}");
         }
     }
 
     #[test]
     fn shares_are_parts_of_one_whole() {
-        let few = Shares::of(&edge(Some(0), [5, 5, 5])).unwrap();
-        let most = Shares::of(&edge(Some(0), [5, 5, 70])).unwrap();
+        let few = Shares::of(&edge(Some(0), [5, 5, 5, 5])).unwrap();
+        let most = Shares::of(&edge(Some(0), [5, 5, 70, 9])).unwrap();
         let usual = [Some(0), Some(512 * MIB), Some(64 * 1024 * MIB), None].map(shares);
         for shares in usual.into_iter().chain([few, most]) {
             assert!(shares.memory >= LEAST_MEMORY);

@@ -16,6 +16,18 @@ pub(crate) const TRAFFIC_SEGMENT_RELEASED: u64 = 128 * 1024;
 /// Attempts to read a segment back, a pause of [`TRAFFIC_RETRY`](super::TRAFFIC_RETRY) between them, before its batches are
 /// given up.
 pub(crate) const TRAFFIC_READ_TRIES: usize = 10;
+/// Projects of one statement that sends several batches of the journal together.
+pub(crate) const TRAFFIC_SENT_PROJECTS: usize = 2_000;
+/// Keys and registers of such a statement.
+pub(crate) const TRAFFIC_SENT_KEYS: usize = 10_000;
+/// Bytes of waiting batches in memory, about, beyond which they are sent although they could be added up for longer.
+pub(crate) const TRAFFIC_HELD_BYTES: usize = QUEUED_BYTES / 2;
+/// Requests for traffic that wait for their answer. Those beyond it get none.
+pub(crate) const TRAFFIC_REQUESTS: usize = 64;
+/// Pause between two requests for traffic, each of which ends the adding up.
+pub(crate) const TRAFFIC_REQUEST_PAUSE: Duration = Duration::from_millis(500);
+/// Pause before requests for traffic are listened for again.
+pub(crate) const TRAFFIC_REQUEST_RETRY: Duration = Duration::from_secs(2);
 /// Age of a batch beyond which it is dropped. Postgres counts nothing older where it belongs, and a day later it forgets which
 /// batches of an edge it has had.
 pub(crate) const TRAFFIC_SENT_WITHIN: Duration = Duration::from_hours(6 * 24);

@@ -1,4 +1,8 @@
-//! The way of traffic to Postgres: collected every other second, journaled, sent in batches that are added once each.
+//! The way of traffic to Postgres: collected every other second, journaled, added up, sent in batches that are added once each.
+//!
+//! What the journal has is safe, so it is sent only every `stats.send_seconds`: a site that is visited all the time then is one row
+//! instead of fifteen. Whoever opens statistics has it sent at once ([`requests`](super::requests)), as do a stop, an hour's end and a
+//! queue that is half full. The first traffic after a quiet time does not wait.
 //!
 //! A batch has its edge's id and a number. Postgres keeps the last number of an edge and leaves out what is not above it. So a
 //! batch is sent until Postgres has confirmed it, and again by whoever takes over the journal of a dead edge ([`adoption`]), in
@@ -13,12 +17,13 @@ use domain::{
     Clock,
     traffic::{HOUR, hour_of},
 };
+use live::Redis;
 use sqlx::PgPool;
 use telemetry::metrics::postgres_failed;
 use tokio::{
     sync::Notify,
     task::spawn_blocking,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +31,8 @@ use super::{
     Counts, Traffic,
     batch::{Batch, Collection},
     journal,
-    outbox::{Bounds, Item, Outbox, Run},
+    outbox::{Bounds, Item, Outbox, Run, Sum},
+    requests::Requests,
 };
 use crate::{limits, metrics};
 
@@ -38,14 +44,27 @@ pub struct Collector {
     clock: Clock,
     pub(super) outbox: Arc<Outbox>,
     has_more: Notify,
+    /// Longest time for which batches are added up.
+    hold: Duration,
+    requests: Requests,
 }
 
 impl Collector {
-    /// Brings what `traffic` counts to `db`, in the name of `edge`. The journal is in `folder`, which edges may share.
-    pub fn new(traffic: &'static Traffic, db: PgPool, edge: String, clock: Clock, folder: PathBuf) -> Self {
+    /// Brings what `traffic` counts to `db`, in the name of `edge`, every `hold` and when it is asked for over `redis`. The journal is
+    /// in `folder`, which edges may share.
+    pub fn new(
+        traffic: &'static Traffic,
+        db: PgPool,
+        redis: Redis,
+        edge: String,
+        clock: Clock,
+        folder: PathBuf,
+        hold: Duration,
+    ) -> Self {
         let bounds = Bounds { journaled: limits::QUEUED_BYTES, unjournaled: limits::UNJOURNALED_BYTES };
         let outbox = Arc::new(Outbox::new(journal::open(folder, &edge), bounds));
-        Self { traffic, db, edge, clock, outbox, has_more: Notify::new() }
+        let requests = Requests::new(redis, edge.clone());
+        Self { traffic, db, edge, clock, outbox, has_more: Notify::new(), hold, requests }
     }
 
     /// Has the journal know by `is_awake` whether this process has run all the time; see
@@ -62,7 +81,7 @@ impl Collector {
             self.collect(&stop).await;
             collected.cancel();
         };
-        let beside = async { tokio::join!(self.adopt(), self.follow_countries()) };
+        let beside = async { tokio::join!(self.adopt(), self.follow_countries(), self.requests.listen()) };
         tokio::join!(collect, self.send(&collected), stop.run_until_cancelled(beside));
         let outbox = self.outbox;
         let _ = spawn_blocking(move || outbox.journal.close()).await;
@@ -85,7 +104,15 @@ impl Collector {
             let hour = hour_of(now);
             // At the end of an hour, so that no answer counts for the next one.
             let pause = limits::COLLECT_EVERY.min((hour + HOUR).since(now) + Duration::from_millis(1));
-            is_last = stop.run_until_cancelled(sleep(pause)).await.is_none();
+            let pausing = async {
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = self.requests.arrived() => {}
+                }
+            };
+            is_last = stop.run_until_cancelled(pausing).await.is_none();
+            // Before the counts are taken: they then have everything that was counted when these were made.
+            self.requests.begin();
             let counts: Vec<Counts> =
                 if is_last { self.traffic.take_last().collect() } else { self.traffic.take().collect() };
             let outbox = self.outbox.clone();
@@ -96,6 +123,7 @@ impl Collector {
             });
             // It ends unless it panics; what it had is lost then, and no more.
             let _ = put.await;
+            self.requests.collected();
             metrics::traffic_waits(self.outbox.len());
             self.has_more.notify_one();
         }
@@ -103,17 +131,26 @@ impl Collector {
 
     /// Sends what was collected, in the order of the batches' numbers, until all is `collected` and sent.
     async fn send(&self, collected: &CancellationToken) {
+        let mut last_sent: Option<Instant> = None;
         loop {
             let is_last = collected.is_cancelled();
-            while let Some(next) = self.outbox.next() {
-                match next {
-                    Item::Run(run) => self.read_back(run).await,
-                    Item::Batch(waiting) => {
-                        self.deliver(&self.edge, &waiting.batch).await;
-                        let (outbox, segment) = (self.outbox.clone(), waiting.segment());
-                        let _ = spawn_blocking(move || outbox.settle(segment)).await;
+            let requested = self.requests.take_collected();
+            let is_due = last_sent.is_none_or(|at| at.elapsed() >= self.hold);
+            if is_last || is_due || !requested.is_empty() || self.outbox.bytes() > limits::TRAFFIC_HELD_BYTES {
+                while let Some(next) = self.outbox.next() {
+                    match next {
+                        Item::Run(run) => self.read_back(run).await,
+                        Item::Batch(first) => {
+                            let Sum { batch, segments } = self.outbox.add_up(first);
+                            self.deliver(&self.edge, &batch).await;
+                            let outbox = self.outbox.clone();
+                            let settle = move || segments.into_iter().for_each(|segment| outbox.settle(segment));
+                            let _ = spawn_blocking(settle).await;
+                        }
                     }
+                    last_sent = Some(Instant::now());
                 }
+                self.requests.answer(requested).await;
             }
             if is_last {
                 return;

@@ -16,6 +16,7 @@ mod journal;
 mod outbox;
 mod people;
 mod receipt;
+mod requests;
 mod tally;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 //! Their order is that of their numbers, because Postgres takes a batch for one that it has had when a later one came before.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
+    hash::{BuildHasher as _, RandomState},
     io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -11,10 +12,10 @@ use std::{
 use domain::traffic::HourTraffic;
 
 use super::{
-    batch::{Batch, divide},
+    batch::{Batch, divide, merge},
     journal::Journal,
 };
-use crate::spool::SegmentId;
+use crate::{limits, spool::SegmentId};
 
 /// The batches of this edge that wait.
 pub(super) struct Outbox {
@@ -54,6 +55,22 @@ pub(super) struct Waiting {
     pub(super) batch: Batch,
     /// The segment of the journal that has it too.
     segment: Option<SegmentId>,
+}
+
+/// Batches that follow each other, added up into one. It carries the number of the last of them: Postgres then takes each for one
+/// that it has had, whoever sends it again.
+pub(super) struct Sum {
+    pub(super) batch: Batch,
+    /// The segment of each batch, to be [settled](Outbox::settle).
+    pub(super) segments: Vec<Option<SegmentId>>,
+}
+
+/// The distinct projects and keys of the batches that a [`Sum`] has so far. Two that collide only make the sum larger than its bound
+/// by one.
+struct Distinct {
+    projects: HashSet<u64>,
+    keys: HashSet<u64>,
+    hasher: RandomState,
 }
 
 /// Batches that follow each other in one segment of the journal and are not in memory.
@@ -102,6 +119,27 @@ impl Outbox {
         Some(next)
     }
 
+    /// Adds to `first` the batches behind it, as many as are in memory, of the same hour, and within the bounds of one statement.
+    pub(super) fn add_up(&self, first: Waiting) -> Sum {
+        let mut distinct = Distinct::of(&first.batch);
+        let (hour, mut number) = (first.batch.hour(), first.batch.number);
+        let (mut parts, mut segments) = (first.batch.traffic, vec![first.segment]);
+        let mut queue = self.queue();
+        while let Some(Item::Batch(next)) = queue.items.front()
+            && next.batch.hour() == hour
+            && distinct.has_room_for(&next.batch)
+            && let Some(Item::Batch(next)) = queue.items.pop_front()
+        {
+            queue.bytes = queue.bytes.saturating_sub(next.batch.weight());
+            number = next.batch.number;
+            parts.extend(next.batch.traffic);
+            segments.push(next.segment);
+        }
+        drop(queue);
+        let traffic = if segments.len() > 1 { merge(parts) } else { parts };
+        Sum { batch: Batch { number, traffic }, segments }
+    }
+
     /// Brings batches back to memory, as the next ones. Returns the number of answers of those that the journal had and that
     /// cannot be read any more. Blocks.
     pub(super) fn read_back(&self, run: Run) -> io::Result<u64> {
@@ -148,6 +186,11 @@ impl Outbox {
         self.queue().waiting
     }
 
+    /// Bytes of the batches that wait in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.queue().bytes
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,10 +224,25 @@ impl Queue {
     }
 }
 
-impl Waiting {
-    /// The segment that holds it, to be [settled](Outbox::settle).
-    pub(super) fn segment(&self) -> Option<SegmentId> {
-        self.segment
+impl Distinct {
+    fn of(batch: &Batch) -> Self {
+        let mut distinct = Self { projects: HashSet::new(), keys: HashSet::new(), hasher: RandomState::new() };
+        distinct.has_room_for(batch);
+        distinct
+    }
+
+    /// Adds what a batch names. Returns whether all of it together is within the bounds of a statement.
+    fn has_room_for(&mut self, batch: &Batch) -> bool {
+        for part in &batch.traffic {
+            let project = self.hasher.hash_one(&part.project);
+            self.projects.insert(project);
+            let keys =
+                part.entries.iter().map(|entry| self.hasher.hash_one((project, entry.kind.as_str(), &entry.key)));
+            self.keys.extend(keys);
+            self.keys
+                .extend(part.visitors.iter().map(|register| self.hasher.hash_one((project, register.to_stored()))));
+        }
+        self.projects.len() <= limits::TRAFFIC_SENT_PROJECTS && self.keys.len() <= limits::TRAFFIC_SENT_KEYS
     }
 }
 

@@ -33,7 +33,7 @@ async fn counted(db: &PgPool, project: &ProjectId, truth: u64, number: i64) -> i
         let part = HourTraffic { hour: yesterday, project: project.clone(), sums, entries: Vec::new(), visitors };
         assert!(traffic::record(db, &format!("edge{edge}"), number, &[part]).await.unwrap());
     }
-    while upkeep::fold(db, 1_000).await.unwrap() > 0 {}
+    while upkeep::fold(db, 1_000, 0, 1).await.unwrap() > 0 {}
     let today = midnight(Clock::system().now().as_datetime().date());
     while upkeep::roll(db, today, 100).await.unwrap() > 0 {}
     let of_day = "SELECT visitors FROM traffic_days WHERE project_id = $1";

@@ -42,7 +42,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<AudienceQuery>,
 ) -> Result<Json<AudienceStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
     let filter = Filter::of(&query);
     let lists: &[ListKind] = match filter {
         Some(_) => &[ListKind::View],

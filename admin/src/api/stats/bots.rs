@@ -48,7 +48,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<BotsStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
     let (mut all, mut by_day) = (ClassCounts::default(), HashMap::<Date, ClassCounts>::new());
     let (mut agents, mut people_sent) = (Agents::default(), HashMap::<&str, u64>::new());
     let wanted = Wanted { lists: &LISTS, grain: Grain::Day, visitors: false };

@@ -49,7 +49,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<ErrorsStats>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
     let (mut totals, mut by_day) = (ErrorCounts::default(), HashMap::<Date, ErrorCounts>::new());
     let mut errors = HashMap::<(u16, String), PathErrors>::new();
     let wanted = Wanted { lists: &[ListKind::Error], grain: Grain::Hour, visitors: false };

@@ -39,7 +39,7 @@ pub async fn show(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<ExportQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let Asked { readable, range, .. } = Asked::of(&app, Readable::from(&project), query.days)?;
+    let Asked { readable, range, .. } = Asked::of(&app, Readable::from(&project), query.days).await?;
     let format = query.format.unwrap_or_default();
     let mut export = Export { db: app.db.clone(), project: readable, format, days: range.days().collect() };
     export.days.reverse();

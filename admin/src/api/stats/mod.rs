@@ -60,7 +60,7 @@ pub async fn live(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<LiveQuery>,
 ) -> Result<Json<LiveStats>, ApiError> {
-    require_source(&app)?;
+    begin_report(&app).await?;
     let hours = query.hours.unwrap_or(Hours::DEFAULT);
     let to = app.clock.now();
     let from = hour_of(to) - HOUR * u32::from(hours.count() - 1);
@@ -145,7 +145,7 @@ pub async fn history(
     ProjectAccess(project): ProjectAccess<Member>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Json<StatsHistory>, ApiError> {
-    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days)?;
+    let Asked { readable, range, days, to } = Asked::of(&app, Readable::from(&project), query.days).await?;
     let deployments = deployments(&app, &readable, range.begin()).await?;
     let (totals, timeline) = if let Some(hostname) = query.hostname.map(|name| name.to_ascii_lowercase()) {
         let mut known: HashMap<Date, Count> = HashMap::new();
@@ -215,11 +215,18 @@ struct Asked {
 
 impl Asked {
     /// Returns the days that end now, as many as asked for. Fails where nothing is counted.
-    fn of(app: &App, readable: Readable, days: Option<Days>) -> Result<Self, ApiError> {
-        require_source(app)?;
+    async fn of(app: &App, readable: Readable, days: Option<Days>) -> Result<Self, ApiError> {
+        begin_report(app).await?;
         let (days, to) = (days.unwrap_or(Days::DEFAULT), app.clock.now());
         Ok(Self { readable, range: DayRange::ending(to, days), days, to })
     }
+}
+
+/// Has the edges send what the report is to show. Fails where nothing is counted.
+async fn begin_report(app: &App) -> Result<(), ApiError> {
+    require_source(app)?;
+    app.fresh_traffic.bring().await;
+    Ok(())
 }
 
 fn require_source(app: &App) -> Result<(), ApiError> {

@@ -106,7 +106,7 @@ pub async fn read(app: &App, token: &str) -> Result<Option<PublicStats>, ApiErro
         return Ok(None);
     }
     let Some((project, readable)) = public::find(&app.db, token, app.clock.now()).await? else { return Ok(None) };
-    let Asked { readable, range, days, to } = Asked::of(app, readable, None)?;
+    let Asked { readable, range, days, to } = Asked::of(app, readable, None).await?;
     let [pages, referrers, countries] = Views::LISTS;
     let lists = [pages, referrers, countries, ListKind::Agent];
     let (mut views, mut classes) = (Views::default(), ClassCounts::default());

@@ -29,14 +29,17 @@ pub struct Edge {
     /// here. What a process needs beside it (its code, connections, requests) is some 50 MB, and about 20 KB a connection that
     /// idles, 40 KB one at work.
     pub memory: Option<Size>,
-    /// The part of `memory` for bodies of sites that are kept, in percent. It, `manifest_cache_percent` and `in_flight_percent` are 5 at
-    /// least each, and 80 together at most: the rest is for routes, certificates, keys and members.
+    /// The part of `memory` for bodies of sites that are kept, in percent. It, `manifest_cache_percent`, `in_flight_percent` and
+    /// `routes_percent` are 5 at least each, and 89 together at most: the rest is for certificates, keys and members.
     pub body_cache_percent: u8,
     /// The part of `memory` for manifests of deployments that are kept, in percent.
     pub manifest_cache_percent: u8,
     /// The part of `memory` for bytes that are being sent, read or hashed, in percent. A quarter of it is for the AI gateway's answers
     /// that are read whole before they are sent, of which one account has a quarter; one client has a quarter of the rest.
     pub in_flight_percent: u8,
+    /// The part of `memory` for routes: which site a host is. A route takes some 0.8 KB, so that the default has room for 250,000
+    /// hosts in 2 GB.
+    pub routes_percent: u8,
     /// Concurrent connections. When 0: as many as the files that the process may open allow, and as fit into `memory` while
     /// they idle. HTTPS keeps a quarter of them; beyond nine tenths, and while the process has more than five quarters of `memory`,
     /// those that idle are closed.
@@ -84,6 +87,7 @@ impl Default for Edge {
             body_cache_percent: 30,
             manifest_cache_percent: 25,
             in_flight_percent: 25,
+            routes_percent: 9,
             connections: 0,
             connections_per_client: 0,
             platform_requests: 0,

@@ -16,6 +16,9 @@ pub struct Stats {
     /// A database of countries by address, in the format of `MaxMind` (`.mmdb`), read when an edge starts and again when the file
     /// changes. Without one, every country is `XX`.
     pub geoip_file: Option<PathBuf>,
+    /// Longest time, in seconds, for which an edge adds up what it has counted before Postgres gets it. An edge sends earlier
+    /// when somebody opens statistics, so these are never older than five seconds. With 0, it sends every two seconds.
+    pub send_seconds: u32,
     /// Lists of networks that operators of crawlers publish, by the name of the list in the table of agents. Admin
     /// reads them every few hours; what the release has built in stays while one cannot be read. An empty table reads
     /// none.
@@ -30,6 +33,7 @@ impl Default for Stats {
         Self {
             source: StatsSource::default(),
             geoip_file: None,
+            send_seconds: 30,
             agent_networks: urls(&NETWORKS),
             agent_directories: urls(&DIRECTORIES),
         }

@@ -10,9 +10,11 @@ use domain::{
 use sqlx::{PgConnection, PgPool};
 use time::Date;
 
-/// Adds at most `most` parts of batches to their hours. Returns their number.
-pub async fn fold(pool: &PgPool, most: i64) -> Result<u64, sqlx::Error> {
-    let folded = sqlx::query_scalar!(r#"SELECT fold_traffic($1) AS "folded!""#, most).fetch_one(pool).await?;
+/// Adds at most `most` parts of batches to their hours, of the projects in one shard of `shards`. Returns their number.
+pub async fn fold(pool: &PgPool, most: i64, shard: i32, shards: i32) -> Result<u64, sqlx::Error> {
+    let folded = sqlx::query_scalar!(r#"SELECT fold_traffic($1, $2, $3) AS "folded!""#, most, shard, shards)
+        .fetch_one(pool)
+        .await?;
     Ok(folded.unsigned_abs())
 }
 

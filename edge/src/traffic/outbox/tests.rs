@@ -77,7 +77,7 @@ fn send_all(outbox: &Outbox) -> (Vec<Batch>, u64) {
         match next {
             Item::Run(run) => lost += outbox.read_back(run).unwrap(),
             Item::Batch(waiting) => {
-                outbox.settle(waiting.segment());
+                outbox.settle(waiting.segment);
                 sent.push(waiting.batch);
             }
         }
@@ -117,7 +117,7 @@ fn what_finds_no_room_in_memory_comes_back_from_the_disk_in_order() {
         match outbox.next().unwrap() {
             Item::Run(run) => assert_eq!(outbox.read_back(run).unwrap(), 0),
             Item::Batch(waiting) => {
-                outbox.settle(waiting.segment());
+                outbox.settle(waiting.segment);
                 sent.push(waiting.batch);
             }
         }
@@ -143,7 +143,7 @@ fn what_a_dead_edge_left_is_what_it_did_not_settle() {
         match dead.next().unwrap() {
             Item::Run(run) => assert_eq!(dead.read_back(run).unwrap(), 0),
             Item::Batch(waiting) => {
-                dead.settle(waiting.segment());
+                dead.settle(waiting.segment);
                 settled += 1;
             }
         }
@@ -213,7 +213,7 @@ fn what_cannot_be_read_back_is_known() {
             Item::Run(run) => lost += outbox.give_up(run),
             Item::Batch(waiting) => {
                 sent += waiting.batch.answers();
-                outbox.settle(waiting.segment());
+                outbox.settle(waiting.segment);
             }
         }
     }
@@ -268,4 +268,49 @@ fn a_batch_takes_so_much_and_no_more() {
     assert_eq!(of(&|part| part.entries.len()), keys);
     assert_eq!(of(&|part| part.visitors.len()), registers);
     assert_eq!(batches.iter().flatten().map(|part| part.sums.requests).sum::<u64>(), 599 + 5);
+}
+
+#[test]
+fn batches_are_added_up_within_the_bounds_of_a_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds { journaled: usize::MAX, unjournaled: usize::MAX };
+    let outbox = Outbox::new(journal(folder.path(), "a", 100_000_000), bounds);
+    let first = |outbox: &Outbox| match outbox.next().unwrap() {
+        Item::Batch(first) => outbox.add_up(first),
+        Item::Run(_) => panic!("everything is in memory"),
+    };
+    // The same projects again and again are one part each.
+    for _ in 0..10 {
+        (1..=3).for_each(|number| assert_eq!(outbox.put(traffic(number, 2)), 0));
+    }
+    let Sum { batch, segments } = first(&outbox);
+    assert_eq!((batch.number, segments.len(), batch.traffic.len()), (30, 30, 3));
+    assert_eq!(batch.answers(), 60);
+    let [one] = <[HourTraffic; 1]>::try_from(traffic(1, 20)).unwrap();
+    assert_eq!((&batch.traffic[0].entries, batch.traffic[0].sums.statuses), (&one.entries, [30, 40, 50, 60, 70]));
+    for segment in segments {
+        outbox.settle(segment);
+    }
+    assert_eq!((outbox.len(), outbox.bytes()), (0, 0));
+
+    // Another hour is another statement.
+    assert_eq!(outbox.put(traffic(1, 1)), 0);
+    let mut later = traffic(1, 1);
+    later[0].hour = later[0].hour + domain::traffic::HOUR;
+    assert_eq!(outbox.put(later), 0);
+    assert_eq!((first(&outbox).batch.number, first(&outbox).batch.number), (31, 32));
+
+    // So is what would make a statement too large; whole batches stay together.
+    let many = limits::TRAFFIC_SENT_PROJECTS + 10;
+    (1..=many).for_each(|number| assert_eq!(outbox.put(traffic(number, 1)), 0));
+    let mut sums = Vec::new();
+    while outbox.len() > 0 && outbox.queue().items.front().is_some() {
+        sums.push(first(&outbox).batch);
+    }
+    let projects: usize = sums.iter().map(|batch| batch.traffic.len()).sum();
+    assert!(sums.len() > 1 && projects == many, "{projects} projects in {} statements", sums.len());
+    for batch in &sums {
+        let keys: usize = batch.traffic.iter().map(|part| part.entries.len() + part.visitors.len()).sum();
+        assert!(batch.traffic.len() <= limits::TRAFFIC_SENT_PROJECTS && keys <= limits::TRAFFIC_SENT_KEYS);
+    }
 }

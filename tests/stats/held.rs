@@ -1,0 +1,56 @@
+//! Traffic that an edge holds before Postgres gets it: few rows while nobody looks, fresh reports for whoever does, and nothing lost.
+
+use super::{
+    pipeline::{COLLECTED_WITHIN, recorded},
+    *,
+};
+use crate::{BACKGROUND, stubs::latency};
+
+/// Rounds of visits, a collection of the edge apart.
+const ROUNDS: usize = 4;
+
+/// A site whose edges hold traffic for `seconds`, one visit of which Postgres already has: the first is sent immediately.
+async fn holding(seconds: u32) -> Visited {
+    let hold = |builder: Builder| builder.edges(2).variable("SVC__STATS__SEND_SECONDS", seconds);
+    let visited = Visited::start_with(&Site::page("home"), hold).await;
+    for edge in &visited.world.edges {
+        edge.get(&visited.url).await;
+    }
+    eventually(BACKGROUND, "the first visits are sent", async || recorded(&visited.world).await == 2).await;
+    visited
+}
+
+#[tokio::test]
+async fn a_report_shows_what_edges_hold() {
+    let visited = holding(600).await;
+    for _ in 0..ROUNDS {
+        visited.visit("/", 5).await;
+        latency(COLLECTED_WITHIN).await;
+    }
+    assert_eq!(recorded(&visited.world).await, 2, "nobody has looked");
+    // One look shows everything.
+    let live = visited.live().await;
+    assert_eq!(live["totals"]["requests"], 2 + 5 * ROUNDS, "{live:#}");
+    let rows = visited.world.sql_number("SELECT count(*) FROM traffic_recent").await;
+    assert!(rows <= 3, "{rows} rows for {ROUNDS} collections");
+}
+
+#[tokio::test]
+async fn what_an_edge_held_when_it_died_is_counted_once() {
+    let mut visited = holding(600).await;
+    for _ in 0..2 {
+        visited.visit("/", 5).await;
+        latency(COLLECTED_WITHIN).await;
+    }
+    assert_eq!(recorded(&visited.world).await, 2);
+    visited.world.edges[0].process.kill();
+    eventually(BACKGROUND, "the other edge has sent it", async || recorded(&visited.world).await >= 12).await;
+    assert_eq!(recorded(&visited.world).await, 12);
+}
+
+#[tokio::test]
+async fn traffic_is_sent_in_time_although_nobody_looks() {
+    let visited = holding(5).await;
+    visited.visit("/", 3).await;
+    eventually(BACKGROUND, "it is sent", async || recorded(&visited.world).await == 5).await;
+}
