@@ -10,7 +10,10 @@ pub mod counters;
 pub mod events;
 mod eviction;
 pub mod leases;
+mod name;
+mod server;
 mod silence;
 
 pub use ::redis::RedisError;
 pub use connection::Redis;
+pub use server::Persistence;
