@@ -47,7 +47,7 @@ async fn an_operator_orders_renews_revokes_and_finds_out_what_is_wrong() {
     let lines = String::from_utf8(doctor.stdout).unwrap();
     assert!(!doctor.status.success() && lines.contains("FAIL  directory of acme"), "{lines}");
     for fine in ["master key", "database", "stored keys", "resolvers", "DNS records", "renewals"] {
-        assert!(lines.lines().any(|line| line.starts_with("ok") && line.contains(fine)), "{fine}: {lines}");
+        assert!(lines.lines().any(|line| line.starts_with("OK") && line.contains(fine)), "{fine}: {lines}");
     }
     // The template's certificate would do for the wildcard.
     world.sql("DELETE FROM certificate_orders; DELETE FROM certificates").await;

@@ -53,6 +53,7 @@ mod open_tabs;
 mod openapi;
 mod org_gate;
 mod orgs;
+mod ownership;
 mod payments;
 mod platform_cache;
 mod postgres;

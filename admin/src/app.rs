@@ -13,6 +13,7 @@ use domain::{
     addresses::Addresses,
     plans::{Allowance, Plans},
 };
+use identity::{Role, Watch};
 use live::Redis;
 use packs::PackStore;
 use secrets::MasterKey;
@@ -113,7 +114,7 @@ impl App {
     /// this fails only when the configuration is wrong.
     pub fn new(config: Arc<Config>) -> anyhow::Result<(Self, AppTasks)> {
         let db = db::connect(&config.postgres, &config.postgres.url).context("postgres.url")?;
-        let redis = Redis::connect(&config.redis.url).context("redis.url")?;
+        let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
         let clock = Clock::system();
         let (edges, of_edges) = Edges::new(redis.clone(), db.clone(), clock.clone());
         let (events, of_events) = Events::new(redis.clone());
@@ -157,6 +158,12 @@ impl App {
             config,
         };
         Ok((app, AppTasks { edges: of_edges, events: of_events }))
+    }
+
+    /// Looks at whose the store, Redis and the master key are. To be [started](Watch::start) before any of them is used.
+    pub fn watch(&self) -> Watch {
+        let parts = (self.db.clone(), self.redis.clone(), self.store.clone());
+        Watch::new(&self.config, parts, self.master_key.clone(), self.clock.clone(), Role::Admin)
     }
 
     /// Begins a change in the name of `actor`.

@@ -7,7 +7,7 @@ const FLOORS: [&[&str]; 9] = [
     &["main", "serve", "listener"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
-    &["publishing", "joining", "suspension", "certificates", "billing", "vat_checks"],
+    &["publishing", "joining", "suspension", "certificates", "billing", "vat_checks", "doctor"],
     &["middleware"],
     &["auth"],
     &["app"],

@@ -1,11 +1,12 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
 //! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up,
-//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out.
+//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out, `admin doctor` says what is wrong.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use admin::{
-    app::App, billing, bounds::BLOCKING_THREADS, codehost::local, mail::Mailer, metrics, serve, suspension, talkers,
+    app::App, billing, bounds::BLOCKING_THREADS, codehost::local, doctor, mail::Mailer, metrics, serve, suspension,
+    talkers,
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -74,6 +75,12 @@ enum Command {
         #[arg(long)]
         reason: String,
     },
+    /// Check what svc depends on, a line each, with what helps. Exits with 1 when anything fails.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Let a suspended site be served again.
     Resume {
         /// The project, or the three words of a share.
@@ -130,7 +137,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     telemetry::start();
     match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(outcome) => outcome,
         Err(error) => {
             tracing::error!("{}", telemetry::one_line(&error));
             ExitCode::FAILURE
@@ -138,18 +145,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<()> {
+fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Arc::new(Config::load(arguments.config.as_deref())?);
     // More than one of rustls' providers may be compiled in, so the program has to choose one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
     runtime.block_on(async {
-        match arguments.command.unwrap_or(Command::Serve) {
+        let done = match arguments.command.unwrap_or(Command::Serve) {
+            Command::Doctor { json } => return examine(&config, json).await,
             Command::Serve => {
                 let exporter = config.admin.metrics_listen.map(Exporter::start).transpose();
                 if let Some(exporter) = exporter.context("admin.metrics_listen")? {
                     metrics::describe();
+                    identity::describe();
                     tokio::spawn(exporter.run());
                 }
                 for warning in config.site.shared_domains() {
@@ -165,8 +174,17 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
             Command::Resume { project } => set_suspended(config, &project, None).await,
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// Prints what the doctor found.
+#[expect(clippy::print_stdout, reason = "the report is this command's result")]
+async fn examine(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let report = doctor::examine(config).await;
+    println!("{}", if json { report.json() } else { report.lines() });
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn migrate(config: &Config) -> anyhow::Result<()> {
@@ -176,7 +194,8 @@ async fn migrate(config: &Config) -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the table is this command's result")]
 async fn print_top(config: &Config, count: usize) -> anyhow::Result<()> {
-    let redis = live::Redis::connect(&config.redis.url).context("redis.url")?;
+    let redis =
+        live::Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
     let edges = talkers::ask(&redis, count).await.context("Redis (redis.url) cannot be asked")?;
     print!("{}", talkers::table(&edges));
     Ok(())
@@ -207,6 +226,7 @@ async fn refund(config: Arc<Config>, number: &str, total: Option<Cents>, reason:
     // A refund changes nothing that edges remember, so that nobody runs their tasks.
     let (app, _edges) = App::new(config)?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    app.watch().start().await?;
     let (id, total) = billing::refund_by_number(&app, number, total, reason).await?;
     println!("{total} of invoice {number} is given back ({id})");
     Ok(())

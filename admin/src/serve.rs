@@ -22,6 +22,8 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
 pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    let mut watch = app.watch();
+    watch.start().await?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
     let listen = app.config.admin.listen;
     let listener =
@@ -40,8 +42,10 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
         .tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
     let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
     let mut server = tokio::spawn(server.into_future());
+    let mut refusal = None;
     tokio::select! {
         ended = &mut server => ended?.context("the server ended by itself")?,
+        found = watch.run() => refusal = Some(found),
         signal = stop_signal() => tracing::info!("stopping on {}", signal?),
     }
     app.stopping.cancel();
@@ -54,7 +58,8 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
         tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
     }
     tasks_stopping.cancel();
-    Ok(tasks.await?)
+    tasks.await?;
+    refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 /// Names the plans that accounts are subscribed to and that the configuration has no more. Until it has, they have the limits

@@ -35,6 +35,7 @@ pub async fn set(config: Arc<Config>, name: &str, reason: Option<Suspension>) ->
     );
     let (app, edges) = App::new(config)?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    app.watch().start().await?;
     let stop = CancellationToken::new();
     let edges = tokio::spawn(edges.run(stop.clone()));
     app.edges.listen(LISTEN_WAIT).await;

@@ -93,8 +93,8 @@ impl fmt::Display for Rotated {
         }
         write!(
             f,
-            "everything is sealed with key {}; `certs rotate-key --finish` forgets the old one, and from the next start \
-             of an edge visitors of protected sites give their password again",
+            "everything is sealed with key {}; `certs rotate-key --finish` forgets the old one (keep a copy of the old \
+             key file for as long as you keep backups of the database from before), and from the next start of an edge visitors of protected sites give their password again",
             self.key.id()
         )
     }
@@ -111,7 +111,12 @@ impl fmt::Display for Finished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.forgotten {
             0 => write!(f, "key {} is the only one already", self.key.id()),
-            _ => write!(f, "key {} is the only one now; keep a copy of the key file", self.key.id()),
+            _ => write!(
+                f,
+                "key {} is the only one now; keep a copy of the key file, and keep copies of the former ones for as long as you keep backups of \
+                 the database from before: those open with no other key",
+                self.key.id()
+            ),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! listen
 //! front
 //! platform
+//! ownership
 //! gateway
 //! sites
 //! gate
@@ -31,6 +32,7 @@ pub mod limits;
 pub mod listen;
 pub mod memory;
 pub mod metrics;
+pub mod ownership;
 pub mod platform;
 #[cfg(test)]
 mod rooms;

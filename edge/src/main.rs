@@ -23,6 +23,7 @@ use edge::{
     limits::{self, Shares},
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
+    ownership,
     platform::Platform,
     sites::Sites,
     traffic::{Agents, Collector, Traffic},
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     telemetry::start();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(outcome) => outcome,
         Err(error) => {
             tracing::error!("edge cannot start: {}", telemetry::one_line(&error));
             ExitCode::FAILURE
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(arguments.config.as_deref())?;
     let master_key = MasterKey::load(&config.secrets.master_key_file)?;
     // The running edge has the listener until it has handed over.
@@ -71,10 +72,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let exporter = config.edge.metrics_listen.map(export).transpose().context("edge.metrics_listen")?;
     if exporter.is_some() {
         edge::metrics::describe();
+        identity::describe();
     }
     for warning in config.site.shared_domains() {
         tracing::warn!("{warning}");
     }
+    // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    // Before the running edge gives up its sockets.
+    ownership::check_before_start(&config, master_key.clone(), Clock::system())?;
     let upgrade_socket = config.edge.upgrade_socket.clone();
     let upgrade_socket = upgrade_socket.unwrap_or_else(|| meter::spool_folder(&config).join("upgrade.sock"));
     let (https, http) = (config.edge.listen_https, config.edge.listen_http);
@@ -83,9 +89,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         Sockets::bind(https, http)?
     };
-    // Said once for all of rustls: both of its providers are compiled in, by us and by Pingora.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-
     let threads = match config.edge.threads {
         0 => std::thread::available_parallelism()?.get(),
         threads => threads,
@@ -107,8 +110,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     server.add_service(listeners);
     server.run(RunArgs { shutdown_signal: Box::new(stop.clone()) });
     match stop.failure() {
-        None => Ok(()),
-        Some(error) => anyhow::bail!("cannot listen: {error}"),
+        None => Ok(ExitCode::SUCCESS),
+        Some(error) => {
+            tracing::error!("edge stops: {error}");
+            Ok(ExitCode::FAILURE)
+        }
     }
 }
 
@@ -127,8 +133,10 @@ fn listeners(
         Some(replica) => db::connect(&config.postgres, replica).context("postgres.replica_url")?,
         None => db.clone(),
     };
-    let redis = Redis::connect(&config.redis.url).context("redis.url")?;
+    let redis = Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()).context("redis.url")?;
     let store = PackStore::open(&config.store)?;
+    let parts = (db.clone(), redis.clone(), store.clone());
+    let refusal = ownership::watch(config, parts, master_key.clone(), clock.clone());
 
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
@@ -184,12 +192,19 @@ fn listeners(
         move || front.memory_used()
     };
     let trusted = Networks::parse(&config.edge.trusted_proxies).context("edge.trusted_proxies")?;
+    let refusing = stop.clone();
     let mut listeners =
         Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, trusted, talkers.clone());
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
         stop.run_until_cancelled_owned(health).await;
+    });
+    let stop = last_connection_gone.clone();
+    listeners.add_background(async move {
+        if let Some(refusal) = stop.run_until_cancelled_owned(refusal).await {
+            refusing.give_up(refusal);
+        }
     });
     listeners.add_background(metering.run(last_connection_gone.clone()));
     if let Some(traffic) = traffic {

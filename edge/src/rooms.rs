@@ -6,9 +6,21 @@ use std::{
 };
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
-const ROOMS: [&str; 13] = [
-    "limits", "metrics", "clients", "http", "spool", "traffic", "memory", "gate", "sites", "gateway", "platform",
-    "front", "listen",
+const ROOMS: [&str; 14] = [
+    "limits",
+    "metrics",
+    "clients",
+    "http",
+    "spool",
+    "traffic",
+    "memory",
+    "gate",
+    "sites",
+    "gateway",
+    "ownership",
+    "platform",
+    "front",
+    "listen",
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.

@@ -137,7 +137,11 @@ fn spool(metered: &Metered) -> PathBuf {
 /// The files in a folder, those in its folders and the journals of traffic left out.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "traffic")).collect()
+    paths
+        .filter(|path| {
+            path.is_file() && path.extension().is_none_or(|extension| extension != "traffic" && extension != "json")
+        })
+        .collect()
 }
 
 fn files(folder: &Path) -> usize {

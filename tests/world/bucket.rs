@@ -104,14 +104,15 @@ impl Bucket {
         std::mem::take(&mut self.requests.reads.lock().unwrap())
     }
 
-    /// The keys of every object, and the parts of uploads that are not yet objects, sorted.
+    /// The keys of every object but the name of the bucket's database, and the parts of uploads that are not yet objects, sorted.
     pub fn objects(&self) -> Vec<String> {
         let mut objects: Vec<String> = files_below(&self.folder)
             .into_iter()
             .filter_map(|file| {
                 let name = file.strip_prefix(&self.folder).unwrap().to_str().unwrap();
                 // What is left beside the objects are the server's notes about them.
-                if name.starts_with(".upload") { Some(name) } else { name.strip_prefix("packs/") }.map(str::to_owned)
+                let key = if name.starts_with(".upload") { Some(name) } else { name.strip_prefix("packs/") };
+                key.filter(|key| !key.ends_with("/database.json")).map(str::to_owned)
             })
             .collect();
         objects.sort();

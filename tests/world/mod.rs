@@ -174,11 +174,21 @@ impl World {
         self.bucket.as_mut().unwrap()
     }
 
-    /// Paths of all files in the folder store, sorted.
+    /// Paths of all files in the folder store, sorted; without the name of its database.
     pub fn stored_files(&self) -> Vec<PathBuf> {
         let mut files = bucket::files_below(&self.folder.path().join("store"));
+        files.retain(|file| *file != self.store_name_file());
         files.sort();
         files
+    }
+
+    /// The file that holds the name of the database which the store belongs to.
+    pub fn store_name_file(&self) -> PathBuf {
+        let root = match &self.bucket {
+            None => self.folder.path().join("store"),
+            Some(_) => self.folder.path().join("bucket/packs/a/prefix"),
+        };
+        root.join("database.json")
     }
 
     /// Runs SQL on the world's database without the programs' knowledge, to stand for passing time or an operator.
@@ -263,6 +273,17 @@ impl World {
         self.wait_until_ready().await;
     }
 
+    /// Kills admin and starts it again, and waits for it alone: the edges may be stopped.
+    pub async fn restart_admin_alone(&mut self) {
+        self.admin.kill();
+        self.admin = start_admin(self.folder.path(), &self.env, self.admin_ahead);
+        let api = self.nobody();
+        eventually(READY_WITHIN, "admin is ready", async || {
+            api.get("/health").attempt().await.is_ok_and(|answer| answer.status == 200)
+        })
+        .await;
+    }
+
     /// Starts an admin beside the first, at an address that nobody asks.
     pub fn start_another_admin(&self) -> Process {
         self.start_admin_at_a_port().1
@@ -287,6 +308,13 @@ impl World {
         let Edge { http_port, https_port, .. } = self.edges[index];
         self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
         self.wait_until_ready().await;
+    }
+
+    /// Starts an edge anew at its former ports, and does not wait until it is ready: it may be about to refuse.
+    pub fn restart_edge_unready(&mut self, index: usize) {
+        self.edges[index].process.kill();
+        let Edge { http_port, https_port, .. } = self.edges[index];
+        self.edges[index] = self.start_edge(index, (http_port, https_port), &[]);
     }
 
     /// Starts an edge that takes over from the one that runs, as soon as that one is asked to hand over. Returns that one.

@@ -50,6 +50,11 @@ impl Process {
         assert!(sent.success(), "{} gets no SIG{name}", self.name);
     }
 
+    /// Whether the program has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits until the program has ended. Returns its exit status.
     pub fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()

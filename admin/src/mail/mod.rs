@@ -102,6 +102,16 @@ impl Mailer {
         }
     }
 
+    /// Connects to the mail server and signs in, without sending anything. Returns its address; `None` without a mail server.
+    pub async fn sign_in(&self) -> Option<Result<String, SendError>> {
+        let server = &self.smtp.as_ref()?.server;
+        let signed_in = async {
+            server.connect().await?.quit().await;
+            Ok(server.name())
+        };
+        Some(signed_in.await)
+    }
+
     /// Opens a session for letters of the queue; `None` without a mail server.
     pub async fn open(&self) -> Option<Result<Session, SendError>> {
         Some(self.smtp.as_ref()?.server.connect().await)

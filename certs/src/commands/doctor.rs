@@ -14,9 +14,9 @@ use db::{
     certificates::{accounts as stored_accounts, operations, orders},
     upkeep::sealed::Column,
 };
+use diagnosis::Report;
 use domain::{Clock, certificates::DomainState};
 use secrets::{MasterKey, master_key::TAG_LEN};
-use serde::Serialize;
 use sqlx::PgPool;
 
 use super::{Outcome, accounts, database, master_key};
@@ -30,33 +30,13 @@ const RESOLVER_WITHIN: Duration = Duration::from_secs(5);
 /// The label under which a record is tried.
 const LABEL: &str = "_svc-doctor";
 
-/// A check and its outcome.
-#[derive(Debug, Serialize)]
-struct Check {
-    name: String,
-    ok: bool,
-    message: String,
-    /// The remedy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
 /// The outcome of a check: what was found, or what is wrong and what helps.
 type Finding = Result<String, (String, String)>;
 
 pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> {
-    let mut checks = Checks::default();
+    let mut checks = Report::default();
     let master_key = master_key(config);
-    checks.add(
-        "master key",
-        match &master_key {
-            Ok(_) => Ok(config.secrets.master_key_file.display().to_string()),
-            Err(error) => wrong(
-                format!("{error:#}"),
-                "restore the key file from your copy (secrets.master_key_file); without it nothing sealed opens again",
-            ),
-        },
-    );
+    checks.add("master key", diagnosis::master_key(config).await);
     let db = database(config);
     let db = checks.add_with(
         "database",
@@ -84,42 +64,15 @@ pub(super) async fn run(config: &Config, json: bool) -> anyhow::Result<Outcome> 
             Issuer::Local => "`local`: the local authority signs names under localhost",
             _ => "`none`: certificates are imported (`certs import`)",
         };
-        checks.add("issuer", Ok(said.to_owned()));
+        checks.add("issuer", Finding::Ok(said.to_owned()));
     }
     checks.add("DNS records", records(config).await);
     if let Some(db) = &db {
         checks.add("renewals", renewals(db).await);
         checks.add("edges", edges::check(config, db).await);
     }
-    let is_good = checks.0.iter().all(|check| check.ok);
-    Outcome::shown(&checks.0, json, || checks.lines(), is_good)
-}
-
-#[derive(Default)]
-struct Checks(Vec<Check>);
-
-impl Checks {
-    fn add(&mut self, name: impl Into<String>, finding: Finding) {
-        self.add_with(name, finding.map(|message| (message, ())));
-    }
-
-    fn add_with<T>(&mut self, name: impl Into<String>, finding: Result<(String, T), (String, String)>) -> Option<T> {
-        let (ok, message, fix, found) = match finding {
-            Ok((message, found)) => (true, message, None, Some(found)),
-            Err((message, fix)) => (false, message, Some(fix), None),
-        };
-        self.0.push(Check { name: name.into(), ok, message, fix });
-        found
-    }
-
-    fn lines(&self) -> String {
-        let line = |check: &Check| {
-            let (mark, fix) = (if check.ok { "ok  " } else { "FAIL" }, check.fix.as_ref());
-            let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
-            format!("{mark}  {:<26}  {}{fix}", check.name, check.message)
-        };
-        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
+    let is_good = checks.is_good();
+    Outcome::shown(&checks.checks(), json, || checks.lines(), is_good)
 }
 
 fn wrong<T>(message: String, fix: &str) -> Result<T, (String, String)> {

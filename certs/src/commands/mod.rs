@@ -13,6 +13,7 @@ mod rotate_account;
 use anyhow::Context as _;
 use certs::{private_file, rotation};
 use config::Config;
+use db::upkeep::master_key::check;
 use secrets::{MasterKey, master_key::Key};
 use serde::Serialize;
 use sqlx::PgPool;
@@ -47,6 +48,9 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Ok(Outcome::good(format!("wrote a new master key to {}", file.display())));
     }
     let config = Config::load(arguments.config.as_deref())?;
+    if !matches!(arguments.command, Command::Doctor { .. }) {
+        check_master_key(&config).await?;
+    }
     match &arguments.command {
         Command::MasterKey { .. } => Ok(Outcome::good("")),
         Command::RotateKey { how } => rotate_key(&config, how).await,
@@ -68,6 +72,17 @@ async fn rotate_key(config: &Config, how: &Rotation) -> anyhow::Result<Outcome> 
         Rotation { finish: true, .. } => rotation::finish(&db, file).await?.to_string(),
         Rotation { .. } => rotation::rotate(&db, file).await?.to_string(),
     }))
+}
+
+/// Fails if the key file is not this database's. Whether there is a database at all, and a key file, is for each command to say.
+async fn check_master_key(config: &Config) -> anyhow::Result<()> {
+    let (Ok(db), Ok(master)) = (database(config), master_key(config)) else { return Ok(()) };
+    match check(&db, &master, true).await {
+        Ok(Some(wrong)) => {
+            anyhow::bail!("{}", wrong.explain(&config.secrets.master_key_file, &config.postgres.url))
+        }
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 fn database(config: &Config) -> anyhow::Result<PgPool> {

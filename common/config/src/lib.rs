@@ -8,6 +8,7 @@ mod load;
 pub mod machine;
 pub mod models;
 mod sections;
+mod shown;
 mod size;
 
 pub use load::ConfigError;
@@ -19,6 +20,7 @@ pub use sections::{
     acme::{self, Acme},
     gateway::{self, Gateway},
 };
+pub use shown::without_password;
 pub use size::Size;
 
 use serde::{Deserialize, Serialize};

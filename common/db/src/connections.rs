@@ -10,11 +10,11 @@
 //! that comes back for a sign of life, and one whose Postgres vanishes in that moment is missing in the pool until the kernel
 //! gives it up: within two minutes where `deploy/sysctl` is installed.
 
-use std::{future::Future, io, time::Duration};
+use std::{future::Future, io, net::IpAddr, time::Duration};
 
 use sqlx::{
     Connection as _, PgConnection, PgPool,
-    postgres::{PgConnectOptions, PgPoolOptions},
+    postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
 };
 use tokio::time::timeout;
 
@@ -45,7 +45,7 @@ const UNAVAILABLE: [&str; 9] = [
 
 /// Makes a pool whose connections are opened when first needed. Fails only when `url` cannot be parsed.
 pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::Error> {
-    let options: PgConnectOptions = url.parse()?;
+    let options = options(postgres, url)?;
     let pool = PgPoolOptions::new()
         .max_connections(postgres.max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -60,6 +60,37 @@ pub fn connect(postgres: &config::Postgres, url: &str) -> Result<PgPool, sqlx::E
             })
         });
     Ok(pool.connect_lazy_with(options))
+}
+
+fn options(postgres: &config::Postgres, url: &str) -> Result<PgConnectOptions, sqlx::Error> {
+    let mut options: PgConnectOptions = url.parse()?;
+    if let Some(authority) = &postgres.ca_file {
+        options = options.ssl_root_cert(authority);
+        // An authority that nothing is held to would be of no use: `prefer`, the usual mode, takes any certificate, or none.
+        if !url.contains("sslmode=") && !url.contains("ssl-mode=") {
+            options = options.ssl_mode(PgSslMode::VerifyFull);
+        }
+    }
+    Ok(options)
+}
+
+/// Whether `url` has a password for a Postgres on another machine. Without TLS it goes over the network for anybody to see, or to try
+/// guesses at.
+pub fn sends_password_elsewhere(url: &str) -> bool {
+    let Ok(options) = url.parse::<PgConnectOptions>() else { return false };
+    let host = options.get_host();
+    let is_here = options.get_socket().is_some()
+        || host.starts_with('/')
+        || host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    !is_here && password(url).is_some_and(|password| !password.is_empty())
+}
+
+/// The password in a URL, as it is written there.
+fn password(url: &str) -> Option<&str> {
+    let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    Some(user.split_once(':')?.1)
 }
 
 /// Waits for statements as long as they may take, and then gives them up with the connection that they have: Postgres has
@@ -119,4 +150,37 @@ pub(super) async fn take_any_time(conn: &mut PgConnection) -> Result<(), sqlx::E
     .fetch_one(conn)
     .await
     .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_stays_here_or_not() {
+        for url in ["postgres://u:p@db.internal/svc", "postgres://u:p@10.0.0.2:5432/svc?sslmode=prefer", "postgres://u:p@[fd00::1]/svc"]
+        {
+            assert!(sends_password_elsewhere(url), "{url}");
+        }
+        for url in [
+            "postgres://u:p@127.0.0.1/svc",
+            "postgres://u:p@[::1]/svc",
+            "postgres://u:p@localhost/svc",
+            "postgres://u@db.internal/svc",
+            "postgres://db.internal/svc",
+            "postgres://u:p@%2Frun%2Fpostgresql/svc",
+        ] {
+            assert!(!sends_password_elsewhere(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_authority_of_ours_means_that_the_certificate_is_verified() {
+        let private = config::Postgres { ca_file: Some("/etc/svc/ca.pem".into()), ..config::Postgres::default() };
+        let mode = |url: &str| options(&private, url).unwrap().get_ssl_mode();
+        assert!(matches!(mode("postgres://db.internal/svc"), PgSslMode::VerifyFull));
+        assert!(matches!(mode("postgres://db.internal/svc?sslmode=verify-ca"), PgSslMode::VerifyCa));
+        let usual = options(&config::Postgres::default(), "postgres://db.internal/svc").unwrap();
+        assert!(matches!(usual.get_ssl_mode(), PgSslMode::Prefer));
+    }
 }

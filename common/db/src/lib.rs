@@ -21,9 +21,12 @@ pub mod sign_in;
 pub mod stats;
 pub mod upkeep;
 
-use sqlx::PgPool;
+use sqlx::{PgPool, migrate::Migrator};
 
-pub use self::connections::{connect, in_time, is_unavailable};
+pub use self::connections::{connect, in_time, is_unavailable, sends_password_elsewhere};
+
+/// The schema that this program knows.
+static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
 /// Applies the migrations that the database lacks. Many processes may call it concurrently.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
@@ -31,7 +34,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     // Its settings are its own from now on.
     conn.close_on_drop();
     connections::take_any_time(&mut conn).await?;
-    sqlx::migrate!("../../migrations").run(&mut *conn).await
+    MIGRATIONS.run(&mut *conn).await
 }
 
 /// Fails unless Postgres answers.

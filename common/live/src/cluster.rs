@@ -16,7 +16,7 @@ use redis::{
 use tokio::{sync::OnceCell, time::timeout};
 
 use super::{
-    connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT},
+    connection::{CONNECTION_TIMEOUT, RESPONSE_TIMEOUT, trusting},
     silence::{Replaceable, Watched, tcp_settings},
 };
 
@@ -32,15 +32,17 @@ const RETRY_WAIT: std::ops::Range<u64> = 10..200;
 static TAGS: Mutex<BTreeMap<u16, u32>> = Mutex::new(BTreeMap::new());
 
 /// The connections to the nodes of a cluster.
-pub struct Cluster {
+pub(super) struct Cluster {
     urls: Vec<String>,
+    /// PEM: the only authorities that are trusted; the system's when absent.
+    authority: Option<Vec<u8>>,
     client: ClusterClient,
     made: Replaceable<OnceCell<ClusterConnection>>,
 }
 
 impl Cluster {
-    pub(super) fn new(urls: &[String]) -> Result<Self, RedisError> {
-        let client = ClusterClientBuilder::new(urls.iter().map(String::as_str))
+    pub(super) fn new(urls: &[String], authority: Option<Vec<u8>>) -> Result<Self, RedisError> {
+        let client = builder(urls, authority.as_deref())
             .connection_timeout(CONNECTION_TIMEOUT)
             .response_timeout(RESPONSE_TIMEOUT)
             .overall_response_timeout(Some(OVERALL_TIMEOUT))
@@ -49,12 +51,12 @@ impl Cluster {
             .max_retry_wait(RETRY_WAIT.end)
             .tcp_settings(tcp_settings())
             .build()?;
-        Ok(Self { urls: urls.to_vec(), client, made: Replaceable::new(OnceCell::new()) })
+        Ok(Self { urls: urls.to_vec(), authority, client, made: Replaceable::new(OnceCell::new()) })
     }
 
     /// Makes connections for commands whose answers Redis may hold back, so long that they take `patience`.
     pub(super) async fn patient(&self, patience: Duration) -> Result<ClusterConnection, RedisError> {
-        let client = ClusterClientBuilder::new(self.urls.iter().map(String::as_str))
+        let client = builder(&self.urls, self.authority.as_deref())
             .connection_timeout(CONNECTION_TIMEOUT)
             .response_timeout(patience)
             .overall_response_timeout(Some(patience))
@@ -114,6 +116,15 @@ impl Cluster {
         let routing = RoutingInfo::SingleNode(node);
         let answer = self.run(async |mut connection| connection.route_command(question, routing).await).await?;
         Ok(T::from_redis_value(answer)?)
+    }
+}
+
+fn builder(urls: &[String], authority: Option<&[u8]>) -> ClusterClientBuilder {
+    let builder = ClusterClientBuilder::new(urls.iter().map(String::as_str));
+    let is_encrypted = urls.iter().any(|url| url.starts_with("rediss:"));
+    match authority.filter(|_| is_encrypted) {
+        Some(authority) => builder.certs(trusting(authority.to_vec())),
+        None => builder,
     }
 }
 

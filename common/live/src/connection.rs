@@ -1,16 +1,17 @@
 //! One multiplexed connection a process, which reconnects by itself; clones share it. To one Redis, or to a cluster.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline, RedisError,
-    RedisFuture, ServerErrorKind, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo as _, Pipeline,
+    RedisError, RedisFuture, ServerErrorKind, TlsCertificates, Value,
     aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
     cluster_async::ClusterConnection,
 };
@@ -34,7 +35,9 @@ pub struct Redis {
     clients: Arc<[Client]>,
     /// The index of the one at which the next subscription is made.
     next: Arc<AtomicUsize>,
-    shared: Commands,
+    shared: Target,
+    /// Whether this Redis is another database's; see [`Redis::set_refused`].
+    pub(super) is_refused: Arc<AtomicBool>,
     pub(super) memory: Memory,
 }
 
@@ -58,7 +61,34 @@ impl Patient {
 
 /// The shared connection. Cheap to clone.
 #[derive(Clone)]
-pub enum Commands {
+pub struct Commands {
+    target: Target,
+    /// None for a look at whose Redis this is.
+    is_refused: Option<Arc<AtomicBool>>,
+}
+
+impl Commands {
+    /// The same connection, which works although Redis is another database's.
+    pub(super) fn unrefused(self) -> Self {
+        Self { is_refused: None, ..self }
+    }
+
+    /// Fails while Redis is another database's.
+    fn allow(&self) -> Result<(), RedisError> {
+        self.is_refused.as_deref().map_or(Ok(()), allow)
+    }
+}
+
+/// Fails while Redis is another database's.
+fn allow(is_refused: &AtomicBool) -> Result<(), RedisError> {
+    if is_refused.load(Ordering::Relaxed) {
+        return Err((ErrorKind::InvalidClientConfig, "this Redis belongs to another database").into());
+    }
+    Ok(())
+}
+
+#[derive(Clone)]
+enum Target {
     /// To one Redis.
     Single(Arc<Single>),
     /// To the nodes of a cluster, each command to the one that has its keys.
@@ -114,25 +144,40 @@ pub(super) enum Node {
 impl Redis {
     /// Prepares the connection; it is made when first needed, and again whenever it breaks.
     pub fn connect(url: &str) -> Result<Self, RedisError> {
+        Self::connect_trusting(url, None)
+    }
+
+    /// Prepares the connection, as [`Self::connect`] does. With `ca_file`, the certificates in it are the only authorities that are
+    /// trusted.
+    pub fn connect_trusting(url: &str, ca_file: Option<&Path>) -> Result<Self, RedisError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| {
+                let detail = format!("{}: {error}", path.display());
+                RedisError::from((ErrorKind::InvalidClientConfig, "redis.ca_file cannot be read", detail))
+            })
+        };
+        let authority = ca_file.map(read).transpose()?;
         let (clients, shared) = if let Some(urls) = cluster::urls(url) {
-            let clients = urls.iter().map(|url| open(url)).collect::<Result<_, _>>()?;
-            (clients, Commands::Cluster(Arc::new(Cluster::new(&urls)?)))
+            let clients = urls.iter().map(|url| open(url, authority.as_deref())).collect::<Result<_, _>>()?;
+            (clients, Target::Cluster(Arc::new(Cluster::new(&urls, authority)?)))
         } else {
-            let client = open(url)?;
-            let shared = Commands::Single(Arc::new(Single::new(client.clone())?));
+            let client = open(url, authority.as_deref())?;
+            let shared = Target::Single(Arc::new(Single::new(client.clone())?));
             (vec![client], shared)
         };
-        Ok(Self { clients: clients.into(), next: Arc::default(), shared, memory: Memory::default() })
+        let (next, is_refused) = Default::default();
+        Ok(Self { clients: clients.into(), next, shared, is_refused, memory: Memory::default() })
     }
 
     /// Returns the shared connection, for commands.
     pub fn commands(&self) -> Commands {
-        self.shared.clone()
+        Commands { target: self.shared.clone(), is_refused: Some(self.is_refused.clone()) }
     }
 
     /// Opens a connection for subscriptions. It ends when Redis goes away; the caller then subscribes again. In a
     /// cluster each node passes on what is published at any of them, and the next call tries the next node.
     pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
+        allow(&self.is_refused)?;
         let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no address of Redis is known"));
         for _ in 0..self.clients.len() {
             let client = &self.clients[self.next.fetch_add(1, Ordering::Relaxed) % self.clients.len()];
@@ -147,15 +192,16 @@ impl Redis {
 
     /// Opens a connection of its own for commands whose answers Redis may hold back, so long that they take `patience`.
     pub(super) async fn patient(&self, patience: Duration) -> Result<Patient, RedisError> {
+        allow(&self.is_refused)?;
         match &self.shared {
-            Commands::Single(single) => {
+            Target::Single(single) => {
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(CONNECTION_TIMEOUT))
                     .set_response_timeout(Some(patience));
                 let made = single.client.get_multiplexed_async_connection_with_config(&config).await?;
                 Ok(Patient::Single(made))
             }
-            Commands::Cluster(cluster) => Ok(Patient::Cluster(cluster.patient(patience).await?)),
+            Target::Cluster(cluster) => Ok(Patient::Cluster(cluster.patient(patience).await?)),
         }
     }
 
@@ -180,15 +226,16 @@ impl Redis {
     /// Every node that has keys.
     pub(super) async fn nodes(&self) -> Result<Vec<Node>, RedisError> {
         match &self.shared {
-            Commands::Single(_) => Ok(vec![Node::Only]),
-            Commands::Cluster(cluster) => Ok(cluster.slots().await?.into_iter().map(Node::OfSlot).collect()),
+            Target::Single(_) => Ok(vec![Node::Only]),
+            Target::Cluster(cluster) => Ok(cluster.slots().await?.into_iter().map(Node::OfSlot).collect()),
         }
     }
 
     /// Asks one node what is not a question of keys.
     pub(super) async fn ask<T: FromRedisValue>(&self, node: Node, question: Cmd) -> Result<T, RedisError> {
+        allow(&self.is_refused)?;
         match (&self.shared, node) {
-            (Commands::Cluster(cluster), Node::OfSlot(slot)) => cluster.ask(slot, question).await,
+            (Target::Cluster(cluster), Node::OfSlot(slot)) => cluster.ask(slot, question).await,
             _ => question.query_async(&mut self.commands()).await,
         }
     }
@@ -204,8 +251,19 @@ impl Node {
     }
 }
 
-fn open(url: &str) -> Result<Client, RedisError> {
-    Client::open(url.into_connection_info()?.set_tcp_settings(tcp_settings()))
+fn open(url: &str, authority: Option<&[u8]>) -> Result<Client, RedisError> {
+    let info = url.into_connection_info()?.set_tcp_settings(tcp_settings());
+    match authority {
+        Some(authority) if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) => {
+            Client::build_with_tls(info, trusting(authority.to_vec()))
+        }
+        _ => Client::open(info),
+    }
+}
+
+/// Settings of TLS that trust this authority alone.
+pub(super) fn trusting(authority: Vec<u8>) -> TlsCertificates {
+    TlsCertificates { client_tls: None, root_cert: Some(authority) }
 }
 
 /// What fails is counted. A script that is not there yet is no failure: it is sent.
@@ -221,11 +279,14 @@ async fn counted<T>(answer: impl Future<Output = Result<T, RedisError>>) -> Resu
 
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::Single(single) => {
+        if let Err(error) = self.allow() {
+            return Box::pin(counted(std::future::ready(Err(error))));
+        }
+        match &self.target {
+            Target::Single(single) => {
                 Box::pin(counted(single.run(async |mut connection| connection.req_packed_command(command).await)))
             }
-            Self::Cluster(cluster) => {
+            Target::Cluster(cluster) => {
                 Box::pin(counted(cluster.run(async |mut connection| connection.req_packed_command(command).await)))
             }
         }
@@ -237,20 +298,23 @@ impl ConnectionLike for Commands {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::Single(single) => Box::pin(counted(
+        if let Err(error) = self.allow() {
+            return Box::pin(counted(std::future::ready(Err(error))));
+        }
+        match &self.target {
+            Target::Single(single) => Box::pin(counted(
                 single.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
             )),
-            Self::Cluster(cluster) => Box::pin(counted(
+            Target::Cluster(cluster) => Box::pin(counted(
                 cluster.run(async move |mut connection| connection.req_packed_commands(pipeline, offset, count).await),
             )),
         }
     }
 
     fn get_db(&self) -> i64 {
-        match self {
-            Self::Single(single) => single.client.get_connection_info().redis_settings().db(),
-            Self::Cluster(_) => 0,
+        match &self.target {
+            Target::Single(single) => single.client.get_connection_info().redis_settings().db(),
+            Target::Cluster(_) => 0,
         }
     }
 }

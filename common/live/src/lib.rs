@@ -10,8 +10,11 @@ pub mod counters;
 pub mod events;
 mod eviction;
 pub mod leases;
+mod name;
+mod server;
 mod silence;
 pub mod traffic;
 
 pub use ::redis::RedisError;
 pub use connection::Redis;
+pub use server::Persistence;

@@ -3,6 +3,8 @@
 //! Nothing here depends on conditional writes, which some servers ignore: ids are never used twice, and a pack that
 //! has no manifest does not exist.
 
+mod root;
+
 use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;

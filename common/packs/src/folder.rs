@@ -3,6 +3,8 @@
 //! A pack is written under a name of its own beside the finished ones, synced, and renamed into its place as a whole:
 //! it is there entirely or not at all, also after a power cut.
 
+mod root;
+
 use std::{
     ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions},

@@ -11,6 +11,7 @@ mod bucket;
 mod compress;
 mod files;
 mod folder;
+mod identity;
 mod listing;
 pub mod manifest;
 mod parts;
@@ -18,11 +19,17 @@ pub mod rules;
 mod space;
 mod writer;
 
-use std::{collections::BTreeMap, fs::File, io::Read as _};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read as _,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use bytes::Bytes;
 
 pub use archive::{ArchiveError, Root};
+pub use identity::{DatabaseName, NAME_OBJECT};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use space::Space;
@@ -43,6 +50,8 @@ const LISTED_PACKS: usize = 100_000;
 #[derive(Debug, Clone)]
 pub struct PackStore {
     place: Place,
+    /// Whether nothing may be removed for now.
+    is_held: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Clone)]
@@ -82,6 +91,9 @@ pub enum StoreError {
     /// The bucket answered with an error, or not at all.
     #[error("the store's bucket: {0}")]
     Bucket(object_store::Error),
+    /// Nothing is removed before the store is known to be this database's.
+    #[error("the store is not known to be this database's yet")]
+    Unconfirmed,
     /// A blocking task was cut off: the program is stopping.
     #[error("the program is stopping")]
     Stopping,
@@ -161,7 +173,7 @@ impl PackStore {
                 )));
             }
         };
-        Ok(Self { place })
+        Ok(Self { place, is_held: Arc::default() })
     }
 
     /// Reads the manifest of a pack.
@@ -255,6 +267,7 @@ impl PackStore {
 
     /// Removes a pack, or what exists of it. Succeeds when there is nothing.
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
+        self.removals_allowed()?;
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, id) = (folder.clone(), id.clone());

@@ -42,6 +42,8 @@ pub enum Purpose {
     GateCookies,
     /// Authenticating the links by which letters are unsubscribed.
     LetterLinks,
+    /// Sealing the value by which a program finds out whether it has the right master key.
+    MasterKeyCheck,
     /// Sealing what a sign-in under way on the web needs.
     SignIns,
     /// Encrypting TLS session tickets; further derived by the hour.
@@ -61,6 +63,7 @@ impl Purpose {
             Self::EnvValues => "environment values",
             Self::GateCookies => "gate cookies",
             Self::LetterLinks => "letter links",
+            Self::MasterKeyCheck => "master key check",
             Self::SignIns => "sign-ins",
             Self::TlsTickets => "tls tickets",
         }

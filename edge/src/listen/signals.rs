@@ -66,12 +66,18 @@ impl Stop {
     /// Everything is finished: the process may end.
     pub(super) fn done(&self, outcome: io::Result<()>) {
         if let Err(error) = outcome {
-            let _ = self.failure.set(error);
+            let _ = self.failure.set(io::Error::new(error.kind(), format!("cannot listen: {error}")));
         }
         self.done.cancel();
     }
 
-    /// Why the listeners ended by themselves.
+    /// Ends the edge for this reason; what is under way gets a few seconds.
+    pub fn give_up(&self, reason: impl std::fmt::Display) {
+        let _ = self.failure.set(io::Error::other(reason.to_string()));
+        self.ask(limits::DRAIN);
+    }
+
+    /// Why the edge ends by itself.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.get()
     }

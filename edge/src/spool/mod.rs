@@ -5,6 +5,7 @@
 //! its owner's (for usage, `gateway::meter`). Start with [`Spool`].
 
 mod kept;
+mod name;
 mod pace;
 mod segment;
 mod take_over;
@@ -24,7 +25,10 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-pub use self::take_over::Abandoned;
+pub use self::{
+    name::{database_name, set_database_name},
+    take_over::Abandoned,
+};
 use self::{
     pace::{Pace, block_in_place},
     segment::Segment,

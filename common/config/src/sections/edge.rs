@@ -62,6 +62,9 @@ pub struct Edge {
     /// do too. When absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
     pub spool: Option<PathBuf>,
+    /// The name of the database that the spool belongs to, when this one is to take it over, as in `store.take_over_from`. Journals of the
+    /// former database in it are still passed over.
+    pub spool_take_over_from: Option<String>,
     /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
     /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
     pub metrics_listen: Option<SocketAddr>,
@@ -95,6 +98,7 @@ impl Default for Edge {
             blocking_threads: 0,
             over_plan_bytes_per_second: 256 * 1024,
             spool: None,
+            spool_take_over_from: None,
             metrics_listen: None,
             drain_seconds: 50,
             upgrade_socket: None,

@@ -1,5 +1,7 @@
 //! `[postgres]`: the database.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// `[postgres]`.
@@ -12,10 +14,13 @@ pub struct Postgres {
     pub max_connections: u32,
     /// A read replica for the edges' look-ups; the primary when absent.
     pub replica_url: Option<String>,
+    /// PEM: the certificate of an authority that is trusted for these connections alone. Both URLs then mean `sslmode=verify-full`
+    /// unless they say otherwise.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Default for Postgres {
     fn default() -> Self {
-        Self { url: "postgres://localhost/svc".into(), max_connections: 16, replica_url: None }
+        Self { url: "postgres://localhost/svc".into(), max_connections: 16, replica_url: None, ca_file: None }
     }
 }

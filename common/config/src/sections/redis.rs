@@ -1,5 +1,7 @@
 //! `[redis]`: counters and the bus of changes.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// `[redis]`.
@@ -9,10 +11,14 @@ pub struct Redis {
     /// `redis://host:port`, `rediss://…`, `redis+cluster://host:port,host:port` (`rediss+cluster://…`), or, on the same
     /// machine and quickest, `redis+unix:///path/of/the/socket`.
     pub url: String,
+    /// PEM: the certificates of the authorities that are trusted for this connection alone (`rediss://`); the system's when absent.
+    pub ca_file: Option<PathBuf>,
+    /// The name of the database that Redis belongs to, when this one is to take it over, as in `store.take_over_from`.
+    pub take_over_from: Option<String>,
 }
 
 impl Default for Redis {
     fn default() -> Self {
-        Self { url: "redis://127.0.0.1:6379".into() }
+        Self { url: "redis://127.0.0.1:6379".into(), ca_file: None, take_over_from: None }
     }
 }

@@ -19,10 +19,21 @@ pub struct Store {
     pub access_key: Option<String>,
     /// The S3 secret key.
     pub secret_key: Option<String>,
+    /// The name of the database that the store belongs to, when this one is to take it over: admin then names the store after its own
+    /// database, once. Every program refuses a store of another database, and its message says that one's name; `unnamed` stands for
+    /// a store without a name that does not look like this database's. The key has no effect for any other name, nor afterwards.
+    pub take_over_from: Option<String>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { url: url("file:///var/lib/svc/store"), endpoint: None, region: None, access_key: None, secret_key: None }
+        Self {
+            url: url("file:///var/lib/svc/store"),
+            endpoint: None,
+            region: None,
+            access_key: None,
+            secret_key: None,
+            take_over_from: None,
+        }
     }
 }

@@ -54,6 +54,29 @@ pub async fn give_back(db: impl PgExecutor<'_>, lease: Lease, error: Option<&str
     .map(drop)
 }
 
+/// A job whose last run failed.
+#[derive(Debug)]
+pub struct FailingJob {
+    /// The job's name.
+    pub job: String,
+    /// What went wrong.
+    pub error: String,
+    /// When the run began.
+    pub last_run_at: Option<Timestamp>,
+}
+
+/// Returns the jobs whose last run failed, at most `limit`.
+pub async fn failing(db: impl PgExecutor<'_>, limit: i64) -> Result<Vec<FailingJob>, sqlx::Error> {
+    sqlx::query_as!(
+        FailingJob,
+        r#"SELECT job, last_error AS "error!", last_run_at FROM job_leases
+           WHERE last_error IS NOT NULL ORDER BY job LIMIT $1"#,
+        limit,
+    )
+    .fetch_all(db)
+    .await
+}
+
 /// Returns what [`move_cursor`] stored last for the job.
 pub async fn cursor(db: impl PgExecutor<'_>, job: &str) -> Result<Option<String>, sqlx::Error> {
     let cursor = sqlx::query_scalar!("SELECT cursor FROM job_leases WHERE job = $1", job).fetch_optional(db).await?;

@@ -142,6 +142,15 @@ columns! {
         row: "user_id",
         is_row: "user_id = $1",
     }
+    /// The value by which programs find out whether they have the right master key.
+    MasterKeyChecks {
+        table: "master_key_checks",
+        column: "sealed_check",
+        purpose: Purpose::MasterKeyCheck,
+        identity: of_text,
+        row: "id",
+        is_row: "id = $1",
+    }
     /// The proofs of web sign-ins under way.
     SignIns {
         table: "sign_ins",

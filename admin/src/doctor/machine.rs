@@ -1,0 +1,97 @@
+//! This machine: its clock and its disks.
+
+use std::{path::PathBuf, time::Duration};
+
+use config::Config;
+use db::upkeep::identity;
+use diagnosis::{Finding, fail, warn};
+use domain::{Clock, Timestamp};
+use live::Redis;
+use packs::Space;
+use sqlx::PgPool;
+
+/// Differences between clocks beyond which there is a warning, and a failure.
+const SKEW_WARNED: Duration = Duration::from_secs(2);
+const SKEW_FAILED: Duration = Duration::from_mins(2);
+
+/// Compares this machine's clock with Postgres's.
+pub(super) async fn clock_of_postgres(db: PgPool) -> Finding {
+    let before = Clock::system().now();
+    match identity::server(&db).await {
+        Ok(server) => skew("Postgres", server.now, before),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
+    }
+}
+
+/// Compares this machine's clock with Redis's, which decides what day a completion is charged to.
+pub(super) async fn clock_of_redis(redis: Redis) -> Finding {
+    let before = Clock::system().now();
+    match redis.time().await {
+        Ok(time) => skew("Redis", time, before),
+        Err(error) => fail(error.to_string(), "see `redis`"),
+    }
+}
+
+fn skew(whose: &str, there: Timestamp, before: Timestamp) -> Finding {
+    // It was asked some time between the two.
+    let after = Clock::system().now();
+    let difference = if there < before { before.since(there) } else { there.since(after) };
+    let said = format!("{whose}'s clock and this machine's differ by {} ms", difference.as_millis());
+    let fix = "have both machines keep time by NTP (`timedatectl`)";
+    match difference {
+        _ if difference >= SKEW_FAILED => fail(said, fix),
+        _ if difference >= SKEW_WARNED => warn(said, fix),
+        _ => Ok(said),
+    }
+}
+
+/// The folders whose disks may fill: those of this configuration that are on this machine.
+pub(super) fn folders(config: &Config) -> Vec<(&'static str, PathBuf)> {
+    let mut folders = vec![("uploads", config.admin.spool.clone().unwrap_or_else(std::env::temp_dir))];
+    if let Some(spool) = config.edge.spool.clone().filter(|spool| spool.exists()) {
+        folders.push(("edge's spool", spool));
+    }
+    if let ("file", Ok(store)) = (config.store.url.scheme(), config.store.url.to_file_path()) {
+        folders.push(("store", store));
+    }
+    folders
+}
+
+/// Asks for the free space of a folder's disk.
+pub(super) async fn disk(folder: PathBuf, least_percent: u8) -> Finding {
+    let (asked, shown) = (folder.clone(), folder.display().to_string());
+    match tokio::task::spawn_blocking(move || Space::of(&asked)).await {
+        Ok(Ok(space)) => {
+            let percent = u128::from(space.free) * 100 / u128::from(space.total.max(1));
+            let said = format!("{shown}: {percent} % free, {} MB", space.free / 1_000_000);
+            if space.is_below(least_percent) {
+                return fail(said, "uploads are refused until there is room (admin.free_disk_percent): make some");
+            }
+            if space.is_below(least_percent.saturating_mul(2)) {
+                return warn(said, "make room before uploads are refused (admin.free_disk_percent)");
+            }
+            Ok(said)
+        }
+        Ok(Err(error)) => fail(format!("{shown}: {error}"), "does the folder exist, and may this user read it?"),
+        Err(error) => fail(format!("{shown}: {error}"), "try again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_found_in_both_directions() {
+        let now = Clock::system().now();
+        assert!(skew("Redis", now, now).is_ok());
+        for (there, is_bad) in [(Duration::from_secs(10), false), (Duration::from_hours(1), true)] {
+            for other in [now + there, now - there] {
+                let mut report = diagnosis::Report::default();
+                report.add("clock", skew("Redis", other, now));
+                assert_eq!(report.is_good(), !is_bad, "{}", report.lines());
+                assert!(!report.lines().starts_with("OK"), "{}", report.lines());
+            }
+        }
+    }
+}

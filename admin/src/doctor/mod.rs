@@ -1,0 +1,72 @@
+//! `admin doctor`: what svc depends on, a line each, with what helps. It works while things are down: that is when it is asked.
+//!
+//! The checks run concurrently, each with a bound in time. What issuing certificates depends on is for `certs doctor`.
+
+mod machine;
+mod network;
+mod parts;
+mod service;
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use config::Config;
+pub use diagnosis::Report;
+use diagnosis::{Finding, fail, within};
+use futures_util::future::join_all;
+
+/// Longest time for a check.
+const WITHIN: Duration = Duration::from_secs(8);
+
+/// A check under way.
+type Checking<'a> = Pin<Box<dyn Future<Output = Finding> + Send + 'a>>;
+
+/// Examines everything.
+pub async fn examine(config: &Config) -> Report {
+    let mut checks: Vec<(String, Checking<'_>)> = Vec::new();
+    let mut add = |name: &str, check: Checking<'static>| checks.push((name.to_owned(), check));
+    match db::connect(&config.postgres, &config.postgres.url) {
+        Err(error) => {
+            let finding = fail(error.to_string(), "set postgres.url right");
+            add("postgres", Box::pin(std::future::ready(finding)));
+        }
+        Ok(db) => {
+            add("postgres", Box::pin(parts::postgres(db.clone(), config.postgres.url.clone())));
+            add("migrations", Box::pin(parts::migrations(db.clone())));
+            add("connections", Box::pin(parts::connections(db.clone(), config.postgres.max_connections)));
+            add("failover", Box::pin(parts::failover(db.clone())));
+            add("clock of postgres", Box::pin(machine::clock_of_postgres(db.clone())));
+            add("jobs", Box::pin(service::jobs(db.clone())));
+            add("store", Box::pin(parts::store(config.store.clone(), db.clone())));
+            add("redis", Box::pin(parts::redis(config.redis.clone(), db)));
+        }
+    }
+    match live::Redis::connect_trusting(&config.redis.url, config.redis.ca_file.as_deref()) {
+        Err(error) => {
+            let finding = fail(error.to_string(), "set redis.url right");
+            add("redis url", Box::pin(std::future::ready(finding)));
+        }
+        Ok(redis) => {
+            add("eviction", Box::pin(parts::eviction(redis.clone())));
+            add("persistence", Box::pin(parts::persistence(redis.clone())));
+            add("clock of redis", Box::pin(machine::clock_of_redis(redis.clone())));
+            add("edges", Box::pin(service::edges(redis)));
+        }
+    }
+    let key_of = config.clone();
+    add("master key", Box::pin(async move { diagnosis::master_key(&key_of).await }));
+    add("mail", Box::pin(network::mail(config.mail.clone(), config.site.clone())));
+    add("code host", Box::pin(network::code_host(config.code_host.clone())));
+    for (name, host) in network::own_names(&config.site) {
+        add(&format!("DNS of {name}"), Box::pin(network::leads_here(host, config.site.dns_target.clone())));
+    }
+    for (name, folder) in machine::folders(config) {
+        add(&format!("disk of {name}"), Box::pin(machine::disk(folder, config.admin.free_disk_percent)));
+    }
+    let (names, under_way): (Vec<_>, Vec<_>) = checks.into_iter().unzip();
+    let findings = join_all(under_way.into_iter().map(|check| within(WITHIN, check))).await;
+    let mut report = Report::default();
+    for (name, finding) in names.into_iter().zip(findings) {
+        report.add(name, finding);
+    }
+    report
+}

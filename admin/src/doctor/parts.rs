@@ -1,0 +1,169 @@
+//! Postgres, Redis and the store: that they answer, are this database's, and keep what they are given.
+
+use config::without_password;
+use db::upkeep::{database, identity};
+use diagnosis::{Finding, fail, warn};
+use live::{Persistence, Redis};
+use packs::PackStore;
+use sqlx::PgPool;
+
+const AWAY: &str = "is it running, and does postgres.url lead there?";
+const REDIS_AWAY: &str =
+    "is it running, and does redis.url lead there? Sites are served without it; completions and receipts are not";
+/// Percent of Postgres's connections beyond which there is a warning: an upgrade doubles a program's.
+const CONNECTIONS_PERCENT: i64 = 80;
+
+/// Asks Postgres for its version and about the connection.
+pub(super) async fn postgres(db: PgPool, url: String) -> Finding {
+    let server = match identity::server(&db).await {
+        Ok(server) => server,
+        Err(error) => return fail(error.to_string(), AWAY),
+    };
+    let encryption = if server.is_encrypted { "TLS" } else { "no TLS" };
+    let said = format!("PostgreSQL {} at {} ({encryption})", server.version, without_password(&url));
+    if server.is_in_recovery {
+        return fail(
+            format!("{said} follows another server and takes no changes"),
+            "let postgres.url lead to the primary",
+        );
+    }
+    if !server.is_encrypted && db::sends_password_elsewhere(&url) {
+        return warn(
+            format!("{said}: its password goes over the network unencrypted"),
+            "add sslmode=verify-full to postgres.url (postgres.ca_file for an authority of your own)",
+        );
+    }
+    Ok(said)
+}
+
+/// Compares the schema with this program's.
+pub(super) async fn migrations(db: PgPool) -> Finding {
+    match identity::schema(&db).await {
+        Ok(schema) if schema.applied == schema.known => Ok(format!("up to date ({})", schema.applied)),
+        Ok(schema) if schema.applied < schema.known => warn(
+            format!("the database has {}, this program knows {}", schema.applied, schema.known),
+            "`admin migrate`, or the next start of admin, brings it up to date",
+        ),
+        Ok(schema) => warn(
+            format!("the database has {}, this program knows {} only", schema.applied, schema.known),
+            "a newer version has migrated it: finish the upgrade on this machine",
+        ),
+        Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), AWAY),
+    }
+}
+
+/// Counts the connections to Postgres.
+pub(super) async fn connections(db: PgPool, of_program: u32) -> Finding {
+    match identity::server(&db).await {
+        Err(error) => fail(error.to_string(), AWAY),
+        Ok(server) => {
+            let said = format!(
+                "{} of {} are open; a program has up to {of_program}",
+                server.connections, server.max_connections
+            );
+            if server.connections * 100 > server.max_connections * CONNECTIONS_PERCENT {
+                return warn(said, "raise max_connections of PostgreSQL, or lower postgres.max_connections");
+            }
+            Ok(said)
+        }
+    }
+}
+
+/// Asks whether Postgres tells of a failover.
+pub(super) async fn failover(db: PgPool) -> Finding {
+    match database::history(&db).await {
+        Ok(Some(history)) => Ok(format!("noticed: Postgres tells its history ({history})")),
+        Ok(None) => fail("this server follows another", "let postgres.url lead to the primary"),
+        Err(error) if database::is_denied(&error) => warn(
+            "Postgres does not tell this role when a copy takes its place",
+            "grant the role execution of pg_control_system(), so that usage the copy lacks is written again",
+        ),
+        Err(error) => fail(error.to_string(), AWAY),
+    }
+}
+
+/// Asks Redis whose it is.
+pub(super) async fn redis(redis: config::Redis, db: PgPool) -> Finding {
+    let shown = without_password(&redis.url);
+    let redis = match Redis::connect_trusting(&redis.url, redis.ca_file.as_deref()) {
+        Ok(redis) => redis,
+        Err(error) => return fail(error.to_string(), "set redis.url right"),
+    };
+    let name = match redis.database_name().await {
+        Ok(name) => name,
+        Err(error) => return fail(error.to_string(), REDIS_AWAY),
+    };
+    let (Some(name), Ok(own)) = (name, database::name(&db).await) else {
+        return Ok(format!("{shown} answers; it is not known to be another database's"));
+    };
+    if name == own {
+        return Ok(format!("{shown} answers, and is this database's"));
+    }
+    fail(
+        format!("{shown} belongs to the database {name}, and this one is {own}"),
+        format!("set redis.url or postgres.url right, or, to take it over, redis.take_over_from = \"{name}\""),
+    )
+}
+
+/// Asks whether Redis evicts what is counted in it.
+pub(super) async fn eviction(redis: Redis) -> Finding {
+    match redis.eviction_policy().await {
+        Ok(None) => Ok("Redis evicts nothing".to_owned()),
+        Ok(Some(policy)) => warn(
+            format!("Redis evicts keys when its memory is full ({policy}), and budgets with them"),
+            "set maxmemory-policy to noeviction",
+        ),
+        Err(error) => fail(error.to_string(), REDIS_AWAY),
+    }
+}
+
+/// Asks what Redis keeps over a restart.
+pub(super) async fn persistence(redis: Redis) -> Finding {
+    match redis.persistence().await {
+        Ok(Persistence::AppendOnly) => Ok("Redis has an append-only file".to_owned()),
+        Ok(_) => warn(
+            "Redis has no append-only file: completions under way are forgotten when it restarts",
+            "set appendonly to yes (appendfsync everysec)",
+        ),
+        Err(error) => fail(error.to_string(), REDIS_AWAY),
+    }
+}
+
+/// Asks the store whose it is, and writes and deletes an object.
+pub(super) async fn store(config: config::Store, db: PgPool) -> Finding {
+    let url = config.url.clone();
+    let store = match PackStore::open(&config) {
+        Ok(store) => store,
+        Err(error) => return fail(error.to_string(), "set [store] right"),
+    };
+    let name = match store.database_name().await {
+        Ok(name) => name.map(|name| name.database),
+        Err(error) => return fail(error.to_string(), "does [store] lead to a folder or bucket that answers?"),
+    };
+    let own = database::name(&db).await.ok();
+    if let (Some(name), Some(own)) = (&name, &own)
+        && name != own
+    {
+        return fail(
+            format!("{url} belongs to the database {name}, and this one is {own}"),
+            format!("set store.url or postgres.url right, or, to take it over, store.take_over_from = \"{name}\""),
+        );
+    }
+    if let Err(error) = store.try_out().await {
+        return fail(
+            format!("{url}: nothing can be written and deleted: {error}"),
+            "give admin's key, or its user, the right to write and to delete there, and look whether the disk is full",
+        );
+    }
+    match (name, own) {
+        (Some(_), Some(_)) => Ok(format!("{url} is this database's; an object was written and deleted")),
+        (None, _) => warn(
+            format!("{url} has no name; an object was written and deleted"),
+            "admin gives it one at its start; if admin runs, is store.url the same there?",
+        ),
+        (Some(_), None) => {
+            warn(format!("{url}: an object was written and deleted"), "whose it is is not known: Postgres is away")
+        }
+    }
+}

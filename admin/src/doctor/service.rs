@@ -1,0 +1,60 @@
+//! The service itself: its jobs, and the edges that are heard.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use db::upkeep::{identity, job_leases};
+use diagnosis::{Finding, fail, warn};
+use futures_util::StreamExt as _;
+use live::{
+    Redis,
+    bus::{ACKS_CHANNEL, EdgeHeartbeat, HEARTBEAT_EVERY},
+};
+use sqlx::PgPool;
+use tokio::time::timeout;
+
+/// Most jobs that are named.
+const JOBS_NAMED: i64 = 10;
+/// Time for which the edges are listened to: each says that it lives in every interval.
+const LISTEN: Duration = HEARTBEAT_EVERY.saturating_mul(5);
+
+/// Looks for jobs whose last run failed.
+pub(super) async fn jobs(db: PgPool) -> Finding {
+    match job_leases::failing(&db, JOBS_NAMED).await {
+        Ok(failing) if failing.is_empty() => Ok("no job's last run failed".to_owned()),
+        Ok(failing) => {
+            let said = failing.iter().map(|failed| format!("`{}`: {}", failed.job, failed.error)).collect::<Vec<_>>();
+            warn(
+                format!("the last run failed of {}", said.join("; ")),
+                "see to the cause; each is tried again by itself",
+            )
+        }
+        Err(error) if identity::is_unmigrated(&error) => warn("the database has no tables", "run `admin migrate`"),
+        Err(error) => fail(error.to_string(), "see `postgres`"),
+    }
+}
+
+/// Listens for a moment who says that it lives.
+pub(super) async fn edges(redis: Redis) -> Finding {
+    let mut heard = BTreeSet::new();
+    let subscribed = async {
+        let mut subscriber = redis.subscriber().await?;
+        subscriber.subscribe(ACKS_CHANNEL).await?;
+        let mut beats = subscriber.into_on_message();
+        let listening = async {
+            while let Some(beat) = beats.next().await {
+                if let Ok(beat) = serde_json::from_slice::<EdgeHeartbeat>(beat.get_payload_bytes()) {
+                    heard.insert(beat.edge);
+                }
+            }
+        };
+        let _ = timeout(LISTEN, listening).await;
+        Ok::<(), live::RedisError>(())
+    };
+    if let Err(error) = subscribed.await {
+        return fail(error.to_string(), "see `redis`");
+    }
+    match heard.len() {
+        0 => fail("no edge is heard on Redis", "does an edge run, and has it the same redis.url?"),
+        count => Ok(format!("{count} heard: {}", heard.into_iter().collect::<Vec<_>>().join(", "))),
+    }
+}

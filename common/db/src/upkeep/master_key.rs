@@ -1,0 +1,112 @@
+//! Whether a master key is this database's: whether it opens the value that the first program sealed, or what else is sealed.
+
+use std::path::Path;
+
+use config::without_password;
+use secrets::{MasterKey, Purpose, master_key::TAG_LEN};
+use sqlx::PgPool;
+
+use super::{
+    identity::{self, CHECK},
+    sealed::{Column, SealedRow},
+};
+
+/// The sealed text. What it says does not matter: it opens or it does not.
+const TEXT: &[u8] = b"svc";
+/// Most sealed values of each column that are tried when there is no such text, or it does not open.
+const SAMPLE: i64 = 20;
+
+/// A master key that does not open what the database has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it holds {}, and the database's values are sealed with {sealed_by}", .ids.join(", "))]
+pub struct WrongKey {
+    /// The ids of the keys in the key file.
+    ids: Vec<String>,
+    /// The id of the key that the database's values are sealed with.
+    sealed_by: String,
+}
+
+impl WrongKey {
+    /// Says what is wrong with the key file `file` for the database at `url`, and what helps.
+    pub fn explain(&self, file: &Path, url: &str) -> String {
+        format!(
+            "the master key file {} (secrets.master_key_file) is not that of the database {} (postgres.url): {self}; put that key's \
+             file in its place, or add the key to the file as another line",
+            file.display(),
+            without_password(url),
+        )
+    }
+}
+
+/// Checks that `master` is the key of this database. With `may_write`, the sealed value is written where there is none.
+///
+/// A database of a version without that value has other sealed values, which are tried instead. They are tried as well when the value
+/// does not open: a `certs rotate-key` of such a version leaves it as it was.
+pub async fn check(db: &PgPool, master: &MasterKey, may_write: bool) -> Result<Option<WrongKey>, sqlx::Error> {
+    let sealed = match identity::sealed_check(db).await? {
+        Some(sealed) if opens(master, &sealed) => return Ok(None),
+        sealed => sealed,
+    };
+    let sample = Sample::of(db, master).await?;
+    let anew = master.seal(Purpose::MasterKeyCheck, CHECK.as_bytes(), TEXT);
+    let Some(sealed) = sealed else {
+        // A few values may have been sealed by a program that had a wrong key, when nothing kept it from that.
+        if sample.closed > sample.opened {
+            return Ok(Some(wrong(master, &sample.first_closed)));
+        }
+        if !may_write {
+            return Ok(None);
+        }
+        identity::write_check(db, &anew).await?;
+        // Somebody else may have been first, with another key.
+        let written = identity::sealed_check(db).await?.unwrap_or(anew);
+        return Ok((!opens(master, &written)).then(|| wrong(master, &written)));
+    };
+    if sample.closed > 0 || sample.opened == 0 {
+        return Ok(Some(wrong(master, &sealed)));
+    }
+    if may_write {
+        let row = SealedRow { row: CHECK.to_owned(), sealed };
+        Column::MasterKeyChecks.replace(db, &row, &anew).await?;
+    }
+    Ok(None)
+}
+
+fn opens(master: &MasterKey, sealed: &[u8]) -> bool {
+    master.open(Purpose::MasterKeyCheck, CHECK.as_bytes(), sealed).is_ok()
+}
+
+fn wrong(master: &MasterKey, sealed: &[u8]) -> WrongKey {
+    let ids = master.keys().iter().map(|key| format!("key {}", key.id())).collect();
+    let sealed_by =
+        sealed.get(1..TAG_LEN).map_or_else(|| "another key".to_owned(), |id| format!("key {}", hex::encode(id)));
+    WrongKey { ids, sealed_by }
+}
+
+/// Some of the sealed values, as they open.
+#[derive(Default)]
+struct Sample {
+    opened: usize,
+    closed: usize,
+    first_closed: Vec<u8>,
+}
+
+impl Sample {
+    async fn of(db: &PgPool, master: &MasterKey) -> Result<Self, sqlx::Error> {
+        let mut sample = Self::default();
+        for column in Column::ALL.iter().filter(|column| **column != Column::MasterKeyChecks) {
+            // No key has this tag: rows of every key are read.
+            for row in column.stale(db, &[0; TAG_LEN], "", SAMPLE).await? {
+                if master.open(column.purpose(), &column.identity(&row.row), &row.sealed).is_ok() {
+                    sample.opened += 1;
+                } else {
+                    if sample.closed == 0 {
+                        sample.first_closed = row.sealed;
+                    }
+                    sample.closed += 1;
+                }
+            }
+        }
+        Ok(sample)
+    }
+}

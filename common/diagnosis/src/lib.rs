@@ -1,0 +1,190 @@
+//! What `admin doctor` and `certs doctor` print: a check a line, with what was found and what helps.
+//!
+//! Every check has a bound in time ([`within`]): a doctor is asked while things are down. Start with [`Report`].
+
+use std::time::Duration;
+
+use config::Config;
+use db::upkeep::{identity::is_unmigrated, master_key};
+use secrets::MasterKey;
+use serde::Serialize;
+use tokio::time::timeout;
+
+/// Longest time for the database to say whether the master key is its own.
+const KEY_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Nothing is to be done.
+    Ok,
+    /// It works, and something should be done about it.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+/// A check and its outcome.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it went.
+    pub level: Level,
+    /// Whether it did not fail.
+    pub ok: bool,
+    /// What was found, or what is wrong.
+    pub message: String,
+    /// The remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// What is wrong, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    level: Level,
+    message: String,
+    fix: String,
+}
+
+/// The outcome of a check: what was found, or a flaw.
+pub type Finding = Result<String, Flaw>;
+
+impl From<(String, String)> for Flaw {
+    /// A failure: what is wrong, and what helps.
+    fn from((message, fix): (String, String)) -> Self {
+        Self { level: Level::Fail, message, fix }
+    }
+}
+
+/// A check that failed.
+pub fn fail(message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Err(Flaw { level: Level::Fail, message: message.into(), fix: fix.into() })
+}
+
+/// A check that found something that should be seen to.
+pub fn warn(message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Err(Flaw { level: Level::Warn, message: message.into(), fix: fix.into() })
+}
+
+/// Fails a check that takes longer than `limit`.
+pub async fn within(limit: Duration, check: impl Future<Output = Finding>) -> Finding {
+    timeout(limit, check).await.unwrap_or_else(|_| {
+        fail(
+            format!("no answer within {} s", limit.as_secs()),
+            "is it reachable from this machine, and not overloaded?",
+        )
+    })
+}
+
+/// The checks, in the order in which they are printed.
+#[derive(Debug, Default)]
+pub struct Report(Vec<Check>);
+
+impl Report {
+    /// Adds a check.
+    pub fn add<E: Into<Flaw>>(&mut self, name: impl Into<String>, finding: Result<String, E>) {
+        self.add_with(name, finding.map(|message| (message, ())));
+    }
+
+    /// Adds a check that found something which further checks need.
+    pub fn add_with<T, E: Into<Flaw>>(
+        &mut self,
+        name: impl Into<String>,
+        finding: Result<(String, T), E>,
+    ) -> Option<T> {
+        let (level, message, fix, found) = match finding.map_err(Into::into) {
+            Ok((message, found)) => (Level::Ok, message, None, Some(found)),
+            Err(Flaw { level, message, fix }) => (level, message, Some(fix), None),
+        };
+        self.0.push(Check { name: name.into(), level, ok: level != Level::Fail, message, fix });
+        found
+    }
+
+    /// The checks.
+    pub fn checks(&self) -> &[Check] {
+        &self.0
+    }
+
+    /// Whether no check failed.
+    pub fn is_good(&self) -> bool {
+        self.0.iter().all(|check| check.ok)
+    }
+
+    /// The checks for people, a line each.
+    pub fn lines(&self) -> String {
+        let line = |check: &Check| {
+            let mark = match check.level {
+                Level::Ok => "OK  ",
+                Level::Warn => "WARN",
+                Level::Fail => "FAIL",
+            };
+            let fix = check.fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
+            format!("{mark}  {:<26}  {}{fix}", check.name, check.message)
+        };
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The checks for programs.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(&self.0).unwrap_or_default()
+    }
+}
+
+/// Checks that the key file can be read, and that it is the database's.
+pub async fn master_key(config: &Config) -> Finding {
+    let file = &config.secrets.master_key_file;
+    let master = match MasterKey::load(file) {
+        Ok(master) => master,
+        Err(error) => {
+            return fail(
+                error.to_string(),
+                "restore the key file from your copy (secrets.master_key_file); without it nothing sealed opens again",
+            );
+        }
+    };
+    let keys = master.keys().iter().map(|key| key.id()).collect::<Vec<_>>().join(", ");
+    let Ok(db) = db::connect(&config.postgres, &config.postgres.url) else {
+        return warn(
+            format!("{} holds key {keys}", file.display()),
+            "whether it is the database's is not known: see `postgres`",
+        );
+    };
+    match timeout(KEY_WITHIN, master_key::check(&db, &master, false)).await {
+        Ok(Ok(None)) => Ok(format!("{} holds key {keys}, and opens what the database has", file.display())),
+        Ok(Ok(Some(wrong))) => fail(
+            format!("{} is not the database's: {wrong}", file.display()),
+            "put that key's file in its place, or add the key to the file as another line",
+        ),
+        Ok(Err(error)) if is_unmigrated(&error) => {
+            Ok(format!("{} holds key {keys}; the database is not migrated yet", file.display()))
+        }
+        Ok(Err(_)) | Err(_) => warn(
+            format!("{} holds key {keys}", file.display()),
+            "whether it is the database's is not known: Postgres is away",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_is_good_unless_something_failed_and_no_check_hangs() {
+        let mut report = Report::default();
+        report.add("first", Finding::Ok("fine".to_owned()));
+        report.add("second", warn("so so", "see to it"));
+        assert!(report.is_good());
+        report.add("third", within(Duration::from_secs(5), std::future::pending()).await);
+        assert!(!report.is_good());
+        let lines = report.lines();
+        let marks: Vec<&str> = lines.lines().map(|line| &line[..4]).collect();
+        assert_eq!(marks, ["OK  ", "WARN", "FAIL"]);
+        assert!(lines.contains("so so; see to it") && lines.contains("no answer within 5 s"), "{lines}");
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((&json[1]["level"], &json[1]["ok"], &json[2]["ok"]), (&"warn".into(), &true.into(), &false.into()));
+    }
+}

@@ -1,0 +1,68 @@
+//! Redis, which carries the name of its database. Whoever finds none sets it; a foreign one is not used.
+
+use db::upkeep::identity;
+use tokio::time::timeout;
+
+use super::{LOOK_WAIT, Watch, bounded, show};
+
+/// What a look at Redis found.
+pub(super) enum RedisState {
+    /// It is this database's.
+    Ours,
+    /// It is the database's of this name.
+    Foreign(String),
+    /// It cannot be reached, or the database's name is not known yet.
+    Unknown,
+}
+
+impl Watch {
+    pub(super) async fn look_at_redis(&self, database: &str) -> RedisState {
+        match timeout(LOOK_WAIT, self.redis.claim_for(database)).await {
+            Ok(Ok(name)) if name == database => RedisState::Ours,
+            Ok(Ok(name)) => self.take_redis_over(name, database).await,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "Redis's name cannot be read");
+                RedisState::Unknown
+            }
+            Err(_) => RedisState::Unknown,
+        }
+    }
+
+    async fn take_redis_over(&self, former: String, database: &str) -> RedisState {
+        let is_wanted = self.words.redis_take_over() == Some(former.as_str());
+        if !is_wanted || !matches!(bounded(identity::taken_over_at(&self.db, "redis", &former)).await, Ok(None)) {
+            return RedisState::Foreign(former);
+        }
+        match timeout(LOOK_WAIT, self.redis.take_over(&former, database)).await {
+            Ok(Ok(name)) if name == database => {}
+            Ok(Ok(name)) => return RedisState::Foreign(name),
+            Ok(Err(_)) | Err(_) => return RedisState::Unknown,
+        }
+        tracing::warn!(former, "this database has taken Redis over (redis.take_over_from, which can be removed now)");
+        if let Err(error) = bounded(identity::note_take_over(&self.db, "redis", &former, self.clock.now())).await {
+            tracing::warn!(%error, "the take-over of Redis could not be noted: remove redis.take_over_from");
+        }
+        RedisState::Ours
+    }
+
+    /// Has every command fail while Redis is foreign. Returns whether it was found to be ours.
+    pub(super) fn judge_redis(&self, redis: &RedisState) -> bool {
+        match redis {
+            RedisState::Ours => {
+                show("redis", false);
+                if self.redis.set_refused(false) {
+                    tracing::info!("Redis is this database's again");
+                }
+                true
+            }
+            RedisState::Foreign(name) => {
+                show("redis", true);
+                if self.redis.set_refused(true) {
+                    tracing::error!("not used: {}", self.words.foreign_redis(name, self.database()));
+                }
+                false
+            }
+            RedisState::Unknown => false,
+        }
+    }
+}

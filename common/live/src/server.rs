@@ -1,0 +1,70 @@
+//! What an operator wants to know of Redis: whether it keeps what it has, and what time it is there.
+
+use domain::Timestamp;
+use redis::RedisError;
+
+use super::Redis;
+
+/// What of its data Redis keeps over a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// Everything but about the last second, in an append-only file.
+    AppendOnly,
+    /// What it had when it last saved a snapshot.
+    Snapshots,
+    /// Nothing.
+    None,
+}
+
+impl Redis {
+    /// Returns what Redis keeps over a restart; in a cluster, what the node keeps that keeps least.
+    pub async fn persistence(&self) -> Result<Persistence, RedisError> {
+        let mut least = Persistence::AppendOnly;
+        for node in self.nodes().await? {
+            let mut info = redis::cmd("INFO");
+            info.arg("persistence");
+            let info: String = self.ask(node, info).await?;
+            let mut save = redis::cmd("CONFIG");
+            save.arg("GET").arg("save");
+            // A managed Redis keeps its configuration to itself.
+            let save: Vec<String> = self.ask(node, save).await.unwrap_or_default();
+            least = match (least, kept(&info, save.get(1).is_some_and(|save| !save.is_empty()))) {
+                (Persistence::None, _) | (_, Persistence::None) => Persistence::None,
+                (Persistence::Snapshots, _) | (_, Persistence::Snapshots) => Persistence::Snapshots,
+                _ => Persistence::AppendOnly,
+            };
+        }
+        Ok(least)
+    }
+
+    /// Returns the time by Redis's clock.
+    pub async fn time(&self) -> Result<Timestamp, RedisError> {
+        let nodes = self.nodes().await?;
+        let Some(node) = nodes.first() else { return Ok(Timestamp::from_unix_millis(0)) };
+        let (seconds, micros): (i64, i64) = self.ask(*node, redis::cmd("TIME")).await?;
+        Ok(Timestamp::from_unix_millis(seconds.saturating_mul(1_000).saturating_add(micros / 1_000)))
+    }
+}
+
+/// What the text of `INFO persistence` says, and whether there is a schedule of snapshots.
+fn kept(info: &str, saves: bool) -> Persistence {
+    if info.lines().any(|line| line.trim() == "aof_enabled:1") {
+        Persistence::AppendOnly
+    } else if saves {
+        Persistence::Snapshots
+    } else {
+        Persistence::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_append_only_file_counts_for_more_than_snapshots() {
+        assert_eq!(kept("# Persistence\r\naof_enabled:1\r\n", true), Persistence::AppendOnly);
+        assert_eq!(kept("aof_enabled:0\r\n", true), Persistence::Snapshots);
+        assert_eq!(kept("aof_enabled:0\r\n", false), Persistence::None);
+    }
+}

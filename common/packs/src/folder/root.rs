@@ -1,0 +1,62 @@
+//! Files at the root of a store's folder, beside the packs.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::Path,
+};
+
+use domain::DeploymentId;
+
+use super::{Folder, pack_of};
+use crate::StoreError;
+
+impl Folder {
+    fn root(&self) -> &Path {
+        self.path().parent().unwrap_or(self.path())
+    }
+
+    /// A file's content; `None` when there is none.
+    pub(crate) fn read_root(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let file = match File::open(self.root().join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut content = Vec::new();
+        file.take(most.saturating_add(1)).read_to_end(&mut content)?;
+        if content.len() as u64 > most {
+            return Err(StoreError::Damaged(format!("{name} is too large")));
+        }
+        Ok(Some(content))
+    }
+
+    /// Writes a file, durably and as a whole.
+    pub(crate) fn write_root(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        let new = self.root().join(format!(".{name}.{}", std::process::id()));
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, self.root().join(name))?;
+        File::open(self.root())?.sync_all()?;
+        Ok(())
+    }
+
+    pub(crate) fn delete_root(&self, name: &str) -> Result<(), StoreError> {
+        match fs::remove_file(self.root().join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Packs in the order in which the folder has them.
+    pub(crate) fn some_packs(&self, most: usize) -> Result<Vec<DeploymentId>, StoreError> {
+        let mut packs = Vec::new();
+        for entry in fs::read_dir(self.path())? {
+            packs.extend(pack_of(&entry?.file_name()));
+            if packs.len() >= most {
+                break;
+            }
+        }
+        Ok(packs)
+    }
+}

@@ -1,0 +1,83 @@
+//! Whose the parts of this edge are: the store, Redis, the master key (crate `identity`), and its spool.
+
+use std::{path::Path, sync::Arc};
+
+use config::{Config, without_password};
+use domain::Clock;
+use identity::{PartCheck, Refusal, Role, Watch};
+use live::Redis;
+use packs::{DatabaseName, PackStore};
+use secrets::MasterKey;
+use sqlx::PgPool;
+
+use crate::{gateway::meter, spool};
+
+/// Looks at every part before the edge begins, or takes the sockets of another. Fails for what is another database's; what cannot be
+/// reached is looked at later, by [`watch`].
+pub fn check_before_start(config: &Config, master_key: MasterKey, clock: Clock) -> anyhow::Result<()> {
+    // Connections of its own: they belong to the runtime that they were made in.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let checked = runtime.block_on(async {
+        let watch = Watch::open(config, master_key, Role::Edge)?;
+        watch.also(SPOOL, spool_check(config, clock)).start().await
+    });
+    // A read of a disk that hangs is not waited for.
+    runtime.shutdown_background();
+    Ok(checked?)
+}
+
+/// Looks at every part now and then. Done once one is found that is another database's, except for Redis, which is then not used.
+pub fn watch(
+    config: &Config,
+    parts: (PgPool, Redis, PackStore),
+    master_key: MasterKey,
+    clock: Clock,
+) -> impl Future<Output = Refusal> + Send + 'static {
+    let watch = Watch::new(config, parts, master_key, clock.clone(), Role::Edge);
+    watch.also(SPOOL, spool_check(config, clock)).run()
+}
+
+/// The spool's name in metrics.
+const SPOOL: &str = "spool";
+
+/// Compares the name in the spool's folder with the database's, and writes it where there is none.
+fn spool_check(config: &Config, clock: Clock) -> PartCheck {
+    let (folder, take_over_from) = (meter::spool_folder(config), config.edge.spool_take_over_from.clone());
+    let postgres = without_password(&config.postgres.url);
+    Arc::new(move |database| {
+        let former = match spool::database_name(&folder) {
+            Ok(Some(name)) if name == database => return Ok(()),
+            Ok(former) => former,
+            // The spool says so itself as soon as it is to be written.
+            Err(error) => {
+                tracing::debug!(%error, "the spool's name cannot be read");
+                return Ok(());
+            }
+        };
+        if let Some(former) = &former
+            && take_over_from.as_ref() != Some(former)
+        {
+            return Err(foreign(&folder, former, database, &postgres));
+        }
+        match spool::set_database_name(&folder, &DatabaseName::new(database.to_owned(), clock.now())) {
+            Ok(()) => {
+                if let Some(former) = former {
+                    tracing::warn!(
+                        former,
+                        "this database has taken the spool over (edge.spool_take_over_from, which can be removed now)"
+                    );
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the spool cannot be given the name of its database"),
+        }
+        Ok(())
+    })
+}
+
+fn foreign(folder: &Path, owner: &str, database: &str, postgres: &str) -> Refusal {
+    Refusal::new(format!(
+        "the spool {} (edge.spool) belongs to the database {owner}, not to the database {database} (postgres.url, {postgres}): set \
+         edge.spool or postgres.url right, or, to take the spool over, set edge.spool_take_over_from = \"{owner}\"",
+        folder.display(),
+    ))
+}
