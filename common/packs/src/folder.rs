@@ -3,6 +3,8 @@
 //! A pack is written under a name of its own beside the finished ones, synced, and renamed into its place as a whole:
 //! it is there entirely or not at all, also after a power cut.
 
+mod trash;
+
 use std::{
     ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions},
@@ -12,10 +14,9 @@ use std::{
     sync::Arc,
 };
 
-use domain::{DeploymentId, Timestamp};
-use time::OffsetDateTime;
+use domain::DeploymentId;
 
-use super::{StoreError, newest};
+use super::StoreError;
 
 /// Prefix of packs that are being written.
 const INCOMING: &str = ".incoming-";
@@ -28,6 +29,7 @@ const MANIFEST: &str = "manifest";
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     deployments: Arc<Path>,
+    trash: Arc<Path>,
 }
 
 /// A pack that is being written; removed when it is dropped before [`Incoming::finish`].
@@ -48,7 +50,7 @@ impl Folder {
         DirBuilder::new().recursive(true).mode(0o750).create(&deployments).map_err(|error| {
             StoreError::Config(format!("the folder {} cannot be made: {error}", deployments.display()))
         })?;
-        Ok(Self { deployments: deployments.into() })
+        Ok(Self { deployments: deployments.into(), trash: path.join("trash").into() })
     }
 
     /// A pack's manifest and its length.
@@ -75,20 +77,6 @@ impl Folder {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
-        let mut seen = Vec::new();
-        for entry in fs::read_dir(&self.deployments)? {
-            let entry = entry?;
-            let Some(id) = pack_of(&entry.file_name()) else { continue };
-            match entry.metadata().and_then(|metadata| metadata.modified()) {
-                Ok(modified) => seen.push((id, OffsetDateTime::from(modified).into())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // removed meanwhile
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(newest(seen))
     }
 
     /// Begins the pack of `id`.

@@ -19,10 +19,20 @@ pub struct Store {
     pub access_key: Option<String>,
     /// The S3 secret key.
     pub secret_key: Option<String>,
+    /// The days for which a removed pack stays in the store's trash before it is deleted for good; 0 deletes what people have
+    /// deleted within minutes. Packs that the sweep has found without a record stay for 7 days at least.
+    pub trash_days: u32,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { url: url("file:///var/lib/svc/store"), endpoint: None, region: None, access_key: None, secret_key: None }
+        Self {
+            url: url("file:///var/lib/svc/store"),
+            endpoint: None,
+            region: None,
+            access_key: None,
+            secret_key: None,
+            trash_days: 7,
+        }
     }
 }
