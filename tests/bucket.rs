@@ -153,12 +153,16 @@ async fn rolling_back_keeps_the_objects_and_deleting_removes_them() {
     world.edge().get(&second.permanent_url()).await.assert_status(404);
     let removed = async || world.bucket().objects() == pack(&first.id);
     eventually(BACKGROUND, "the deleted deployment's objects are removed", removed).await;
+    let in_trash = ["data", "manifest"].map(|object| format!("a/prefix/trash/{}/{object}", second.id));
+    assert_eq!(world.bucket().trashed_objects(), in_trash);
 
     ada.post("/projects/engine/deployments").upload(gzip(b"no tar")).await.assert_error(400, "invalid_archive");
     assert_eq!(world.bucket().objects(), pack(&first.id));
     world.edge().get(&first.url).await.assert_body(200, "first");
 
     ada.delete("/projects/engine").await.ok();
+    assert_eq!(world.bucket().objects(), pack(&first.id), "it can still be restored");
+    world.sql("UPDATE pack_removals SET next_attempt_at = now()").await;
     eventually(BACKGROUND, "the project's objects are removed", async || world.bucket().objects().is_empty()).await;
 }
 

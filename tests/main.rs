@@ -26,6 +26,7 @@ mod cli_orgs;
 mod codehost;
 mod console;
 mod custom_domains;
+mod deleted_projects;
 mod deployments;
 mod device;
 mod dns_updates;
@@ -71,6 +72,7 @@ mod suspension;
 mod tls;
 mod tokens;
 mod transfer;
+mod trash;
 mod world;
 
 /// The time after which a test gives up waiting for work in the background. It bounds a hang and asserts no speed.

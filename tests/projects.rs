@@ -251,6 +251,8 @@ async fn a_deleted_project_is_gone_with_all_it_owned() {
     }
     ada.get("/projects/engine").await.assert_error(404, "not_found");
     ada.delete("/projects/engine").await.assert_error(404, "not_found");
+    assert_eq!(world.stored_files().len(), 4, "it can still be restored");
+    world.sql("UPDATE pack_removals SET next_attempt_at = now()").await;
     crate::world::eventually(crate::BACKGROUND, "the files are removed", async || world.stored_files().is_empty())
         .await;
 

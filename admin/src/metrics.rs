@@ -40,6 +40,15 @@ pub fn describe() {
         "svc_event_resets_total",
         "Times this admin's event streams could not be told what came between."
     );
+    describe_gauge!(
+        "svc_store_sweep_stopped",
+        "1 while the sweep of the store moves nothing, by reason: `clocks`, `older_database`, `share`; 0 while it runs."
+    );
+    describe_counter!("svc_packs_restored_total", "Packs that came back from the store's trash.");
+    describe_counter!(
+        "svc_pack_removals_refused_total",
+        "Packs that were queued for removal although their deployment exists; they stayed."
+    );
     describe_gauge!("svc_letters_waiting", "Letters that wait for a mail server.");
     describe_gauge!("svc_letters_oldest_waiting_seconds", "Age of the oldest letter that waits.");
     describe_gauge!(
@@ -142,6 +151,23 @@ pub(crate) fn letters_given_up(count: u64) {
 pub(crate) fn event_streams(open: usize) {
     #[expect(clippy::cast_precision_loss, reason = "there are fewer streams")]
     gauge!("svc_event_streams").set(open as f64);
+}
+
+/// Shows for which of the `reasons` the sweep of the store has stopped, if it has.
+pub(crate) fn sweep_stopped(reasons: &[&'static str], reason: Option<&'static str>) {
+    for &each in reasons {
+        gauge!("svc_store_sweep_stopped", "reason" => each).set(f64::from(u8::from(reason == Some(each))));
+    }
+}
+
+/// Counts a pack that came back from the trash.
+pub(crate) fn pack_restored() {
+    counter!("svc_packs_restored_total").increment(1);
+}
+
+/// Counts a pack that was queued for removal although its deployment exists.
+pub(crate) fn removal_refused() {
+    counter!("svc_pack_removals_refused_total").increment(1);
 }
 
 /// Counts an event stream that was refused, because the `session`, the `account` or the `process` has too many.

@@ -62,6 +62,8 @@ fn control_plane() -> OpenApiRouter<App> {
         .routes(routes!(api::usage::limit_of_org, api::usage::set_limit_of_org))
         .routes(routes!(api::projects::list, api::projects::create))
         .routes(routes!(api::projects::show, api::projects::delete))
+        .routes(routes!(api::deleted_projects::list))
+        .routes(routes!(api::deleted_projects::restore))
         .routes(routes!(api::suspensions::list))
         .routes(routes!(api::deployments::list))
         .routes(routes!(api::deployments::show, api::deployments::delete))

@@ -99,6 +99,13 @@ impl<'w> Fixtures<'w> {
                 }
                 values.insert("{name}", project);
             }
+            "deleted-projects" if path.contains("{id}") => {
+                let project = format!("project-{number}");
+                let org = matches!(whose, Whose::Org).then_some(&org);
+                let made = owner.post("/projects").json(&json!({ "name": project, "org": org })).await.created();
+                owner.delete(&format!("/projects/{project}")).await.ok();
+                values.insert("{id}", made["id"].as_str().unwrap().to_owned());
+            }
             "orgs" => {
                 if path.contains("/invites/") {
                     let invite = json!({ "email": "new@example.com", "role": "member" });

@@ -34,6 +34,8 @@ pub(super) const TABLE: &[Row] = &[
     // Projects.
     Row("GET /projects", AnyToken, 200, Empty),
     Row("POST /projects", Person, 201, Json(r#"{"name":"{new}"}"#)),
+    Row("GET /deleted-projects", Person, 200, Empty),
+    Row("POST /deleted-projects/{id}/restore", Project(Admin), 200, Json("{}")),
     Row("GET /suspensions", Person, 200, Empty),
     Row("GET /projects/{name}", Project(Deploy), 200, Empty),
     Row("DELETE /projects/{name}", Project(Admin), 200, Empty),

@@ -83,7 +83,8 @@ async fn a_deletion_leaves_what_was_used() {
     accounts.staff.owner.delete("/projects/gone").await.ok();
     assert_eq!(accounts.used().await, [15, 0]);
 
-    // Its statistics go, folded or not.
+    // Once it cannot be restored any more its statistics go, folded or not.
+    accounts.world.sql("DELETE FROM deleted_projects").await;
     let now = Clock::system().now();
     let hours: Vec<Timestamp> = (0..200).map(|ago| hour_of(now - HOUR * ago)).collect();
     let today = [now.as_datetime().date()];

@@ -260,6 +260,8 @@ async fn traffic_of_a_deleted_project_goes() {
     visited.visit("/", 2).await;
     visited.ada.delete("/projects/engine").await.ok();
     visited.ada.get("/projects/engine/stats").await.assert_error(404, "not_found");
+    // It cannot be restored any more.
+    visited.world.sql("DELETE FROM deleted_projects").await;
     visited.world.sql("UPDATE traffic_removals SET queued_at = queued_at - interval '1 hour'").await;
     visited.world.restart_admin_later().await;
     eventually(BACKGROUND, "nothing of it is left", async || {

@@ -160,6 +160,8 @@ async fn months_go_with_time_and_with_their_project() {
     assert!(rows(&visited, "traffic_months").await > 0);
 
     visited.ada.delete("/projects/engine").await.ok();
+    // It cannot be restored any more.
+    visited.world.sql("DELETE FROM deleted_projects").await;
     visited.world.sql("UPDATE traffic_removals SET queued_at = queued_at - interval '1 hour'").await;
     visited.world.restart_admin_later().await;
     eventually(BACKGROUND, "all go", async || rows(&visited, "traffic_months").await == 0).await;

@@ -104,8 +104,19 @@ impl Bucket {
         std::mem::take(&mut self.requests.reads.lock().unwrap())
     }
 
-    /// The keys of every object but the name of the bucket's database, and the parts of uploads that are not yet objects, sorted.
+    /// The keys of every object outside the trash but the name of the bucket's database, and the parts of uploads that are not yet
+    /// objects, sorted.
     pub fn objects(&self) -> Vec<String> {
+        self.all_objects().into_iter().filter(|key| !key.starts_with("a/prefix/trash/")).collect()
+    }
+
+    /// The keys of the packs' objects in the trash, sorted.
+    pub fn trashed_objects(&self) -> Vec<String> {
+        let objects = self.all_objects().into_iter();
+        objects.filter(|key| key.starts_with("a/prefix/trash/") && !key.ends_with("/.clock")).collect()
+    }
+
+    fn all_objects(&self) -> Vec<String> {
         let mut objects: Vec<String> = files_below(&self.folder)
             .into_iter()
             .filter_map(|file| {

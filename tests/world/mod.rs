@@ -13,6 +13,7 @@ pub mod bucket;
 mod builder;
 mod contract;
 pub mod domain;
+pub mod dump;
 pub mod edge;
 pub mod events;
 pub mod form;
@@ -174,10 +175,9 @@ impl World {
         self.bucket.as_mut().unwrap()
     }
 
-    /// Paths of all files in the folder store, sorted; without the name of its database.
+    /// Paths of all files of packs in the folder store, sorted, without those in the trash.
     pub fn stored_files(&self) -> Vec<PathBuf> {
-        let mut files = bucket::files_below(&self.folder.path().join("store"));
-        files.retain(|file| *file != self.store_name_file());
+        let mut files = bucket::files_below(&self.folder.path().join("store/deployments"));
         files.sort();
         files
     }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod ai;
 pub mod audit;
 pub mod billing;
+pub mod deleted_projects;
 pub mod deployments;
 pub mod device;
 pub mod docs;

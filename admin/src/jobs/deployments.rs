@@ -7,21 +7,22 @@ use db::{
     audit::{Actor, Entry},
     billing::plan,
     projects::Project,
-    upkeep::deployments,
+    upkeep::{deployments, job_leases},
 };
-use domain::audit::Action;
+use domain::{ProjectId, audit::Action};
 
 use super::{Batch, Job};
 use crate::app::App;
 
-/// Projects looked at in one statement.
-const PROJECTS: i64 = 100;
+/// Projects looked at in one batch.
+const PROJECTS: i64 = 5_000;
 /// Deployments of one project that expire in one transaction: few, because every other change waits for its last steps.
 const BATCH: i64 = 50;
-/// Most deployments that expire in one run.
+/// Most deployments that expire in one batch.
 const RUN: usize = 2_000;
 
-/// Expires old deployments. Never the live one, nor one that was made or served in the last days.
+/// Expires old deployments. Never the live one, nor one that was made or served in the last days. A run looks at some projects,
+/// and the next one goes on after them.
 pub(super) struct Expire;
 
 impl Job for Expire {
@@ -30,21 +31,23 @@ impl Job for Expire {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let least = app.plans().least_deployments();
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let projects =
-                deployments::crowded_projects(&app.db, least, after.as_ref(), PROJECTS, app.clock.now()).await?;
-            for project in &projects {
-                done += expire(app, project).await?;
-                if done >= RUN {
-                    return Ok(Batch { done: done as u64, full: true });
-                }
+        // What does not parse is no place: the round begins again.
+        let after: Option<ProjectId> =
+            job_leases::cursor(&app.db, Self::NAME).await?.and_then(|cursor| cursor.parse().ok());
+        let now = app.clock.now();
+        let (last, projects) = deployments::crowded_projects(&app.db, least, after.as_ref(), PROJECTS, now).await?;
+        let (mut done, mut before) = (0, after.as_ref());
+        for project in &projects {
+            done += expire(app, project).await?;
+            if done >= RUN {
+                // This project may have more.
+                job_leases::move_cursor(&app.db, Self::NAME, before.map(ProjectId::as_str)).await?;
+                return Ok(Batch { done: done as u64, full: true });
             }
-            match projects.last() {
-                Some(last) => after = Some(last.id.clone()),
-                None => return Ok(Batch { done: done as u64, full: false }),
-            }
+            before = Some(&project.id);
         }
+        job_leases::move_cursor(&app.db, Self::NAME, last.as_ref().map(ProjectId::as_str)).await?;
+        Ok(Batch { done: done as u64, full: last.is_some() })
     }
 }
 

@@ -1,5 +1,5 @@
 //! Deletes rows that are no longer needed: answers stored under `Idempotency-Key`s, device flows, sessions and their
-//! kin, invites, webhook deliveries, names that were given up, edges of long ago.
+//! kin, invites, webhook deliveries, names that were given up, projects that can be restored no more, edges of long ago.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use db::{
     gateway::settled_edges,
     names,
     orgs::invites,
+    projects::deleted,
     sign_in::{device_grants, gate_tickets, sessions, sign_ins},
     upkeep::idempotency,
 };
@@ -108,6 +109,19 @@ impl Job for Names {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let forgotten = names::delete_retired(&app.db, app.clock.now() - NAME_RETIREMENT, BATCH).await?;
+        Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
+    }
+}
+
+/// Deletes what was kept of deleted projects that can be restored no more. Their packs' removals are queued already.
+pub(super) struct DeletedProjects;
+
+impl Job for DeletedProjects {
+    const NAME: &'static str = "forget deleted projects";
+    const EVERY: Duration = Duration::from_hours(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let forgotten = deleted::forget(&app.db, app.clock.now(), BATCH).await?;
         Ok(Batch::of(usize::try_from(forgotten)?, BATCH))
     }
 }

@@ -65,7 +65,8 @@ pub(crate) fn start(app: &App) {
     attend(app, route_changes::Prune);
     attend(app, shares::Reap);
     attend(app, packs::Remove);
-    attend(app, packs::FindOrphans);
+    attend(app, packs::Sweep);
+    attend(app, packs::Tend);
     attend(app, uploads::GiveUp);
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
@@ -107,6 +108,7 @@ pub(crate) fn start(app: &App) {
     attend(app, forget::Invites);
     attend(app, forget::Names);
     attend(app, forget::Edges);
+    attend(app, forget::DeletedProjects);
 }
 
 fn attend(app: &App, job: impl Job) {

@@ -1,22 +1,14 @@
-//! Removes packs that are no longer needed: queued when a deployment was deleted, or left behind by a crash.
+//! Packs that are no longer needed: queued when a deployment was deleted, left behind by a crash, or long in the trash.
 
-use std::{collections::HashSet, time::Duration};
-
-use db::upkeep::{deployments, pack_removals};
-use domain::DeploymentId;
+use std::time::Duration;
 
 use super::{Batch, Job};
-use crate::app::App;
+use crate::{
+    app::App,
+    trash::{remove, sweep, tend},
+};
 
-const REMOVE_BATCH: i64 = 50;
-/// Pauses between attempts to remove a pack, doubled each time.
-const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(1);
-/// Age from which a pack without a record is an orphan. While its upload is being committed, a pack has none either.
-const ORPHANED_AFTER: Duration = Duration::from_hours(1);
-/// Most packs looked up in one statement.
-const ORPHAN_CHUNK: usize = 1_000;
-
-/// Removes queued packs from the store.
+/// Moves queued packs to the trash.
 pub(super) struct Remove;
 
 impl Job for Remove {
@@ -24,59 +16,33 @@ impl Job for Remove {
     const EVERY: Duration = Duration::from_secs(5);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let due = pack_removals::due(&app.db, app.clock.now(), REMOVE_BATCH).await?;
-        for removal in &due {
-            let id = &removal.deployment_id;
-            match app.store.remove(id).await {
-                Ok(()) => pack_removals::done(&app.db, id).await?,
-                Err(error) => {
-                    tracing::warn!(%error, deployment = %id, "a pack could not be removed; it is tried again");
-                    pack_removals::put_off(&app.db, id, app.clock.now(), back_off(removal.attempts)).await?;
-                }
-            }
-        }
-        Ok(Batch::of(due.len(), REMOVE_BATCH))
+        Ok(Batch::of(remove::run(app).await?, remove::BATCH))
     }
 }
 
-fn back_off(attempts: i32) -> Duration {
-    let doublings = u32::try_from(attempts).unwrap_or_default().min(20);
-    (*BACK_OFF.start() * 2_u32.pow(doublings)).min(*BACK_OFF.end())
-}
+/// Looks through the store for packs without a record. One run looks at some of them, and the next one goes on there.
+pub(super) struct Sweep;
 
-/// Queues packs whose deployment failed or was never committed.
-pub(super) struct FindOrphans;
-
-impl Job for FindOrphans {
-    const NAME: &'static str = "find orphaned packs";
-    const EVERY: Duration = Duration::from_mins(30);
+impl Job for Sweep {
+    // Not the name of the version before, which deletes what it finds: that one must not think that its turn is over.
+    const NAME: &'static str = "sweep the store";
+    const EVERY: Duration = Duration::from_mins(5);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
-        let now = app.clock.now();
-        let packs = app.store.list().await?.into_iter();
-        let old = packs.filter(|(_, written)| now.since(*written) > ORPHANED_AFTER);
-        let old: Vec<DeploymentId> = old.map(|(id, _)| id).collect();
-        let mut orphans = 0;
-        for chunk in old.chunks(ORPHAN_CHUNK) {
-            let kept: HashSet<_> = deployments::keeping_packs(&app.db, chunk).await?.into_iter().collect();
-            let mut db = app.db.acquire().await?;
-            for orphan in chunk.iter().filter(|id| !kept.contains(id)) {
-                pack_removals::queue(&mut db, orphan, now).await?;
-                orphans += 1;
-            }
-        }
-        Ok(Batch { done: orphans, full: false })
+        let swept = sweep::run(app).await?;
+        Ok(Batch { done: swept.moved as u64, full: false })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Brings packs back from the trash that the database wants, and deletes those whose time is over.
+pub(super) struct Tend;
 
-    #[test]
-    fn pauses_double_up_to_an_hour() {
-        assert_eq!(back_off(0), Duration::from_secs(10));
-        assert_eq!(back_off(3), Duration::from_secs(80));
-        assert_eq!(back_off(i32::MAX), Duration::from_hours(1));
+impl Job for Tend {
+    const NAME: &'static str = "tend the trash";
+    const EVERY: Duration = Duration::from_mins(1);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let tended = tend::run(app).await?;
+        Ok(Batch { done: (tended.restored + tended.purged) as u64, full: tended.is_partial })
     }
 }

@@ -12,7 +12,7 @@ const STUCK_AFTER: Duration = Duration::from_hours(1);
 const REASON: &str = "The upload was cut off on our side; please try again.";
 const BATCH: i64 = 500;
 
-/// Gives up uploads that will never end. The search for orphans finds their packs.
+/// Gives up uploads that will never end. The sweep of the store finds their packs.
 pub(super) struct GiveUp;
 
 impl Job for GiveUp {

@@ -25,6 +25,8 @@ pub enum Kind {
     TokenCreated,
     /// Tokens that were revoked.
     TokenRevoked,
+    /// A sweep of the store that stopped, for the operator.
+    SweepStopped,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
         Self::DomainMoved,
         Self::TokenCreated,
         Self::TokenRevoked,
+        Self::SweepStopped,
     ];
 
     /// Returns the word that is stored and stands in links.
@@ -57,6 +60,7 @@ impl Kind {
             Self::DomainMoved => "domain_moved",
             Self::TokenCreated => "token_created",
             Self::TokenRevoked => "token_revoked",
+            Self::SweepStopped => "sweep_stopped",
         }
     }
 
@@ -78,7 +82,8 @@ impl Kind {
             | Self::DomainTrouble
             | Self::DomainMoved
             | Self::TokenCreated
-            | Self::TokenRevoked => false,
+            | Self::TokenRevoked
+            | Self::SweepStopped => false,
         }
     }
 
@@ -101,6 +106,7 @@ impl Kind {
             Self::DomainMoved => "about domains that went to somebody else",
             Self::TokenCreated => "about new tokens",
             Self::TokenRevoked => "about revoked tokens",
+            Self::SweepStopped => "about the store",
         }
     }
 }

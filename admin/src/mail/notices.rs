@@ -109,6 +109,13 @@ pub enum Notice {
         /// The token's kind.
         token_kind: TokenKind,
     },
+    /// The sweep of the store has stopped. For the operator.
+    SweepStopped {
+        /// The reason, in one sentence.
+        reason: String,
+        /// The figures.
+        detail: String,
+    },
 }
 
 impl Notice {
@@ -126,6 +133,7 @@ impl Notice {
             Self::DomainMoved { .. } => Kind::DomainMoved,
             Self::TokenCreated { .. } => Kind::TokenCreated,
             Self::TokenRevoked { .. } => Kind::TokenRevoked,
+            Self::SweepStopped { .. } => Kind::SweepStopped,
         }
     }
 }

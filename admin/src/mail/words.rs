@@ -70,6 +70,7 @@ pub fn write(notice: &Notice, about: &About<'_>) -> Letter {
         Notice::DomainMoved { domain, project } => domain_moved(domain, project),
         Notice::TokenCreated { label, token_kind } => token(about, label.as_deref(), *token_kind, true),
         Notice::TokenRevoked { label, token_kind } => token(about, label.as_deref(), *token_kind, false),
+        Notice::SweepStopped { reason, detail } => sweep_stopped(reason, detail),
     }
 }
 
@@ -80,6 +81,25 @@ pub(super) fn test_letter() -> Letter {
         heading: "The mail works".to_owned(),
         paragraphs: vec![format!("The operator of this {BRAND} has sent this letter, to see whether letters arrive.")],
         advice: Some("There is nothing to do. If you do not know what this is about, ignore this letter.".to_owned()),
+        ..Letter::default()
+    }
+}
+
+fn sweep_stopped(reason: &str, detail: &str) -> Letter {
+    Letter {
+        subject: "The sweep of the store has stopped".to_owned(),
+        heading: "The sweep of the store has stopped".to_owned(),
+        paragraphs: vec![
+            reason.to_owned(),
+            format!("In figures: {detail}."),
+            "Nothing was moved or deleted, and nothing will be until this is over. All sites are served as before.".to_owned(),
+        ],
+        command: Some("admin store sweep".to_owned()),
+        advice: Some(
+            "The command shows what would be moved to the trash. If the packs are really not needed any more: admin store sweep \
+             --yes. If an older dump was restored, keep them until a newer one is."
+                .to_owned(),
+        ),
         ..Letter::default()
     }
 }

@@ -95,11 +95,11 @@ pub(crate) async fn go_live(app: &App, id: &DeploymentId, publication: Publicati
         Ok(propagation) => Ok(Live { propagation, warnings: pack.warnings }),
         Err(error @ (GoLiveError::Gone | GoLiveError::Overtaken | GoLiveError::Quota(_))) => {
             if let Err(error) = app.store.remove(id).await {
-                tracing::warn!(%error, deployment = %id, "the pack is left to the search for orphans");
+                tracing::warn!(%error, deployment = %id, "the pack is left to the sweep of the store");
             }
             Err(error)
         }
-        // The pack stays, because the commit may have succeeded. If it has not, the search for orphans finds the pack.
+        // The pack stays, because the commit may have succeeded. If it has not, the sweep of the store finds the pack.
         Err(error) => Err(error),
     }
 }

@@ -1,5 +1,5 @@
 //! Publishing a share: its pack is written, then one change makes the project, its deployment and its address. Before that
-//! there is no row, so a failure leaves none.
+//! there is no row of it, so a failure leaves none; the removal of its pack is queued, and the change takes it back.
 
 use std::fs::File;
 
@@ -9,6 +9,7 @@ use db::{
         deployments::{Content, Origin},
         shares::{self, CreateError, NewShare},
     },
+    upkeep::pack_removals,
 };
 use domain::{Account, DeploymentId, ShareName, Timestamp, access::SitePassword, audit::Action};
 
@@ -17,6 +18,8 @@ use crate::{app::App, auth::CliUser, edges::Propagation, error::ApiError, middle
 
 /// Names tried in a row. Three words are one of many millions: so many collisions mean that something else is wrong.
 const NAME_ATTEMPTS: usize = 10;
+/// Time after which a pack whose share was not made is removed: longer than any publication takes.
+const ABANDONED_AFTER: std::time::Duration = std::time::Duration::from_hours(1);
 
 /// A share that is to be published.
 pub(crate) struct ShareOrder {
@@ -55,12 +58,18 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
     // While it was received and waited, others may have used the plan up: no pack is written for nothing.
     room::for_share(app, &owner, Attempt::First).await?;
     let deployment = DeploymentId::new(app.clock.now());
+    // A program that dies from here on leaves a pack that the database knows of.
+    let now = app.clock.now();
+    let queued = async {
+        let mut conn = app.db.acquire().await?;
+        pack_removals::queue(&mut conn, &deployment, None, now, now + ABANDONED_AFTER).await
+    };
+    db::in_time(queued).await?;
     let pack = app.store.write(&deployment, file, app.clock.now()).await?;
     drop(turn);
     let content = Content { files: pack.files, bytes: pack.bytes, stored_bytes: pack.stored_bytes };
     let expires_at = app.clock.now() + std::time::Duration::from_hours(24) * order.days;
-    // When this fails the pack stays, because the commit may have succeeded. If it has not, the search for orphans finds
-    // the pack.
+    // When this fails the pack stays, because the commit may have succeeded. If it has not, the pack's removal is queued.
     for _ in 0..NAME_ATTEMPTS {
         let name = ShareName::random();
         let new = NewShare {
@@ -78,13 +87,17 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
             Ok(created) => created,
             Err(CreateError::NameTaken) => continue,
             Err(CreateError::Quota(reached)) => {
-                if let Err(error) = app.store.remove(&deployment).await {
-                    tracing::warn!(%error, %deployment, "the pack is left to the search for orphans");
-                }
+                drop(change);
+                discard(app, &deployment).await;
                 return Err(reached.into());
             }
             Err(CreateError::Db(error)) => return Err(error.into()),
         };
+        if !db::in_time(pack_removals::cancel(&mut change, &deployment)).await? {
+            return Err(ApiError::internal(anyhow::anyhow!(
+                "the pack of {deployment} was removed before it was published"
+            )));
+        }
         let entry =
             Entry::of_personal(Action::ShareCreate, order.caller.user.id.clone(), &created.id, &created.project);
         change.audit(entry.with("deployment", deployment.as_str()));
@@ -93,4 +106,16 @@ pub(crate) async fn publish(app: &App, mut order: ShareOrder, file: File) -> Res
         return Ok(PublishedShare { name, deployment, expires_at, warnings: pack.warnings, propagation });
     }
     Err(ApiError::internal(anyhow::anyhow!("no free name for a share in {NAME_ATTEMPTS} attempts")))
+}
+
+/// Removes the pack of a share that was refused, and what is queued of it.
+async fn discard(app: &App, deployment: &DeploymentId) {
+    let discarded = async {
+        app.store.remove(deployment).await?;
+        pack_removals::done(&app.db, deployment, None).await?;
+        anyhow::Ok(())
+    };
+    if let Err(error) = discarded.await {
+        tracing::warn!(error = format!("{error:#}"), %deployment, "the pack is left to the queue of removals");
+    }
 }

@@ -2,7 +2,9 @@
 
 use api::{
     Done,
-    projects::{CreateProject, Project, ProjectDetail, ProjectList},
+    projects::{
+        CreateProject, DeletedProject, DeletedProjectList, Project, ProjectDetail, ProjectList, RestoreProject,
+    },
 };
 use clap::Subcommand;
 use console::Term;
@@ -55,6 +57,23 @@ enum Action {
         #[arg(long, short)]
         yes: bool,
     },
+    /// List the projects that were deleted and can be restored
+    Deleted {
+        /// The organization whose projects are listed, instead of your own
+        #[arg(long, value_name = "ORG")]
+        org: Option<OrgName>,
+    },
+    /// Restore a deleted project with all its deployments
+    Restore {
+        /// The name that it had
+        name: ProjectName,
+        /// The organization that it belonged to
+        #[arg(long, value_name = "ORG")]
+        org: Option<OrgName>,
+        /// The name that it gets, when the former one is taken
+        #[arg(long = "as", value_name = "NAME")]
+        new_name: Option<NewProjectName>,
+    },
 }
 
 /// Open a project in the browser.
@@ -75,6 +94,8 @@ pub(crate) async fn run(projects: Projects, client: &Client, output: Output) -> 
             output.result(&project, || project.url.clone())
         }
         Action::Rm { name, yes } => remove(&name, yes, client, output).await,
+        Action::Deleted { org } => list_deleted(org.as_ref(), client, output).await,
+        Action::Restore { name, org, new_name } => restore(&name, org.as_ref(), new_name, client, output).await,
     }
 }
 
@@ -139,9 +160,9 @@ async fn list(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow:
 
 async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) -> anyhow::Result<()> {
     if !yes {
-        let question = format!("Remove {name}, its site and all its deployments for good? Type its name: ");
+        let question = format!("Remove {name}, its site and all its deployments? Type its name: ");
         if !output.can_ask() {
-            return Err(Failure::usage(format!("Removing {name} cannot be undone.")).with_hint("Add --yes.").into());
+            return Err(Failure::usage(format!("Removing {name} takes its site down.")).with_hint("Add --yes.").into());
         }
         let terminal = Term::stderr();
         terminal.write_str(&question)?;
@@ -151,6 +172,48 @@ async fn remove(name: &ProjectName, yes: bool, client: &Client, output: Output) 
     }
     let answer = client.delete::<Done>(&format!("/projects/{name}")).await.map_err(|failure| unknown(name, failure))?;
     output.success(&format!("Removed {name}."));
+    output.note(&format!("For 7 days it can be had back: svc projects restore {name}"));
     super::propagation::report(output, "Gone", answer.propagation);
     output.result(&answer.body, String::new)
+}
+
+async fn fetch_deleted(org: Option<&OrgName>, client: &Client) -> Result<Vec<DeletedProject>, Failure> {
+    let path = org.map_or("/deleted-projects".to_owned(), |org| format!("/deleted-projects?org={org}"));
+    client.list(&path, |page: DeletedProjectList| (page.projects, page.next_cursor)).await
+}
+
+async fn list_deleted(org: Option<&OrgName>, client: &Client, output: Output) -> anyhow::Result<()> {
+    let projects = fetch_deleted(org, client).await?;
+    let none = "No deleted projects that can be restored. They can be for 7 days.";
+    output.list("projects", &projects, &["NAME", "DELETED", "ID"], none, |project| {
+        vec![project.name.to_string(), output.relative(project.deleted_at), project.id.to_string()]
+    })
+}
+
+async fn restore(
+    name: &ProjectName,
+    org: Option<&OrgName>,
+    new_name: Option<NewProjectName>,
+    client: &Client,
+    output: Output,
+) -> anyhow::Result<()> {
+    // Of several that had the name, the one that was deleted last.
+    let deleted = fetch_deleted(org, client).await?;
+    let found = deleted.into_iter().filter(|project| project.name == *name).max_by_key(|project| project.deleted_at);
+    let found = found.ok_or_else(|| {
+        let message = format!("There is no deleted project {name} that can be restored.");
+        let hint = "`svc projects deleted` lists yours; `--org ORG` those of an organization.";
+        Failure::new(Kind::NotFound, "not_found", message).with_hint(hint)
+    })?;
+    let path = format!("/deleted-projects/{}/restore", found.id);
+    let answer = client.post::<Project>(&path, &RestoreProject { name: new_name }).await;
+    let answer = answer.map_err(|failure| match &*failure.code {
+        "name_taken" => {
+            failure.with_hint(format!("Restore it under another name: svc projects restore {name} --as NAME"))
+        }
+        _ => failure,
+    })?;
+    output.success(&format!("Restored {}.", answer.body.name));
+    super::propagation::report(output, "Live", answer.propagation);
+    output.result(&answer.body, || answer.body.url.clone())
 }

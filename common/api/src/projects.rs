@@ -67,6 +67,41 @@ pub struct ProjectList {
     pub next_cursor: Option<String>,
 }
 
+/// A project that was deleted and can be restored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeletedProject {
+    /// The project's id, by which it is restored.
+    pub id: ProjectId,
+    /// The name that it had.
+    pub name: ProjectName,
+    /// The name of the organization that owned it; null for a personal project.
+    pub org: Option<OrgName>,
+    /// The time at which it was deleted.
+    pub deleted_at: Timestamp,
+    /// The time until which it can be restored.
+    pub restorable_until: Timestamp,
+}
+
+/// A page of deleted projects, newest first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DeletedProjectList {
+    /// The deleted projects of this page.
+    pub projects: Vec<DeletedProject>,
+    /// The `cursor` of the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// The request to restore a deleted project.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RestoreProject {
+    /// The name that it gets; the one that it had when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<NewProjectName>,
+}
+
 /// The request to move a project to another owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

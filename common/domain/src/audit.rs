@@ -74,6 +74,8 @@ actions! {
     ProjectCreate = "project.create",
     /// A project was deleted with all it owned.
     ProjectDelete = "project.delete",
+    /// A project that was deleted was restored.
+    ProjectRestore = "project.restore",
     /// A project came to this org.
     ProjectTransferIn = "project.transfer_in",
     /// A project left this org.

@@ -72,6 +72,8 @@ pub const INVITE_LIFETIME: Duration = Duration::from_hours(14 * 24);
 pub const ORG_TOKENS: i64 = 1_000;
 /// Largest icon of an organization, and of a site in its list.
 pub const ICON_BYTES: usize = 512 * 1024;
+/// Time for which a deleted project can be restored.
+pub const PROJECT_RESTORABLE: Duration = Duration::from_hours(7 * 24);
 /// Time for which only the former owner may take the name of a deleted project or organization again.
 pub const NAME_RETIREMENT: Duration = Duration::from_hours(30 * 24);
 /// Life of a session on the web that is not used.

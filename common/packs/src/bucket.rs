@@ -4,20 +4,19 @@
 //! has no manifest does not exist.
 
 mod root;
+mod trash;
 
 use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use domain::{DeploymentId, Timestamp};
-use futures_util::TryStreamExt as _;
 use object_store::{
-    GetResult, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
+    GetResult, ObjectMeta, ObjectStoreExt as _, RetryConfig, WriteMultipart,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path,
 };
-use time::OffsetDateTime;
 
-use super::{LISTED_PACKS, StoreError, blocking, newest};
+use super::{StoreError, blocking};
 
 /// Bytes of a part of a multipart upload; S3 wants at least 5 MiB.
 const PART_BYTES: usize = 8 * 1024 * 1024;
@@ -33,6 +32,7 @@ const RETRY_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Bucket {
     s3: Arc<AmazonS3>,
     deployments: Path,
+    trash: Path,
 }
 
 impl Bucket {
@@ -54,7 +54,7 @@ impl Bucket {
         let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
         let prefix = Path::from_url_path(config.url.path())
             .map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
-        Ok(Self { s3: Arc::new(s3), deployments: prefix.join("deployments") })
+        Ok(Self { s3: Arc::new(s3), deployments: prefix.clone().join("deployments"), trash: prefix.join("trash") })
     }
 
     /// A pack's manifest, of which the body is still to be read.
@@ -72,30 +72,16 @@ impl Bucket {
 
     /// The manifest goes first: without it the pack does not exist, whatever happens next.
     pub(super) async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
-        for path in [self.manifest_path(id), self.data_path(id)] {
-            match self.s3.delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        self.delete(&self.manifest_path(id)).await?;
+        self.delete(&self.data_path(id)).await
     }
 
-    pub(super) async fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
-        let mut objects = self.s3.list(Some(&self.deployments));
-        let mut seen: Vec<(DeploymentId, Timestamp)> = Vec::new();
-        while let Some(object) = objects.try_next().await? {
-            let Some((id, modified)) = pack_of(&object) else { continue };
-            // The objects of a pack come one after the other.
-            match seen.last_mut() {
-                Some((last, newest)) if *last == id => *newest = modified.max(*newest),
-                _ => seen.push((id, modified)),
-            }
-            if seen.len() > 2 * LISTED_PACKS {
-                seen = newest(seen);
-            }
+    /// Deletes an object. Succeeds when there is none.
+    async fn delete(&self, path: &Path) -> Result<(), StoreError> {
+        match self.s3.delete(path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        Ok(newest(seen))
     }
 
     /// Makes the pack of `id` from a file of bodies. Nothing stays behind when it fails.
@@ -176,8 +162,10 @@ async fn part(data: &Arc<File>, offset: u64, len: u64) -> Result<Bytes, StoreErr
     .await
 }
 
-fn pack_of(object: &ObjectMeta) -> Option<(DeploymentId, Timestamp)> {
-    let id = object.location.parts().rev().nth(1)?.as_ref().parse().ok()?;
-    let modified = OffsetDateTime::from_unix_timestamp(object.last_modified.timestamp()).ok()?;
-    Some((id, modified.into()))
+fn pack_of(object: &ObjectMeta) -> Option<DeploymentId> {
+    object.location.parts().rev().nth(1)?.as_ref().parse().ok()
+}
+
+fn modified_at(object: &ObjectMeta) -> Timestamp {
+    Timestamp::from_unix_millis(object.last_modified.timestamp_millis())
 }

@@ -4,6 +4,7 @@
 //! it is there entirely or not at all, also after a power cut.
 
 mod root;
+mod trash;
 
 use std::{
     ffi::OsStr,
@@ -14,10 +15,9 @@ use std::{
     sync::Arc,
 };
 
-use domain::{DeploymentId, Timestamp};
-use time::OffsetDateTime;
+use domain::DeploymentId;
 
-use super::{StoreError, newest};
+use super::StoreError;
 
 /// Prefix of packs that are being written.
 const INCOMING: &str = ".incoming-";
@@ -30,6 +30,7 @@ const MANIFEST: &str = "manifest";
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     deployments: Arc<Path>,
+    trash: Arc<Path>,
 }
 
 /// A pack that is being written; removed when it is dropped before [`Incoming::finish`].
@@ -50,7 +51,7 @@ impl Folder {
         DirBuilder::new().recursive(true).mode(0o750).create(&deployments).map_err(|error| {
             StoreError::Config(format!("the folder {} cannot be made: {error}", deployments.display()))
         })?;
-        Ok(Self { deployments: deployments.into() })
+        Ok(Self { deployments: deployments.into(), trash: path.join("trash").into() })
     }
 
     /// A pack's manifest and its length.
@@ -77,20 +78,6 @@ impl Folder {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
-        let mut seen = Vec::new();
-        for entry in fs::read_dir(&self.deployments)? {
-            let entry = entry?;
-            let Some(id) = pack_of(&entry.file_name()) else { continue };
-            match entry.metadata().and_then(|metadata| metadata.modified()) {
-                Ok(modified) => seen.push((id, OffsetDateTime::from(modified).into())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // removed meanwhile
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(newest(seen))
     }
 
     /// Begins the pack of `id`.

@@ -3,7 +3,7 @@
 //! A pack is two immutable objects under `deployments/<dep id>/`: `data`, every distinct file body and its compressed
 //! variants one after another, and `manifest`, which says what lies where. [`archive`] reads and judges the uploaded
 //! tarball, [`writer`] makes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket
-//! keeps it. A pack exists once its manifest does. Start with [`PackStore`] and [`manifest`].
+//! keeps it. A pack exists once its manifest does. Packs that were removed stay in the trash for a while ([`PackStore::trash`]). Start with [`PackStore`] and [`manifest`].
 
 mod appender;
 pub mod archive;
@@ -17,6 +17,7 @@ pub mod manifest;
 mod parts;
 pub mod rules;
 mod space;
+mod trash;
 mod writer;
 
 use std::{
@@ -33,6 +34,7 @@ pub use identity::{DatabaseName, NAME_OBJECT};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
 pub use space::Space;
+pub use trash::{StoredPack, TrashedPack};
 
 use domain::{DeploymentId, Timestamp};
 use object_store::GetResult;
@@ -43,8 +45,6 @@ use self::{bucket::Bucket, folder::Folder, listing::Outline};
 const MANIFEST_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes of memory that each byte of a stored manifest takes while it is read, about: as text, and as what it says.
 const MANIFEST_READ_FACTOR: u64 = 3;
-/// Packs that [`PackStore::list`] tells of at most: the newest.
-const LISTED_PACKS: usize = 100_000;
 
 /// The store of packs, in a folder or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -265,7 +265,8 @@ impl PackStore {
         matches!(self.place, Place::Bucket(_))
     }
 
-    /// Removes a pack, or what exists of it. Succeeds when there is nothing.
+    /// Deletes a pack that nobody was promised, or what exists of it, without a way back. Succeeds when there is nothing. A pack
+    /// that was published goes to the trash instead: [`Self::trash`].
     pub async fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
         self.removals_allowed()?;
         match &self.place {
@@ -274,17 +275,6 @@ impl PackStore {
                 blocking(move || folder.remove(&id)).await
             }
             Place::Bucket(bucket) => bucket.remove(id).await,
-        }
-    }
-
-    /// Lists the newest packs, half-written ones too, each with the time of its last write. For the search for orphans.
-    pub async fn list(&self) -> Result<Vec<(DeploymentId, Timestamp)>, StoreError> {
-        match &self.place {
-            Place::Folder(folder) => {
-                let folder = folder.clone();
-                blocking(move || folder.list()).await
-            }
-            Place::Bucket(bucket) => bucket.list().await,
         }
     }
 
@@ -364,11 +354,4 @@ where
             Err(_) => Err(StoreError::Stopping.into()),
         },
     }
-}
-
-/// The newest packs of `seen`: ids sort by time.
-fn newest(mut seen: Vec<(DeploymentId, Timestamp)>) -> Vec<(DeploymentId, Timestamp)> {
-    seen.sort_by(|a, b| b.0.cmp(&a.0));
-    seen.truncate(LISTED_PACKS);
-    seen
 }

@@ -1,5 +1,6 @@
 //! `[mail]`: letters to people.
 
+use domain::EmailAddress;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -12,4 +13,7 @@ pub struct Mail {
     pub url: Option<Url>,
     /// The sender of letters, as `Name <address>`; `no-reply` at the site domain when absent.
     pub from: Option<String>,
+    /// The operator's address: letters about the service itself, such as a sweep of the store that stopped, go there. None are
+    /// sent when absent.
+    pub operator: Option<EmailAddress>,
 }

@@ -23,6 +23,9 @@ pub struct Store {
     /// database, once. Every program refuses a store of another database, and its message says that one's name; `unnamed` stands for
     /// a store without a name that does not look like this database's. The key has no effect for any other name, nor afterwards.
     pub take_over_from: Option<String>,
+    /// The days for which a removed pack stays in the store's trash before it is deleted for good; 0 deletes what people have
+    /// deleted within minutes. Packs that the sweep has found without a record stay for 7 days at least.
+    pub trash_days: u32,
 }
 
 impl Default for Store {
@@ -34,6 +37,7 @@ impl Default for Store {
             access_key: None,
             secret_key: None,
             take_over_from: None,
+            trash_days: 7,
         }
     }
 }

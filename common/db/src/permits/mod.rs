@@ -3,6 +3,7 @@
 //! Only the queries of this folder make one. What is done with a permit is in the folders `projects` and `orgs`, how a
 //! refusal is answered in admin. Start with [`Permit`].
 
+mod deleted;
 mod org;
 mod project;
 
@@ -10,11 +11,12 @@ use std::{fmt::Debug, marker::PhantomData, ops::Deref};
 
 use domain::role::Role;
 
-pub(crate) use self::{org::lock_row, project::linked_project};
 pub use self::{
+    deleted::{DeletedProjectPermit, deleted_project},
     org::{OrgActor, confirm, lock, org},
     project::project,
 };
+pub(crate) use self::{org::lock_row, project::linked_project};
 use crate::{orgs::org::Org, projects::project::Project};
 
 /// A row that permits are given for.

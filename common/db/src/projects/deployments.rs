@@ -268,7 +268,7 @@ pub async fn delete(
         return Err(DeleteError::Live);
     }
     sqlx::query!("DELETE FROM deployments WHERE id = $1", id.as_str()).execute(&mut *conn).await?;
-    pack_removals::queue(conn, id, now).await?;
+    pack_removals::queue(conn, id, Some(&project.name), now, now).await?;
     Ok(Touched::new(&project.id).with_hosts(project.deployment_host(id)))
 }
 

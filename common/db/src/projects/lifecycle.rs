@@ -1,15 +1,18 @@
 //! Projects from their creation to their deletion.
 
+use std::time::Duration;
+
 use domain::{
     Account, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
     addresses::HostKey,
     changes::Touched,
+    limits::PROJECT_RESTORABLE,
     names::NewProjectName,
     plans::{LimitReached, Plans},
 };
 use sqlx::PgConnection;
 
-use super::{domains, project::Project};
+use super::{deleted, domains, project::Project};
 use crate::{
     billing::plan,
     names::{self, Name},
@@ -93,8 +96,8 @@ pub async fn create(
     Ok(project)
 }
 
-/// Deletes the project and all it owns; its packs are queued for removal, and its name is kept for its owner. Returns `None`
-/// when it is gone already.
+/// Deletes the project and all it owns; its name is kept for its owner, and for [`PROJECT_RESTORABLE`] it can be restored, unless it
+/// is behind a share. Its packs are queued for removal after that. Returns `None` when it is gone already.
 pub async fn delete(
     conn: &mut PgConnection,
     project: &ProjectPermit<impl AtLeast<Admin>>,
@@ -111,19 +114,24 @@ pub async fn delete(
     let Some(owner) = owner.fetch_optional(&mut *conn).await? else {
         return Ok(None);
     };
-    // What a share was called is made up, and is nobody's.
-    if project.share_name.is_none() {
+    // What a share was called is made up, and is nobody's; and it was made to go.
+    let is_share = project.share_name.is_some();
+    if !is_share {
         names::retire_of_project(&mut *conn, &project.name, &owner, now).await?;
+        deleted::keep(&mut *conn, &project.id, now).await?;
     }
-    remove(conn, &project.id, &project.host(), now).await
+    let kept = if is_share { Duration::ZERO } else { PROJECT_RESTORABLE };
+    remove(conn, &project.id, &project.host(), now, kept).await
 }
 
-/// Deletes a project as [`delete`] does, without a permit: for the reaper of expired shares.
+/// Deletes a project as [`delete`] does, without a permit and without keeping its rows: for the reaper of expired shares. Its packs
+/// are removed once `kept` has passed.
 pub(crate) async fn remove(
     conn: &mut PgConnection,
     id: &ProjectId,
     host: &HostKey,
     now: Timestamp,
+    kept: Duration,
 ) -> Result<Option<Touched>, sqlx::Error> {
     // Locked first: an upload that goes live waits here, then finds nothing to go live in.
     let found = sqlx::query_scalar!("SELECT true FROM projects WHERE id = $1 FOR UPDATE", id.as_str())
@@ -132,7 +140,7 @@ pub(crate) async fn remove(
     if found.is_none() {
         return Ok(None);
     }
-    pack_removals::queue_project(conn, id, now).await?;
+    pack_removals::queue_project(conn, id, now, kept).await?;
     let mut hosts = domains::end(conn, id).await?;
     hosts.push(host.clone());
     sqlx::query!("DELETE FROM projects WHERE id = $1", id.as_str()).execute(&mut *conn).await?;

@@ -1,10 +1,11 @@
-//! Projects: their rows, deployments, variables, custom domains and shares.
+//! Projects: their rows, deployments, variables, custom domains and shares, and what is kept of deleted ones.
 //!
 //! Permits to act on a project are in the folder `permits`, its repository in `code_host`, what edges read of it in
 //! `edges`. Start with [`Project`].
 
 mod access;
 pub mod claims;
+pub mod deleted;
 pub mod deployments;
 pub mod domains;
 pub mod env;

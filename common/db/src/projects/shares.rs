@@ -1,5 +1,7 @@
 //! Shares: ephemeral projects with three words for an address.
 
+use std::time::Duration;
+
 use domain::{
     Account, DeploymentId, ProjectId, ProjectName, ShareName, Timestamp, UserId,
     addresses::HostKey,
@@ -185,11 +187,11 @@ pub async fn project_of(
     .await
 }
 
-/// Removes at most `limit` shares that have expired, with everything they own.
+/// Removes at most `limit` shares that have expired by `now` and by the clock of Postgres, with everything they own.
 pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64) -> Result<Vec<Touched>, sqlx::Error> {
     let expired = sqlx::query!(
         r#"SELECT id, share_name AS "name!" FROM projects
-           WHERE share_name IS NOT NULL AND expires_at <= $1
+           WHERE share_name IS NOT NULL AND expires_at <= least($1, now())
            ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED"#,
         now,
         limit,
@@ -198,7 +200,7 @@ pub async fn remove_expired(conn: &mut PgConnection, now: Timestamp, limit: i64)
     .await?;
     let mut touched = Vec::with_capacity(expired.len());
     for share in expired {
-        touched.extend(lifecycle::remove(conn, &share.id, &HostKey::Share(share.name), now).await?);
+        touched.extend(lifecycle::remove(conn, &share.id, &HostKey::Share(share.name), now, Duration::ZERO).await?);
     }
     Ok(touched)
 }

@@ -185,9 +185,11 @@ pub async fn delete_removed(
     let deleted = sqlx::query_scalar!(
         r#"WITH chosen AS (
                SELECT project_id, queued_at FROM traffic_removals AS removal
-               WHERE queued_at < $3
+               WHERE (queued_at < $3
                   OR EXISTS (SELECT FROM traffic_recent WHERE project_id = removal.project_id)
-                  OR EXISTS (SELECT FROM traffic_hours WHERE hour = ANY($1) AND project_id = removal.project_id)
+                  OR EXISTS (SELECT FROM traffic_hours WHERE hour = ANY($1) AND project_id = removal.project_id))
+                 -- The statistics of a project that can be restored stay with it.
+                 AND NOT EXISTS (SELECT FROM deleted_projects WHERE id = removal.project_id)
                ORDER BY queued_at LIMIT 1
            ), gone_recent AS (
                DELETE FROM traffic_recent WHERE ctid = ANY(ARRAY(

@@ -1,7 +1,7 @@
 //! Deployments that are kept no longer, and uploads whose program died.
 
 use domain::{DeploymentId, ProjectId, Timestamp, changes::Touched, limits::DEPLOYMENT_KEPT};
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgPool};
 
 use super::pack_removals;
 use crate::projects::{
@@ -9,32 +9,45 @@ use crate::projects::{
     project::{Project, select_projects},
 };
 
-/// Returns projects that have more than `least` deployments which are not live, some of them old enough to expire: at
-/// most `rows`, those after the project `after`.
+/// Returns the next projects in the order of their ids, those after `after`: the last id of at most `rows` that were looked at,
+/// and those of them that have `least` deployments which are not live, the oldest old enough to expire. Each project takes an
+/// index scan that ends after `least` rows.
 pub async fn crowded_projects(
-    db: impl PgExecutor<'_>,
+    db: &PgPool,
     least: u32,
     after: Option<&ProjectId>,
     rows: i64,
     now: Timestamp,
-) -> Result<Vec<Project>, sqlx::Error> {
-    select_projects!(
-        "WHERE p.id IN (
-             SELECT project_id FROM deployments
-             WHERE status IN ('superseded', 'failed') AND ($2::text IS NULL OR project_id > $2)
-             GROUP BY project_id HAVING count(*) >= $1 AND min(created_at) < $3)
-         ORDER BY p.id LIMIT $4",
-        i64::from(least.max(1)),
+) -> Result<(Option<ProjectId>, Vec<Project>), sqlx::Error> {
+    let last = sqlx::query_scalar!(
+        r#"SELECT max(id) AS "id?: ProjectId" FROM (
+               SELECT id FROM projects WHERE $1::text IS NULL OR id > $1 ORDER BY id LIMIT $2) AS page"#,
         after.map(ProjectId::as_str),
-        now - DEPLOYMENT_KEPT,
         rows,
     )
+    .fetch_one(db)
+    .await?;
+    let Some(last) = last else { return Ok((None, Vec::new())) };
+    let crowded = select_projects!(
+        "WHERE p.id > COALESCE($2::text, '') AND p.id <= $3
+           AND (SELECT d.created_at FROM deployments d
+                WHERE d.project_id = p.id AND d.status IN ('superseded', 'failed') ORDER BY d.id LIMIT 1) < $4
+           AND EXISTS (SELECT FROM deployments d
+                       WHERE d.project_id = p.id AND d.status IN ('superseded', 'failed')
+                       ORDER BY d.id OFFSET $1 LIMIT 1)
+         ORDER BY p.id",
+        i64::from(least.max(1)) - 1,
+        after.map(ProjectId::as_str),
+        last.as_str(),
+        now - DEPLOYMENT_KEPT,
+    )
     .fetch_all(db)
-    .await
+    .await?;
+    Ok((Some(last), crowded))
 }
 
 /// Deletes a project's oldest deployments beyond the newest `kept`, which include the live one, and its oldest failed ones
-/// beyond as many; at most `rows`. Those that were made or served within [`DEPLOYMENT_KEPT`] stay. Their packs are queued
+/// beyond as many; at most `rows`. Those that were made or served within [`DEPLOYMENT_KEPT`] stay, by `now` and by the clock of Postgres. Their packs are queued
 /// for removal. Returns their ids, and what the edges have to forget.
 pub async fn expire(
     conn: &mut PgConnection,
@@ -54,20 +67,21 @@ pub async fn expire(
                         row_number() OVER (PARTITION BY status = 'failed' ORDER BY id DESC) AS place
                  FROM deployments WHERE project_id = $1 AND status IN ('live', 'superseded', 'failed')
              ) ranked
-             WHERE place > $2 AND status <> 'live' AND created_at < $3
-               AND (superseded_at IS NULL OR superseded_at < $3)
+             WHERE place > $2 AND status <> 'live'
+               AND greatest(created_at, superseded_at) < least($3, now()) - make_interval(secs => $5)
              ORDER BY id LIMIT $4)
          RETURNING id",
         project.id.as_str(),
         i64::from(kept),
-        now - DEPLOYMENT_KEPT,
+        now,
         rows,
+        DEPLOYMENT_KEPT.as_secs_f64(),
     )
     .fetch_all(&mut *conn)
     .await?;
     expired.sort();
     for id in &expired {
-        pack_removals::queue(conn, id, now).await?;
+        pack_removals::queue(conn, id, Some(&project.name), now, now).await?;
     }
     let hosts: Vec<_> = expired.iter().filter_map(|id| project.deployment_host(id)).collect();
     Ok((expired, nothing.with_hosts(hosts)))
@@ -90,12 +104,4 @@ pub async fn fail_stuck(
     .execute(conn)
     .await?;
     Ok(failed.rows_affected())
-}
-
-/// Returns those of the deployments that have, or may yet get, files. The packs of the others are orphans.
-pub async fn keeping_packs(db: impl PgExecutor<'_>, ids: &[DeploymentId]) -> Result<Vec<DeploymentId>, sqlx::Error> {
-    let ids: Vec<String> = ids.iter().map(DeploymentId::to_string).collect();
-    sqlx::query_scalar!("SELECT id FROM deployments WHERE id = ANY($1) AND status <> 'failed'", &ids,)
-        .fetch_all(db)
-        .await
 }

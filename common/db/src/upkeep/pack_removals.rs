@@ -1,8 +1,8 @@
-//! Packs whose deployment is gone: queued in the transaction that deletes it, removed from the store by a job.
+//! Packs whose deployment is gone: queued in the transaction that deletes it, moved to the store's trash by a job.
 
 use std::time::Duration;
 
-use domain::{DeploymentId, ProjectId, Timestamp};
+use domain::{DeploymentId, ProjectId, ProjectName, Timestamp};
 use sqlx::{PgConnection, PgExecutor};
 
 /// A pack to remove.
@@ -14,42 +14,67 @@ pub struct PackRemoval {
     pub attempts: i32,
 }
 
-/// Queues the pack of one deployment.
-pub async fn queue(conn: &mut PgConnection, id: &DeploymentId, now: Timestamp) -> Result<(), sqlx::Error> {
+/// Queues the pack of one deployment of `project`, from `due` on.
+pub async fn queue(
+    conn: &mut PgConnection,
+    id: &DeploymentId,
+    project: Option<&ProjectName>,
+    now: Timestamp,
+    due: Timestamp,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at) VALUES ($1, $2, $2)
+        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at) VALUES ($1, $2, $3, $4)
          ON CONFLICT DO NOTHING",
         id.as_str(),
+        project.map(ProjectName::as_str),
         now,
+        due,
     )
     .execute(conn)
     .await
     .map(drop)
 }
 
-/// Queues the packs of everything a project ever deployed.
+/// Queues the packs of everything a project ever deployed. Those that could be restored with it wait for `kept`.
 pub(crate) async fn queue_project(
     conn: &mut PgConnection,
     project: &ProjectId,
     now: Timestamp,
+    kept: Duration,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO pack_removals (deployment_id, queued_at, next_attempt_at)
-         SELECT id, $2, $2 FROM deployments WHERE project_id = $1 ON CONFLICT DO NOTHING",
+        "INSERT INTO pack_removals (deployment_id, project, queued_at, next_attempt_at)
+         SELECT d.id, p.name, $2::timestamptz, CASE WHEN d.status IN ('live', 'superseded') THEN $3 ELSE $2 END
+         FROM deployments d JOIN projects p ON p.id = d.project_id WHERE d.project_id = $1 ON CONFLICT DO NOTHING",
         project.as_str(),
         now,
+        (now + kept),
     )
     .execute(conn)
     .await
     .map(drop)
 }
 
-/// Returns at most `limit` packs that are due for removal.
+/// Takes packs out of the queue whose deployments were restored.
+pub(crate) async fn unqueue(conn: &mut PgConnection, ids: &[String]) -> Result<(), sqlx::Error> {
+    sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = ANY($1)", ids).execute(conn).await.map(drop)
+}
+
+/// Takes the pack of a deployment out of the queue that was made after all. Returns false when it is not there any more: its
+/// removal may have begun.
+pub async fn cancel(conn: &mut PgConnection, id: &DeploymentId) -> Result<bool, sqlx::Error> {
+    let cancelled =
+        sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = $1", id.as_str()).execute(conn).await?;
+    Ok(cancelled.rows_affected() == 1)
+}
+
+/// Returns at most `limit` packs that are due for removal: by `now`, and by the clock of Postgres, so that neither removes
+/// something early when it is wrong.
 pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<Vec<PackRemoval>, sqlx::Error> {
     sqlx::query_as!(
         PackRemoval,
         "SELECT deployment_id, attempts FROM pack_removals
-           WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT $2",
+           WHERE next_attempt_at <= least($1, now()) ORDER BY next_attempt_at LIMIT $2",
         now,
         limit,
     )
@@ -57,9 +82,19 @@ pub async fn due(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<
     .await
 }
 
-/// Notes that the pack is removed.
-pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId) -> Result<(), sqlx::Error> {
-    sqlx::query!("DELETE FROM pack_removals WHERE deployment_id = $1", id.as_str()).execute(db).await.map(drop)
+/// Notes that a pack is removed. When it is in the trash, `second` is for how many seconds that was watched so far.
+pub async fn done(db: impl PgExecutor<'_>, id: &DeploymentId, second: Option<i64>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "WITH removed AS (DELETE FROM pack_removals WHERE deployment_id = $1 RETURNING project)
+         INSERT INTO trashed_packs (deployment_id, project, is_deletion, seen_at_second)
+         SELECT $1, removed.project, true, $2::bigint FROM removed WHERE $2::bigint IS NOT NULL
+         ON CONFLICT (deployment_id) DO UPDATE SET project = excluded.project, is_deletion = true",
+        id.as_str(),
+        second,
+    )
+    .execute(db)
+    .await
+    .map(drop)
 }
 
 /// Notes that the pack could not be removed, and puts the next attempt off by `pause`.

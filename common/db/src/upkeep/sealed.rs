@@ -169,6 +169,15 @@ columns! {
         row: r#"(project_id || '/' || key) COLLATE "C""#,
         is_row: "project_id = split_part($1, '/', 1) AND key = split_part($1, '/', 2)",
     }
+    /// Values of environment variables of projects that were deleted and can be restored.
+    DeletedEnvVars {
+        table: "deleted_env_vars",
+        column: "sealed_value",
+        purpose: Purpose::EnvValues,
+        identity: of_text,
+        row: r#"(project_id || '/' || key) COLLATE "C""#,
+        is_row: "project_id = split_part($1, '/', 1) AND key = split_part($1, '/', 2)",
+    }
 }
 
 fn of_text(row: &str) -> Vec<u8> {

@@ -109,12 +109,15 @@ async fn rules_are_compiled_and_never_served() {
     );
 }
 
+async fn listed(world: &World) -> Vec<DeploymentId> {
+    world.store.page(None, 10).await.expect("listed").into_iter().map(|pack| pack.id).collect()
+}
+
 #[tokio::test]
 async fn packs_are_listed_removed_and_never_overwritten() {
     let world = World::new();
     let (id, manifest, _) = publish(&world, Tarball::new().file("a", b"1")).await;
-    let listed = world.store.list().await.expect("listed");
-    assert_eq!(listed.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id]);
+    assert_eq!(listed(&world).await, [id.clone()]);
 
     let mut again = tempfile::tempfile().expect("a file");
     again.write_all(&Tarball::new().file("a", b"2").end()).expect("written");
@@ -125,7 +128,71 @@ async fn packs_are_listed_removed_and_never_overwritten() {
     world.store.remove(&id).await.expect("removing twice is fine");
     assert!(matches!(world.store.manifest(&id).await, Err(StoreError::NotFound)));
     assert!(matches!(world.store.read(&id, 0, 1).await, Err(StoreError::NotFound)));
-    assert_eq!(world.store.list().await.expect("listed"), []);
+    assert_eq!(listed(&world).await, []);
+}
+
+#[tokio::test]
+async fn pages_follow_the_ids_and_end() {
+    let world = World::new();
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(publish(&world, Tarball::new().file("a", &[n])).await.0);
+    }
+    ids.sort();
+    let page = async |after: Option<&DeploymentId>| {
+        let page = world.store.page(after, 2).await.expect("a page");
+        page.into_iter().map(|pack| pack.id).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None).await, ids[..2]);
+    assert_eq!(page(Some(&ids[1])).await, ids[2..4]);
+    assert_eq!(page(Some(&ids[3])).await, ids[4..]);
+    assert_eq!(page(Some(&ids[4])).await, []);
+}
+
+#[tokio::test]
+async fn a_pack_in_the_trash_is_not_served_and_comes_back_whole() {
+    let world = World::new();
+    let (id, manifest, written) = publish(&world, Tarball::new().file("a", b"12345")).await;
+    assert!(world.store.trash(&id).await.expect("moved"));
+    assert!(!world.store.trash(&id).await.expect("moving twice is fine"));
+    assert!(matches!(world.store.manifest(&id).await, Err(StoreError::NotFound)));
+    assert!(matches!(world.store.read(&id, 0, 1).await, Err(StoreError::NotFound)));
+    assert_eq!(listed(&world).await, []);
+    let trashed = world.store.trash_page(None, 10).await.expect("the trash");
+    assert_eq!((trashed.len(), &trashed[0].id, trashed[0].is_whole), (1, &id, true));
+    assert_eq!(trashed[0].bytes, written.stored_bytes);
+    let age = world.store.now().await.expect("a clock").since(trashed[0].trashed_at);
+    assert!(age < std::time::Duration::from_mins(1), "{age:?}");
+
+    world.store.restore(&id).await.expect("restored");
+    assert_eq!(world.store.manifest(&id).await.expect("it is back"), manifest);
+    assert_eq!(world.store.read(&id, 1, 3).await.expect("read"), "234");
+    assert_eq!(world.store.trash_page(None, 10).await.expect("the trash"), []);
+    assert!(matches!(world.store.restore(&id).await, Err(StoreError::NotFound)));
+
+    world.store.trash(&id).await.expect("moved");
+    world.store.purge(&id).await.expect("purged");
+    world.store.purge(&id).await.expect("purging twice is fine");
+    assert!(matches!(world.store.restore(&id).await, Err(StoreError::NotFound)));
+}
+
+#[tokio::test]
+async fn a_store_that_was_copied_while_a_pack_moved_has_it_once_in_the_end() {
+    let world = World::new();
+    let (id, manifest, _) = publish(&world, Tarball::new().file("a", b"1")).await;
+    let (place, trashed) = (world.deployments().join(id.as_str()), world.folder.path().join("trash").join(id.as_str()));
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        std::fs::create_dir_all(to).expect("a folder");
+        for name in ["data", "manifest"] {
+            std::fs::copy(from.join(name), to.join(name)).expect("copied");
+        }
+    };
+    copy(&place, &trashed);
+    assert!(world.store.trash(&id).await.expect("moved"));
+    copy(&trashed, &place);
+    world.store.restore(&id).await.expect("restored");
+    assert_eq!(world.store.manifest(&id).await.expect("it is back"), manifest);
+    assert!(!trashed.exists());
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ const BILLING: Keys = (_, org) => ['/billing', `${org}/billing`];
 const AFFECTED: Record<string, Keys> = {
   'project.create': SITES,
   'project.delete': (site) => ['/projects', `${site}/*`, '/suspensions'],
+  'project.restore': (site) => ['/projects', `${site}/*`],
   'project.transfer_in': (site, org) => ['/projects', site, org],
   'project.transfer_out': (site, org) => ['/projects', site, org],
   'project.access': SITE,

@@ -58,6 +58,7 @@ fn all() -> Vec<Notice> {
         Notice::DomainMoved { domain, project: "engine".parse().unwrap() },
         Notice::TokenCreated { label: label.clone(), token_kind: TokenKind::Ai },
         Notice::TokenRevoked { label, token_kind: TokenKind::Deploy },
+        Notice::SweepStopped { reason: "Too many packs are unknown.".to_owned(), detail: "30 of 60".to_owned() },
     ]
 }
 
@@ -85,6 +86,7 @@ fn letters_say_what_happened_what_it_means_and_what_to_do() {
         ],
         &["A new token for your account", "laptop", "23 November 2026, 05:08 (UTC)", "revoke this one: svc tokens"],
         &["A token of your account was revoked", "laptop", "stopped working immediately", "svc tokens"],
+        &["The sweep of the store has stopped", "Too many packs", "30 of 60", "Nothing was moved", "admin store sweep"],
     ];
     let all = all();
     assert_eq!(all.len(), wanted.len());
@@ -108,7 +110,7 @@ fn letters_of_an_organization_name_it() {
     let account = || Account::Org(OrgId::new(now()));
     for notice in all() {
         let Rendered { text, .. } = rendered(&notice, &row(account(), Some("acme")));
-        if matches!(notice, Notice::DomainTrouble { .. } | Notice::DomainMoved { .. }) {
+        if matches!(notice, Notice::DomainTrouble { .. } | Notice::DomainMoved { .. } | Notice::SweepStopped { .. }) {
             continue;
         }
         assert!(text.contains("--org acme"), "{text}");

@@ -1,0 +1,141 @@
+//! `/deleted-projects`: projects that were deleted, and can be restored for some days.
+
+use api::{
+    Page,
+    projects::{DeletedProject, DeletedProjectList, Project, RestoreProject},
+};
+use axum::{
+    extract::{FromRequestParts, RawPathParams, State},
+    http::request::Parts,
+    response::IntoResponse,
+};
+use config::acme::Issuer;
+use db::{
+    audit::Entry,
+    certificates::orders,
+    permits::{self, Admin, DeletedProjectPermit},
+    projects::deleted::{self, RestoreError},
+};
+use domain::{Account, OrgName, ProjectId, audit::Action};
+
+use crate::{
+    api::projects::{Whose, view as project_view},
+    app::App,
+    auth::CliUser,
+    error::{ApiError, Code},
+    extract::{Json, Paged, Query},
+};
+
+/// Lists the projects that you deleted and can restore, or those of an organization, newest first.
+///
+/// A project can be restored for 7 days. Shares cannot.
+#[utoipa::path(
+    get, path = "/deleted-projects", tag = "Projects",
+    params(Whose, Page),
+    responses((status = 200, description = "The deleted projects", body = DeletedProjectList)),
+    extensions(("x-errors" = json!({
+        "not_found": "the organization does not exist, or you do not belong to it",
+        "forbidden": "only admins and owners of the organization may",
+    }))),
+)]
+pub async fn list(
+    State(app): State<App>,
+    caller: CliUser,
+    Query(whose): Query<Whose>,
+    page: Paged<ProjectId>,
+) -> Result<Json<DeletedProjectList>, ApiError> {
+    let owner = match whose.org {
+        None => Account::User(caller.user.id.clone()),
+        Some(org) => {
+            let name: OrgName = org.parse().map_err(|_| ApiError::not_found("organization"))?;
+            Account::Org(permits::org::<Admin>(&app.db, &caller.user.id, &name).await?.id.clone())
+        }
+    };
+    let mut rows = deleted::page(&app.db, &owner, page.before.as_ref(), page.rows(), app.clock.now()).await?;
+    let next_cursor = page.cut(&mut rows, |row| row.id.to_string());
+    Ok(Json(DeletedProjectList { projects: rows.into_iter().map(view).collect(), next_cursor }))
+}
+
+/// Restores a deleted project as it was: its deployments, the live one included, variables, access, and statistics.
+///
+/// Custom domains that another project has taken meanwhile stay there; a repository stays linked if it still may be. It counts
+/// against its owner's plan again.
+#[utoipa::path(
+    post, path = "/deleted-projects/{id}/restore", tag = "Projects", request_body = RestoreProject,
+    params(("id" = ProjectId, Path, description = "The project's id")),
+    responses((status = 200, description = "The project", body = Project, headers(("X-Svc-Propagation")))),
+    extensions(("x-errors" = json!({
+        "not_found": "there is no such deleted project, or its 7 days are over, or you may not know of it",
+        "forbidden": "only admins and owners of the organization that owned the project may",
+        "name_taken": "a project has its name by now; restore it under another one, by `name`",
+        "plan_limit_reached": "the owner's plan has no room for the project, its files or its custom domains",
+    }))),
+)]
+pub async fn restore(
+    State(app): State<App>,
+    caller: CliUser,
+    DeletedAccess(project): DeletedAccess,
+    Json(RestoreProject { name }): Json<RestoreProject>,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut change = app.change(caller.actor()).await?;
+    let now = change.now();
+    let restored = deleted::restore(&mut change, &project, &caller.user.id, name, app.plans(), now).await?;
+    if app.config.acme.issuer != Issuer::None {
+        for domain in &restored.domains {
+            orders::watch(&mut *change, domain, now).await?;
+        }
+    }
+    change
+        .audit(Entry::of_project(Action::ProjectRestore, &restored.project).with("former_name", project.name.as_str()));
+    change.touch(restored.touched);
+    let propagation = change.commit().await?;
+    app.certificates.wake();
+    Ok((propagation, Json(project_view(&app.addresses, restored.project))))
+}
+
+/// The deleted project called `{id}` in the path, which the caller may restore. Rejects as
+/// [`ProjectAccess`](crate::auth::ProjectAccess) does.
+#[derive(Debug)]
+pub struct DeletedAccess(DeletedProjectPermit<Admin>);
+
+impl FromRequestParts<App> for DeletedAccess {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = <CliUser as FromRequestParts<App>>::from_request_parts(parts, app).await?;
+        let no_project = || ApiError::not_found("project");
+        let parameters = RawPathParams::from_request_parts(parts, app).await.map_err(|_| no_project())?;
+        let id = parameters.iter().find_map(|(key, value)| (key == "id").then(|| value.parse().ok()).flatten());
+        let id: ProjectId = id.ok_or_else(no_project)?;
+        let permit = permits::deleted_project(&app.db, &caller.user.id, &id, app.clock.now());
+        Ok(Self(db::in_time(permit).await?))
+    }
+}
+
+fn view(project: deleted::DeletedProject) -> DeletedProject {
+    DeletedProject {
+        restorable_until: project.restorable_until(),
+        id: project.id,
+        name: project.name,
+        org: project.org,
+        deleted_at: project.deleted_at,
+    }
+}
+
+impl From<RestoreError> for ApiError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Gone => Self::not_found("project"),
+            RestoreError::NameTaken => Self::new(
+                Code::NameTaken,
+                "Another project has this name by now; restore this one under another name, by `name`.",
+            ),
+            RestoreError::NameKept => Self::new(
+                Code::NameTaken,
+                "Somebody else gave this name up less than 30 days ago; restore the project under another name, by `name`.",
+            ),
+            RestoreError::Quota(reached) => reached.into(),
+            RestoreError::Db(error) => error.into(),
+        }
+    }
+}

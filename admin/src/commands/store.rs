@@ -1,0 +1,111 @@
+//! `admin store`: the trash of the store, and its sweep.
+
+use std::sync::Arc;
+
+use admin::{
+    app::App,
+    trash::{sweep, tend},
+};
+use anyhow::Context as _;
+use clap::Subcommand;
+use config::Config;
+use domain::DeploymentId;
+
+/// What is done with the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreAction {
+    /// List the packs in the trash: id, project, when they were moved there, bytes.
+    Trash,
+    /// Take packs out of the trash. Those that no deployment has go back there by the next sweep.
+    Restore {
+        /// The packs' ids, which are their deployments'.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        ids: Vec<DeploymentId>,
+        /// Every pack in the trash.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show which packs have no record in the database, and would be moved to the trash.
+    Sweep {
+        /// Move them, however many there are.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Runs a command of the group.
+pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()> {
+    // Nothing here changes what edges remember, so that nobody runs their tasks.
+    let (app, _tasks) = App::new(config)?;
+    db::migrate(&app.db).await.context("the database could not be brought up to date")?;
+    match action {
+        StoreAction::Trash => list(&app).await,
+        StoreAction::Restore { ids, all } => restore(&app, ids, all).await,
+        StoreAction::Sweep { yes: false } => look(&app).await,
+        StoreAction::Sweep { yes: true } => sweep_whole(&app).await,
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the list is this command's result")]
+async fn list(app: &App) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let page = tend::list(app, after.as_ref()).await.context("the trash cannot be listed")?;
+        for pack in &page {
+            let project = pack.project.as_deref().unwrap_or("-");
+            println!("{}\t{project}\t{}\t{}", pack.id, pack.trashed_at, pack.bytes);
+        }
+        match page.last() {
+            Some(last) if page.len() == tend::RUN => after = Some(last.id.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+async fn restore(app: &App, mut ids: Vec<DeploymentId>, all: bool) -> anyhow::Result<()> {
+    let mut restored = 0;
+    loop {
+        if all {
+            // What was restored is not there any more, so that the first page is always the next one.
+            ids = tend::list(app, None).await?.into_iter().map(|pack| pack.id).collect();
+        }
+        for id in &ids {
+            tend::restore(app, id).await.with_context(|| format!("{id} cannot be restored (after {restored})"))?;
+            restored += 1;
+        }
+        if !all || ids.is_empty() {
+            break;
+        }
+    }
+    println!("{restored} packs were restored");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "what was found is this command's result")]
+async fn look(app: &App) -> anyhow::Result<()> {
+    let look = sweep::look(app).await?;
+    println!(
+        "{} packs, {} without a record, {} of failed uploads and deleted deployments",
+        look.packs, look.unknown, look.unwanted
+    );
+    for id in &look.named {
+        println!("{id}\t{}", id.time());
+    }
+    if look.unknown > look.named.len() {
+        println!("and {} more", look.unknown - look.named.len());
+    }
+    match look.stopped {
+        Some(reason) => println!("The sweep moves nothing: {} To move them all the same: --yes.", reason.sentence()),
+        None if look.unknown + look.unwanted > 0 => println!("The sweep moves them to the trash by itself."),
+        None => println!("There is nothing to move."),
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+async fn sweep_whole(app: &App) -> anyhow::Result<()> {
+    let moved = sweep::run_whole(app).await?;
+    println!("{moved} packs were moved to the trash; `admin store restore` takes them out");
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What has to be in order before a pack is moved on the database's word alone, and what happens when it is not.
+
+use std::time::Duration;
+
+use db::{
+    letters::{self, NewLetter},
+    upkeep::store_sweep,
+};
+use domain::Timestamp;
+
+use crate::{app::App, mail::notices::Notice, metrics};
+
+/// The most by which the clocks of this machine, of Postgres and of the store may differ.
+pub(super) const CLOCKS_APART: Duration = Duration::from_mins(5);
+/// Packs without a record that a round of the sweep may move, however few packs there are.
+const UNKNOWN_AT_LEAST: i64 = 20;
+/// Of this many packs that a round has looked at, one more may be without a record.
+const LOOKED_PER_UNKNOWN: i64 = 100;
+
+/// Why the sweep moves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The clocks of this machine, of Postgres and of the store differ.
+    Clocks,
+    /// The store has packs that were written after this database knew them all: it is older than the store, or another one.
+    OlderDatabase,
+    /// Too many packs are without a record.
+    Share,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Clocks, Self::OlderDatabase, Self::Share];
+
+    /// Returns the word that is stored, and the metric's label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Clocks => "clocks",
+            Self::OlderDatabase => "older_database",
+            Self::Share => "share",
+        }
+    }
+
+    /// Says what is the matter, in one sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Clocks => {
+                "The clocks of this machine, of PostgreSQL and of the store differ by more than 5 minutes; set them right."
+            }
+            Self::OlderDatabase => {
+                "The store has packs that are newer than this database: an older dump was restored, or the store belongs to \
+                 another database."
+            }
+            Self::Share => "Too many packs of the store have no record in this database.",
+        }
+    }
+}
+
+/// The time by three clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clocks {
+    machine: Timestamp,
+    /// The time by the clock of Postgres.
+    pub(super) postgres: Timestamp,
+    /// The time by the clock of the store.
+    pub(super) store: Timestamp,
+}
+
+impl Clocks {
+    /// Reads them.
+    pub(super) async fn read(app: &App) -> anyhow::Result<Self> {
+        let store = app.store.now().await?;
+        let postgres = db::in_time(store_sweep::clock(&app.db)).await?;
+        Ok(Self { machine: app.clock.now(), postgres, store })
+    }
+
+    /// Whether they differ by no more than [`CLOCKS_APART`].
+    pub(super) fn agree(&self) -> bool {
+        let all = [self.machine, self.postgres, self.store];
+        all.iter().all(|one| all.iter().all(|other| one.since(*other) <= CLOCKS_APART))
+    }
+}
+
+/// Whether a round of the sweep that has looked at `looked` packs has found too many `unknown` ones.
+pub(super) fn is_too_much(looked: i64, unknown: i64) -> bool {
+    let known = looked - unknown;
+    unknown > known || unknown > UNKNOWN_AT_LEAST.max(looked / LOOKED_PER_UNKNOWN)
+}
+
+/// Shows in the metrics why the sweep has stopped, if it has.
+pub(super) fn show(reason: Option<Reason>) {
+    metrics::sweep_stopped(&Reason::ALL.map(Reason::as_str), reason.map(Reason::as_str));
+}
+
+/// Notes that the sweep has stopped, and tells the operator the first time.
+pub(super) async fn stop(app: &App, reason: Reason, detail: &str) -> anyhow::Result<()> {
+    show(Some(reason));
+    let now = app.clock.now();
+    let mut tx = app.db.begin().await?;
+    if !store_sweep::stop(&mut tx, reason.as_str(), now).await? {
+        return Ok(());
+    }
+    if let Some(recipient) = &app.config.mail.operator {
+        let notice = Notice::SweepStopped { reason: reason.sentence().to_owned(), detail: detail.to_owned() };
+        let letter = NewLetter {
+            event: &format!("sweep_stopped/{}/{}", reason.as_str(), now.unix_millis()),
+            recipient,
+            account: None,
+            kind: notice.kind().as_str(),
+            content: &serde_json::to_value(&notice)?,
+            invoice: None,
+            most_a_day: None,
+        };
+        letters::queue(&mut tx, &letter, now).await?;
+    }
+    tx.commit().await?;
+    tracing::error!(
+        reason = reason.as_str(),
+        detail,
+        "the sweep of the store has stopped and moves nothing. {} `admin store sweep` shows what it would move.",
+        reason.sentence()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_packs_may_be_unknown_and_never_most() {
+        assert!(!is_too_much(0, 0) && !is_too_much(2, 1) && !is_too_much(40, 20));
+        assert!(is_too_much(1, 1) && is_too_much(3, 2) && is_too_much(1_000, 21));
+        assert!(!is_too_much(10_000, 100) && is_too_much(10_000, 101));
+    }
+
+    #[test]
+    fn clocks_agree_within_minutes() {
+        let at = |minutes: i64| Timestamp::from_unix_millis(1_795_410_480_000 + minutes * 60_000);
+        let agree = |machine, postgres, store| {
+            Clocks { machine: at(machine), postgres: at(postgres), store: at(store) }.agree()
+        };
+        assert!(agree(0, 0, 0) && agree(0, 5, 0) && agree(-2, 3, 0));
+        assert!(!agree(6, 0, 0) && !agree(0, 6, 0) && !agree(0, 0, 6) && !agree(-3, 3, 0) && !agree(-3 * 1_440, 0, 0));
+    }
+}

@@ -1,0 +1,66 @@
+//! Moves packs to the trash whose deployments were deleted: they were queued in the transaction that did it.
+
+use std::time::Duration;
+
+use db::upkeep::{
+    pack_removals,
+    store_sweep::{self, PackRecord},
+};
+use domain::DeploymentId;
+
+use super::records;
+use crate::{app::App, metrics};
+
+/// Packs that are moved in one run.
+pub const BATCH: i64 = 50;
+/// Pauses between attempts to move a pack, doubled each time.
+const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(1);
+
+/// Moves the packs that are due, and returns their number. What the database still has a deployment for stays.
+pub async fn run(app: &App) -> anyhow::Result<usize> {
+    let due = pack_removals::due(&app.db, app.clock.now(), BATCH).await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<DeploymentId> = due.iter().map(|removal| removal.deployment_id.clone()).collect();
+    let wanted: Vec<DeploymentId> = records(app, &ids)
+        .await?
+        .into_iter()
+        .filter_map(|(id, record)| (record == PackRecord::Wanted).then_some(id))
+        .collect();
+    let second = store_sweep::state(&app.db).await?.watched_seconds;
+    for removal in &due {
+        let id = &removal.deployment_id;
+        if wanted.contains(id) {
+            tracing::warn!(deployment = %id, "a pack was queued for removal whose deployment exists; it stays");
+            metrics::removal_refused();
+            pack_removals::done(&app.db, id, None).await?;
+            continue;
+        }
+        match app.store.trash(id).await {
+            Ok(was_there) => pack_removals::done(&app.db, id, was_there.then_some(second)).await?,
+            Err(error) => {
+                tracing::warn!(%error, deployment = %id, "a pack could not be removed; it is tried again");
+                pack_removals::put_off(&app.db, id, app.clock.now(), back_off(removal.attempts)).await?;
+            }
+        }
+    }
+    Ok(due.len())
+}
+
+fn back_off(attempts: i32) -> Duration {
+    let doublings = u32::try_from(attempts).unwrap_or_default().min(20);
+    (*BACK_OFF.start() * 2_u32.pow(doublings)).min(*BACK_OFF.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_an_hour() {
+        assert_eq!(back_off(0), Duration::from_secs(10));
+        assert_eq!(back_off(3), Duration::from_secs(80));
+        assert_eq!(back_off(i32::MAX), Duration::from_hours(1));
+    }
+}

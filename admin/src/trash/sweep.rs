@@ -1,0 +1,225 @@
+//! Looks through the store for packs without a record, page by page, and moves them to the trash, unless something is wrong.
+//!
+//! A pack without a record is left behind by a program that died at the wrong moment; there are few. When there are many, or
+//! when they were written after this database last knew all packs, then it is the database that lacks them.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use db::upkeep::store_sweep::{self, PackRecord, SweepState};
+use domain::{DeploymentId, Timestamp};
+use packs::StoredPack;
+
+use super::{
+    Reason,
+    guard::{self, CLOCKS_APART, Clocks},
+    records,
+};
+use crate::app::App;
+
+/// Age from which a pack without a record is taken for one that was left behind. While it is being published, it may have none.
+const ORPHANED_AFTER: Duration = Duration::from_hours(1);
+/// Packs that one run looks at.
+const RUN: usize = 10_000;
+/// Packs that are newer than the last run, and are looked at before anything is moved.
+const NEWEST: usize = 1_000;
+/// Most packs that a report names.
+const NAMED: usize = 20;
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// The packs that it moved to the trash.
+    pub moved: usize,
+    /// Whether there is more to look at in this round.
+    pub is_partial: bool,
+    /// Why it moved nothing; `None` when nothing was wrong.
+    pub stopped: Option<Reason>,
+}
+
+/// What a look through the whole store found.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// The packs in the store.
+    pub packs: usize,
+    /// Those that have no record and are old enough to be moved.
+    pub unknown: usize,
+    /// Those of failed uploads and of deleted deployments.
+    pub unwanted: usize,
+    /// The first of the ones without a record.
+    pub named: Vec<DeploymentId>,
+    /// What keeps the job from moving them.
+    pub stopped: Option<Reason>,
+}
+
+/// What a page of the store says to the database.
+struct Page {
+    last: Option<DeploymentId>,
+    packs: usize,
+    /// Without a record, and old enough.
+    unknown: Vec<StoredPack>,
+    /// Without a record, and perhaps being published.
+    young: Vec<StoredPack>,
+    /// Of failed uploads and of deleted deployments, and old enough.
+    unwanted: Vec<DeploymentId>,
+}
+
+impl Page {
+    async fn after(app: &App, after: Option<&DeploymentId>, most: usize, now: Timestamp) -> anyhow::Result<Self> {
+        let packs = app.store.page(after, most).await?;
+        let ids: Vec<DeploymentId> = packs.iter().map(|pack| pack.id.clone()).collect();
+        let records: std::collections::HashMap<_, _> = records(app, &ids).await?.into_iter().collect();
+        let mut page = Self {
+            last: ids.last().cloned(),
+            packs: packs.len(),
+            unknown: Vec::new(),
+            young: Vec::new(),
+            unwanted: Vec::new(),
+        };
+        for pack in packs {
+            let is_old = now.since(pack.written_at) > ORPHANED_AFTER;
+            match records.get(&pack.id) {
+                Some(PackRecord::Unknown) | None if is_old => page.unknown.push(pack),
+                Some(PackRecord::Unknown) | None => page.young.push(pack),
+                Some(PackRecord::Failed | PackRecord::Deleted) if is_old => page.unwanted.push(pack.id),
+                Some(PackRecord::Failed | PackRecord::Deleted | PackRecord::Wanted | PackRecord::Queued) => {}
+            }
+        }
+        Ok(page)
+    }
+
+    fn is_last(&self, most: usize) -> bool {
+        self.packs < most
+    }
+}
+
+/// Looks at the next packs, and moves those without a record to the trash.
+pub async fn run(app: &App) -> anyhow::Result<Swept> {
+    let clocks = Clocks::read(app).await?;
+    if !clocks.agree() {
+        return stopped(app, Reason::Clocks, &format!("{clocks:?}")).await;
+    }
+    let state = store_sweep::state(&app.db).await?;
+    let newest = Newest::of(app, &state, clocks).await?;
+    if newest.unknown > 0 {
+        let detail = format!("{} packs that are newer than {} are unknown", newest.unknown, newest.since());
+        return stopped(app, Reason::OlderDatabase, &detail).await;
+    }
+    let page = Page::after(app, state.position.as_ref(), RUN, clocks.store).await?;
+    let looked = state.looked + count(page.packs);
+    let unknown = state.unknown + count(page.unknown.len());
+    if unknown > 0 && guard::is_too_much(looked, unknown) {
+        let detail = format!("{unknown} of {looked} packs are unknown");
+        return stopped(app, Reason::Share, &detail).await;
+    }
+    let moved = move_all(app, &page).await?;
+    let is_partial = !page.is_last(RUN);
+    let (position, looked, unknown) = if is_partial { (page.last.as_ref(), looked, unknown) } else { (None, 0, 0) };
+    store_sweep::advance(&app.db, newest.in_step_until, position, looked, unknown).await?;
+    guard::show(None);
+    Ok(Swept { moved, is_partial, stopped: None })
+}
+
+async fn stopped(app: &App, reason: Reason, detail: &str) -> anyhow::Result<Swept> {
+    guard::stop(app, reason, detail).await?;
+    Ok(Swept { moved: 0, is_partial: false, stopped: Some(reason) })
+}
+
+/// The packs that were written since the database last knew all of them.
+struct Newest {
+    /// When that was; `None` if the database is new.
+    before: Option<Timestamp>,
+    /// Those that it does not know.
+    unknown: usize,
+    /// Until when it knows all packs now.
+    in_step_until: Timestamp,
+}
+
+impl Newest {
+    async fn of(app: &App, state: &SweepState, clocks: Clocks) -> anyhow::Result<Self> {
+        let before = match state.in_step_until {
+            Some(time) => Some(time),
+            // A database of before this was noted has at least what its newest record says.
+            None => store_sweep::newest_deployment(&app.db).await?.map(|id| id.time()),
+        };
+        let first = before.map(|time| DeploymentId::first_of(time - CLOCKS_APART));
+        let page = Page::after(app, first.as_ref(), NEWEST, clocks.store).await?;
+        let is_newer = |pack: &StoredPack| before.is_none_or(|before| pack.id.time().max(pack.written_at) > before);
+        let unknown = page.unknown.iter().filter(|pack| is_newer(pack)).count();
+        // Whether a young one is just being published or is unknown for good shows when it is older.
+        let in_doubt = page.young.iter().map(|pack| pack.id.time()).min();
+        // What comes after a full page was not looked at.
+        let seen = page.last.as_ref().filter(|_| !page.is_last(NEWEST)).map(DeploymentId::time);
+        let until = [Some(clocks.postgres), in_doubt, seen].into_iter().flatten().min();
+        let until = until.unwrap_or(clocks.postgres);
+        Ok(Self { before, unknown, in_step_until: before.map_or(until, |before| until.max(before)) })
+    }
+
+    fn since(&self) -> String {
+        self.before.map_or_else(|| "this new database".to_owned(), |time| time.to_string())
+    }
+}
+
+async fn move_all(app: &App, page: &Page) -> anyhow::Result<usize> {
+    let mut moved = 0;
+    for id in page.unknown.iter().map(|pack| &pack.id).chain(&page.unwanted) {
+        if app.store.trash(id).await? {
+            tracing::info!(deployment = %id, "a pack without a record was moved to the trash");
+        }
+        moved += 1;
+    }
+    Ok(moved)
+}
+
+/// Looks through the whole store and moves nothing.
+pub async fn look(app: &App) -> anyhow::Result<Look> {
+    let clocks = Clocks::read(app).await?;
+    let state = store_sweep::state(&app.db).await?;
+    let newest = Newest::of(app, &state, clocks).await?;
+    let mut look = Look { packs: 0, unknown: 0, unwanted: 0, named: Vec::new(), stopped: None };
+    let mut after = None;
+    loop {
+        let page = Page::after(app, after.as_ref(), RUN, clocks.store).await?;
+        look.packs += page.packs;
+        look.unknown += page.unknown.len();
+        look.unwanted += page.unwanted.len();
+        let room = NAMED.saturating_sub(look.named.len());
+        look.named.extend(page.unknown.iter().take(room).map(|pack| pack.id.clone()));
+        if page.is_last(RUN) {
+            break;
+        }
+        after = page.last;
+    }
+    look.stopped = if !clocks.agree() {
+        Some(Reason::Clocks)
+    } else if newest.unknown > 0 {
+        Some(Reason::OlderDatabase)
+    } else if look.unknown > 0 && guard::is_too_much(count(look.packs), count(look.unknown)) {
+        Some(Reason::Share)
+    } else {
+        None
+    };
+    Ok(look)
+}
+
+/// Moves every pack without a record to the trash, however many there are: the operator has said so. Returns their number. The
+/// job goes on from there.
+pub async fn run_whole(app: &App) -> anyhow::Result<usize> {
+    let clocks = Clocks::read(app).await?;
+    anyhow::ensure!(clocks.agree(), "{}", Reason::Clocks.sentence());
+    let (mut after, mut moved) = (None, 0);
+    loop {
+        let page = Page::after(app, after.as_ref(), RUN, clocks.store).await?;
+        moved += move_all(app, &page).await.with_context(|| format!("after {moved} packs"))?;
+        if page.is_last(RUN) {
+            break;
+        }
+        after = page.last;
+    }
+    store_sweep::advance(&app.db, clocks.postgres, None, 0, 0).await?;
+    Ok(moved)
+}
+
+fn count(packs: usize) -> i64 {
+    i64::try_from(packs).unwrap_or(i64::MAX)
+}

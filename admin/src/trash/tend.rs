@@ -1,0 +1,140 @@
+//! Looks through the trash: packs that the database wants come back, those whose time is over are deleted for good.
+//!
+//! A pack is deleted when it was in the trash for [`config::Store::trash_days`] by the store's clock, and this database has
+//! watched it there for as long. Time passes for the watching only while an admin runs, at most [`WATCHED_AT_MOST`] between
+//! two looks: a clock that leaps by days deletes nothing, nor does a database that has just been restored.
+
+use std::{collections::HashMap, time::Duration};
+
+use db::upkeep::store_sweep::{self, PackRecord, SeenPack};
+use domain::{DeploymentId, Timestamp};
+use packs::{StoreError, TrashedPack};
+
+use super::{guard::Clocks, records};
+use crate::{app::App, metrics};
+
+/// Packs of the trash that one run looks at.
+pub const RUN: usize = 2_000;
+/// Packs that one run deletes at most, so that it ends well within its lease.
+const PURGED: usize = 200;
+/// The most that one look adds to the time for which the trash was watched.
+pub const WATCHED_AT_MOST: Duration = Duration::from_mins(10);
+/// Time for which a pack that was found without a record stays in the trash at least.
+const FOUND_KEPT: Duration = Duration::from_hours(7 * 24);
+/// Age from which what an interrupted move has left is removed.
+const LEFTOVER_AFTER: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// The packs that came back, because the database wants them.
+    pub restored: usize,
+    /// The packs that were deleted for good.
+    pub purged: usize,
+    /// Whether there is more to look at.
+    pub is_partial: bool,
+}
+
+/// Looks at the next packs of the trash.
+pub async fn run(app: &App) -> anyhow::Result<Tended> {
+    let clocks = Clocks::read(app).await?;
+    let state = store_sweep::state(&app.db).await?;
+    // While something is wrong nothing is deleted, and no time passes.
+    let is_in_order = clocks.agree() && state.stopped_for.is_none() && state.in_step_until.is_some();
+    let second = if is_in_order { store_sweep::watch(&app.db, WATCHED_AT_MOST).await? } else { state.watched_seconds };
+    let page = app.store.trash_page(state.trash_position.as_ref(), RUN).await?;
+    let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();
+    let known: HashMap<_, _> = records(app, &ids).await?.into_iter().collect();
+    let seen = store_sweep::see(&app.db, &ids, second).await?;
+    let seen: HashMap<_, _> = seen.into_iter().map(|seen| (seen.deployment_id.clone(), seen)).collect();
+    let mut tended = Tended { is_partial: page.len() == RUN, ..Tended::default() };
+    for pack in &page {
+        let record = known.get(&pack.id).copied().unwrap_or(PackRecord::Unknown);
+        if record == PackRecord::Wanted && pack.is_whole {
+            tended.restored += usize::from(bring_back(app, &pack.id).await?);
+        } else if is_in_order
+            && tended.purged < PURGED
+            && record != PackRecord::Queued
+            && is_over(app, pack, seen.get(&pack.id), clocks, second)
+        {
+            tended.purged += usize::from(purge(app, pack).await?);
+        }
+    }
+    let position = ids.last().filter(|_| tended.is_partial);
+    store_sweep::move_in_trash(&app.db, position).await?;
+    Ok(tended)
+}
+
+async fn bring_back(app: &App, id: &DeploymentId) -> anyhow::Result<bool> {
+    match app.store.restore(id).await {
+        Ok(()) => {}
+        // Another program was faster.
+        Err(StoreError::NotFound) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    store_sweep::forget(&app.db, id).await?;
+    metrics::pack_restored();
+    tracing::warn!(deployment = %id, "the database wants a pack that was in the trash; it is back");
+    Ok(true)
+}
+
+/// Whether a pack's time in the trash is over.
+fn is_over(app: &App, pack: &TrashedPack, seen: Option<&SeenPack>, clocks: Clocks, second: i64) -> bool {
+    let age = clocks.store.since(pack.trashed_at);
+    if !pack.is_whole {
+        return age > LEFTOVER_AFTER;
+    }
+    let Some(seen) = seen else { return false };
+    let days = DAY * app.config.store.trash_days;
+    let kept = if seen.is_deletion { days } else { days.max(FOUND_KEPT) };
+    let watched = Duration::from_secs(u64::try_from(second - seen.seen_at_second).unwrap_or_default());
+    age >= kept && watched >= kept
+}
+
+async fn purge(app: &App, pack: &TrashedPack) -> anyhow::Result<bool> {
+    // Asked again: the page was read a while ago, and this is the last moment.
+    let record = records(app, std::slice::from_ref(&pack.id)).await?;
+    if pack.is_whole && !matches!(record[..], [(_, PackRecord::Unknown | PackRecord::Failed | PackRecord::Deleted)]) {
+        return Ok(false);
+    }
+    app.store.purge(&pack.id).await?;
+    store_sweep::forget(&app.db, &pack.id).await?;
+    Ok(true)
+}
+
+/// A pack of the trash, as the operator sees it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The pack's id, which is its deployment's.
+    pub id: DeploymentId,
+    /// The name of its project, when it is known.
+    pub project: Option<String>,
+    /// The time at which it was moved to the trash, by the store's clock.
+    pub trashed_at: Timestamp,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// Lists the packs of the trash, those after `after`, at most [`RUN`].
+pub async fn list(app: &App, after: Option<&DeploymentId>) -> anyhow::Result<Vec<Listed>> {
+    let page = app.store.trash_page(after, RUN).await?;
+    let ids: Vec<DeploymentId> = page.iter().map(|pack| pack.id.clone()).collect();
+    let seen = store_sweep::seen(&app.db, &ids).await?;
+    let mut projects: HashMap<_, _> = seen.into_iter().map(|seen| (seen.deployment_id, seen.project)).collect();
+    let listed = page.into_iter().map(|pack| Listed {
+        project: projects.remove(&pack.id).flatten(),
+        id: pack.id,
+        trashed_at: pack.trashed_at,
+        bytes: pack.bytes,
+    });
+    Ok(listed.collect())
+}
+
+/// Takes a pack out of the trash because the operator wants it. Fails when it is not there.
+pub async fn restore(app: &App, id: &DeploymentId) -> Result<(), anyhow::Error> {
+    app.store.restore(id).await?;
+    store_sweep::forget(&app.db, id).await?;
+    metrics::pack_restored();
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! Projects that were deleted and can be restored for some days.
+//!
+//! The transaction that deletes a project keeps its rows as JSON, its variables in a table of their own (they are sealed), and
+//! its packs and statistics where they are. Restoring writes the rows again, column by column. Shares are not kept.
+
+use domain::{
+    Account, DeploymentId, Hostname, OrgId, OrgName, ProjectId, ProjectName, Timestamp, UserId,
+    addresses::HostKey,
+    changes::Touched,
+    limits::PROJECT_RESTORABLE,
+    names::NewProjectName,
+    plans::{LimitReached, Plans},
+};
+use sqlx::{PgConnection, PgExecutor};
+
+use super::project::{Project, select_projects};
+use crate::{
+    billing::plan,
+    names::{self, Name},
+    permits::{Admin, AtLeast, DeletedProjectPermit},
+    quotas::{self, QuotaError},
+    upkeep::pack_removals,
+};
+
+/// A project that can be restored.
+#[derive(Debug, Clone)]
+pub struct DeletedProject {
+    /// The id, which it has again once it is restored.
+    pub id: ProjectId,
+    /// The name that it had.
+    pub name: ProjectName,
+    /// The account that owned it.
+    pub owner: Account,
+    /// The org that owned it.
+    pub org_id: Option<OrgId>,
+    /// That org's name.
+    pub org: Option<OrgName>,
+    /// Time of the deletion.
+    pub deleted_at: Timestamp,
+}
+
+impl DeletedProject {
+    /// Returns the time until which it can be restored.
+    pub fn restorable_until(&self) -> Timestamp {
+        self.deleted_at + PROJECT_RESTORABLE
+    }
+}
+
+/// Keeps the rows of a project that is being deleted. The caller has locked it.
+pub(super) async fn keep(conn: &mut PgConnection, id: &ProjectId, now: Timestamp) -> Result<(), sqlx::Error> {
+    // An upload under way does not survive: it finds that its record is gone.
+    sqlx::query!(
+        "INSERT INTO deleted_projects
+             (id, name, user_id, org_id, deleted_at, project, deployments, domains, repo_link, public_stats)
+         SELECT p.id, p.name, p.user_id, p.org_id, $2, to_jsonb(p),
+                COALESCE((SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id) FROM deployments d
+                          WHERE d.project_id = p.id AND d.status <> 'uploading'), '[]'),
+                COALESCE((SELECT jsonb_agg(to_jsonb(c) ORDER BY c.domain) FROM custom_domains c
+                          WHERE c.project_id = p.id), '[]'),
+                (SELECT to_jsonb(l) FROM repo_links l WHERE l.project_id = p.id),
+                (SELECT to_jsonb(s) FROM public_stats s WHERE s.project_id = p.id)
+         FROM projects p WHERE p.id = $1",
+        id.as_str(),
+        now,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO deleted_env_vars (project_id, key, sealed_value, scope, value_bytes, created_at, updated_at)
+         SELECT project_id, key, sealed_value, scope, value_bytes, created_at, updated_at
+         FROM env_vars WHERE project_id = $1",
+        id.as_str(),
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Returns the projects that an account deleted and can restore, newest first: at most `rows`, older than `before`.
+pub async fn page(
+    db: impl PgExecutor<'_>,
+    owner: &Account,
+    before: Option<&ProjectId>,
+    rows: i64,
+    now: Timestamp,
+) -> Result<Vec<DeletedProject>, sqlx::Error> {
+    sqlx::query_as!(
+        DeletedProject,
+        r#"SELECT d.id, d.name, COALESCE(d.org_id, d.user_id) AS "owner!: Account", d.org_id,
+                  o.name AS "org?: OrgName", d.deleted_at
+           FROM deleted_projects d LEFT JOIN orgs o ON o.id = d.org_id
+           WHERE (d.user_id = $1 OR d.org_id = $2) AND d.deleted_at > $3 AND ($4::text IS NULL OR d.id < $4)
+           ORDER BY d.id DESC LIMIT $5"#,
+        owner.as_user().map(UserId::as_str),
+        owner.as_org().map(OrgId::as_str),
+        now - PROJECT_RESTORABLE,
+        before.map(ProjectId::as_str),
+        rows,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Why a project was not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It was restored already, or its time is over.
+    #[error("the project cannot be restored any more")]
+    Gone,
+    /// The name is taken.
+    #[error("the name is taken")]
+    NameTaken,
+    /// Somebody else gave the name up a short while ago, and may still take it again.
+    #[error("the name is kept for its former owner")]
+    NameKept,
+    /// The owner's plan has no room for the project, its files or its domains.
+    #[error(transparent)]
+    Quota(#[from] LimitReached),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] sqlx::Error),
+}
+
+impl From<QuotaError> for RestoreError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Reached(reached) => Self::Quota(reached),
+            QuotaError::Db(error) => Self::Db(error),
+        }
+    }
+}
+
+/// A project that was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// The project.
+    pub project: Project,
+    /// The custom domains that it has again. Others were taken meanwhile.
+    pub domains: Vec<Hostname>,
+    /// What the edges have to forget.
+    pub touched: Touched,
+}
+
+/// Restores a project, if its owner's plan has room for it: under the name that it had, or `name`. `restorer` is the person who
+/// does it. Domains that another project has taken meanwhile stay there, and a repository stays linked only if it still may be.
+pub async fn restore(
+    conn: &mut PgConnection,
+    deleted: &DeletedProjectPermit<impl AtLeast<Admin>>,
+    restorer: &UserId,
+    name: Option<NewProjectName>,
+    plans: &Plans,
+    now: Timestamp,
+) -> Result<Restored, RestoreError> {
+    let name = name.map_or_else(|| deleted.name.clone(), ProjectName::from);
+    let id = deleted.id.as_str();
+    sqlx::query_scalar!(
+        "SELECT id FROM deleted_projects WHERE id = $1 AND deleted_at > $2 FOR UPDATE",
+        id,
+        now - PROJECT_RESTORABLE,
+    )
+    .fetch_optional(&mut *conn)
+    .await?
+    .ok_or(RestoreError::Gone)?;
+    let allowance = plan::locked(&mut *conn, plans, &deleted.owner).await?;
+    quotas::projects(&mut *conn, &deleted.owner, &allowance).await?;
+    insert_project(&mut *conn, id, &name).await?;
+    let accounts = [deleted.owner.to_string(), restorer.to_string()];
+    if !names::reclaim(&mut *conn, Name::Project(&name), &accounts, now).await? {
+        return Err(RestoreError::NameKept);
+    }
+    let deployments = insert_deployments(&mut *conn, id).await?;
+    let domains = insert_domains(&mut *conn, id).await?;
+    insert_rest(&mut *conn, id).await?;
+    // They are counted with what was just inserted; an error rolls it back.
+    quotas::stored_bytes(&mut *conn, &deleted.owner, 0, &allowance).await?;
+    if !domains.is_empty() {
+        quotas::domains(&mut *conn, &deleted.owner, 0, &allowance).await?;
+    }
+    let packs: Vec<String> = deployments.iter().map(DeploymentId::to_string).collect();
+    pack_removals::unqueue(&mut *conn, &packs).await?;
+    sqlx::query!("DELETE FROM traffic_removals WHERE project_id = $1", id).execute(&mut *conn).await?;
+    sqlx::query!("DELETE FROM deleted_projects WHERE id = $1", id).execute(&mut *conn).await?;
+    let project = select_projects!("WHERE p.id = $1", id).fetch_one(conn).await?;
+    let hosts = domains.iter().cloned().map(HostKey::Domain);
+    let permanent: Vec<_> = deployments.iter().filter_map(|deployment| project.deployment_host(deployment)).collect();
+    let touched = Touched::new(&project.id).with_hosts([project.host()]).with_hosts(hosts).with_hosts(permanent);
+    Ok(Restored { project, domains, touched })
+}
+
+/// Inserts the project's own row. Whoever a gate had let in is asked again.
+async fn insert_project(conn: &mut PgConnection, id: &str, name: &ProjectName) -> Result<(), RestoreError> {
+    let inserted = sqlx::query!(
+        "INSERT INTO projects (id, name, user_id, org_id, active_deployment_id, access_mode, password_hash, access_version,
+                               suspended_at, suspended_for, created_at)
+         SELECT k.id, $2, k.user_id, k.org_id, p.active_deployment_id, p.access_mode, p.password_hash,
+                p.access_version + 1, p.suspended_at, p.suspended_for, p.created_at
+         FROM deleted_projects k,
+              jsonb_to_record(k.project) AS p (active_deployment_id text, access_mode text, password_hash text,
+                  access_version bigint, suspended_at timestamptz, suspended_for text, created_at timestamptz)
+         WHERE k.id = $1
+         ON CONFLICT (name) DO NOTHING",
+        id,
+        name.as_str(),
+    )
+    .execute(conn)
+    .await?;
+    if inserted.rows_affected() == 1 { Ok(()) } else { Err(RestoreError::NameTaken) }
+}
+
+/// Inserts the deployments, and returns them.
+async fn insert_deployments(conn: &mut PgConnection, id: &str) -> Result<Vec<DeploymentId>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "INSERT INTO deployments (id, project_id, status, files, bytes, cli_version, git_sha, created_by, failure,
+                                  access_version, created_at, superseded_at, stored_bytes)
+         SELECT d.id, k.id, d.status, d.files, d.bytes, d.cli_version, d.git_sha, d.created_by, d.failure,
+                d.access_version, d.created_at, d.superseded_at, d.stored_bytes
+         FROM deleted_projects k,
+              jsonb_to_recordset(k.deployments) AS d (id text, status text, files integer, bytes bigint, cli_version text,
+                  git_sha text, created_by text, failure text, access_version bigint, created_at timestamptz,
+                  superseded_at timestamptz, stored_bytes bigint)
+         WHERE k.id = $1
+         RETURNING id",
+        id,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Inserts the custom domains that nobody has taken meanwhile, and returns them.
+async fn insert_domains(conn: &mut PgConnection, id: &str) -> Result<Vec<Hostname>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "INSERT INTO custom_domains (domain, project_id, created_at)
+         SELECT c.domain, k.id, c.created_at
+         FROM deleted_projects k, jsonb_to_recordset(k.domains) AS c (domain text, created_at timestamptz)
+         WHERE k.id = $1
+         ON CONFLICT (domain) DO NOTHING
+         RETURNING domain",
+        id,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Inserts the variables, the public link to the statistics, and the repository's link, if everything that it rests on still
+/// exists.
+async fn insert_rest(conn: &mut PgConnection, id: &str) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO env_vars (project_id, key, sealed_value, scope, value_bytes, created_at, updated_at)
+         SELECT project_id, key, sealed_value, scope, value_bytes, created_at, updated_at
+         FROM deleted_env_vars WHERE project_id = $1",
+        id,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO public_stats (project_id, token, created_at, created_by)
+         SELECT k.id, s.token, s.created_at, s.created_by
+         FROM deleted_projects k, jsonb_to_record(k.public_stats) AS s (token text, created_at timestamptz, created_by text)
+         WHERE k.id = $1 AND k.public_stats IS NOT NULL
+         ON CONFLICT DO NOTHING",
+        id,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO repo_links (project_id, installation_id, org_id, repo_id, repo, owner_avatar_url, branch, directory,
+                                 linked_by, linked_at, last_sha, head_sha, check_head_at)
+         SELECT k.id, l.installation_id, k.org_id, l.repo_id, l.repo, l.owner_avatar_url, l.branch, l.directory,
+                l.linked_by, l.linked_at, l.last_sha, l.head_sha, l.check_head_at
+         FROM deleted_projects k,
+              jsonb_to_record(k.repo_link) AS l (installation_id bigint, org_id text, repo_id bigint, repo text,
+                  owner_avatar_url text, branch text, directory text, linked_by text, linked_at timestamptz,
+                  last_sha text, head_sha text, check_head_at timestamptz)
+         WHERE k.id = $1 AND k.repo_link IS NOT NULL AND l.org_id IS NOT DISTINCT FROM k.org_id
+           AND EXISTS (SELECT FROM installations i WHERE i.id = l.installation_id)
+           AND EXISTS (SELECT FROM users u WHERE u.id = l.linked_by)
+           AND (k.org_id IS NULL OR EXISTS (SELECT FROM installation_shares s
+                                            WHERE s.installation_id = l.installation_id AND s.org_id = k.org_id))",
+        id,
+    )
+    .execute(conn)
+    .await
+    .map(drop)
+}
+
+/// Forgets at most `limit` projects whose time to be restored is over by `now` and by the clock of Postgres, and returns their
+/// number.
+pub async fn forget(db: impl PgExecutor<'_>, now: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
+    let forgotten = sqlx::query!(
+        "DELETE FROM deleted_projects WHERE id IN
+             (SELECT id FROM deleted_projects WHERE deleted_at <= least($1, now()) - make_interval(secs => $2)
+              ORDER BY deleted_at LIMIT $3 FOR UPDATE SKIP LOCKED)",
+        now,
+        PROJECT_RESTORABLE.as_secs_f64(),
+        limit,
+    )
+    .execute(db)
+    .await?;
+    Ok(forgotten.rows_affected())
+}
