@@ -24,7 +24,7 @@ use edge::{
     listen::{ConnectionBounds, Listeners, Sockets, Stop, Tls},
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     platform::Platform,
-    sites::Sites,
+    sites::{Packs, Sites},
     traffic::{Agents, Collector, Traffic},
 };
 use fairness::budget::Budget;
@@ -129,6 +129,8 @@ fn listeners(
     };
     let redis = Redis::connect(&config.redis.url).context("redis.url")?;
     let store = PackStore::open(&config.store)?;
+    let replica = config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?;
+    let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
 
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
@@ -140,7 +142,7 @@ fn listeners(
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, hashes, account, clock.clone());
-    let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
+    let sites = Sites::new(Arc::new(store), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);
