@@ -4,10 +4,10 @@ use std::{fs, path::Path};
 
 /// The modules, from the top floor down. A module may import from its own floor and from those below.
 const FLOORS: [&[&str]; 9] = [
-    &["main", "serve", "listener"],
+    &["main", "commands", "serve", "listener"],
     &["router"],
     &["api", "pages", "webhooks", "jobs"],
-    &["publishing", "joining", "suspension", "certificates", "billing", "vat_checks"],
+    &["publishing", "joining", "suspension", "certificates", "billing", "store_check", "vat_checks"],
     &["middleware"],
     &["auth"],
     &["app"],

@@ -1,6 +1,8 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
 //! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up,
-//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out.
+//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out, `admin store` looks after packs.
+
+mod commands;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -9,6 +11,7 @@ use admin::{
 };
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
+use commands::store::{self, StoreAction};
 use config::{CodeHostKind, Config};
 use db::sign_in::{tokens, users};
 use domain::{
@@ -54,6 +57,11 @@ enum Command {
     Mail {
         #[command(subcommand)]
         action: MailAction,
+    },
+    /// Look after the packs in the store.
+    Store {
+        #[command(subcommand)]
+        action: StoreAction,
     },
     /// Take a site down: visitors get 403, or 451 where a law demands it. Its owner keeps it.
     Suspend {
@@ -162,6 +170,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,
+            Command::Store { action } => store::run(config, action).await,
             Command::Suspend { project, reason } => set_suspended(config, &project, Some(reason.into())).await,
             Command::Refund { invoice, cents, reason } => refund(config, &invoice, cents.map(Cents), &reason).await,
             Command::Resume { project } => set_suspended(config, &project, None).await,

@@ -18,6 +18,7 @@ pub(crate) mod pushes;
 mod renewals;
 mod route_changes;
 mod shares;
+mod store;
 mod traffic;
 mod uploads;
 mod usage;
@@ -66,6 +67,8 @@ pub(crate) fn start(app: &App) {
     attend(app, shares::Reap);
     attend(app, packs::Remove);
     attend(app, packs::FindOrphans);
+    attend(app, store::Check);
+    attend(app, store::Copy);
     attend(app, uploads::GiveUp);
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);
