@@ -22,6 +22,6 @@ pub async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Result<()>
     let (app, _tasks) = App::new(config)?;
     db::migrate(&app.db).await.context("the database could not be brought up to date")?;
     match action {
-        StoreAction::Check(arguments) => check::run(&app, arguments).await,
+        StoreAction::Check(arguments) => check::run(&app, &arguments).await,
     }
 }

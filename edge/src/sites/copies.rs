@@ -136,16 +136,17 @@ impl Copies {
     /// Counts a fault, and tells the log of it once in a while.
     async fn report(&self, id: &DeploymentId, part: Part, error: &PackError, is_replaced: bool) {
         let is_missing = matches!(error, PackError::Missing | PackError::Lost);
-        // A replica keeps what was deleted.
-        if matches!(error, PackError::Missing) && !self.kept.is_kept(id).await {
+        let is_logged = self.faults.is_to_be_logged(id);
+        // A replica keeps what was deleted. The database is asked no more often than the log is written.
+        if is_logged && matches!(error, PackError::Missing) && !self.kept.is_kept(id).await {
             return;
         }
         if is_missing {
-            metrics::pack_missing()
+            metrics::pack_missing();
         } else {
-            metrics::store_damaged()
+            metrics::store_damaged();
         }
-        if !self.faults.is_to_be_logged(id) {
+        if !is_logged {
             return;
         }
         let path = match part {

@@ -37,7 +37,7 @@ struct Outcome {
 }
 
 /// Checks, and prints what was found.
-pub(super) async fn run(app: &App, arguments: CheckArguments) -> anyhow::Result<()> {
+pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result<()> {
     anyhow::ensure!(
         !arguments.repair || app.replica.is_some(),
         "there is nothing to repair from: `store.replica_url` is not configured"
@@ -47,21 +47,21 @@ pub(super) async fn run(app: &App, arguments: CheckArguments) -> anyhow::Result<
     if let Some(id) = &arguments.deployment {
         let owned = pack_faults::ownership(&app.db, id).await?;
         anyhow::ensure!(owned.is_some(), "there is no deployment {id} with files");
-        check(app, id, &mut pace, &arguments, &mut outcome).await?;
+        check(app, id, &mut pace, arguments, &mut outcome).await?;
     } else {
         for is_live in [true, false] {
             let mut after = None;
             loop {
                 let page = pack_faults::page(&app.db, is_live, after.as_ref(), PAGE).await?;
                 for id in &page {
-                    check(app, id, &mut pace, &arguments, &mut outcome).await?;
+                    check(app, id, &mut pace, arguments, &mut outcome).await?;
                 }
                 let Some(last) = page.last() else { break };
                 after = Some(last.clone());
             }
         }
     }
-    conclude(&arguments, &outcome)
+    conclude(arguments, &outcome)
 }
 
 async fn check(
