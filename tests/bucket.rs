@@ -120,7 +120,9 @@ async fn a_large_file_is_read_in_few_requests_and_no_longer_than_anybody_takes_i
         let answer = edge.get(&url).header("range", format!("bytes={from}-{}", to - 1)).await;
         answer.assert_body(206, &song[from..to]);
         let reads = world.bucket().take_reads();
-        assert_eq!(reads.iter().sum::<usize>(), to - from, "{reads:?}");
+        // Whole blocks: a part of one could not be checked.
+        let whole_blocks = (to.div_ceil(BLOCK) * BLOCK).min(song.len()) - from / BLOCK * BLOCK;
+        assert_eq!(reads.iter().sum::<usize>(), whole_blocks, "{from} to {to}: {reads:?}");
         assert!(reads.len() <= (to - from).div_ceil(2 * BLOCK).max(2), "{from} to {to}: {reads:?}");
     }
 

@@ -164,9 +164,9 @@ async fn what_has_no_files_says_so() {
     against(&first.id).await.assert_error(404, "not_found");
     assert_eq!(changes(&ada, &second.id, "").await["against"], Value::Null);
 
-    // A pack that is gone before its record.
+    // A pack that is lost while its record is there.
     std::fs::remove_dir_all(world.folder().join("store/deployments").join(&second.id)).unwrap();
-    ada.get(&path(&second.id, "files")).await.assert_error(404, "not_found");
+    ada.get(&path(&second.id, "files")).await.assert_error(503, "files_unavailable");
 }
 
 #[tokio::test]

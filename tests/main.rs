@@ -67,6 +67,7 @@ mod shares;
 mod shutdown;
 mod sign_in;
 mod stats;
+mod store_damage;
 mod stubs;
 mod suspension;
 mod tls;

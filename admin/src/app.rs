@@ -50,6 +50,8 @@ pub struct App {
     pub redis: Redis,
     /// The store of deployment packs.
     pub store: PackStore,
+    /// A second store with the same packs, if there is one.
+    pub replica: Option<PackStore>,
     /// The edges, which have to learn of changes.
     pub edges: Edges,
     /// The events that accounts are told of.
@@ -137,6 +139,7 @@ impl App {
             fresh_traffic: FreshTraffic::new(redis.clone(), edges.clone()),
             redis,
             store: PackStore::open(&config.store)?,
+            replica: config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?,
             edges,
             events,
             bounds: Bounds::new(&config.admin, &spool_folder(&config)),

@@ -121,6 +121,8 @@ codes! {
     BillingUnavailable = SERVICE_UNAVAILABLE, "billing_unavailable";
     /// The EU's VAT registry does not answer.
     VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
+    /// The deployment's files cannot be read: the store does not answer, or has lost or damaged them.
+    FilesUnavailable = SERVICE_UNAVAILABLE, "files_unavailable";
     /// The server does as much of this as it can at a time, or its database does not answer; try again when `Retry-After` says.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }

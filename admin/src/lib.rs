@@ -8,7 +8,8 @@
 //! ```text
 //! serve, router
 //! faces      api  pages  webhooks  jobs         what a caller sees: parse, prove, act, view
-//! acts       publishing  joining  certificates  billing  trash  vat_checks  doctor  what several faces, or the operator, do
+//! acts       publishing  joining  certificates  billing  trash  store_check  vat_checks  doctor
+//!            what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  authorities  bounds  codehost  console_files  edges  events  fresh_traffic  gateway  mail
@@ -56,6 +57,7 @@ pub mod quotas;
 pub mod rates;
 pub mod router;
 pub mod serve;
+pub mod store_check;
 pub mod suspension;
 pub mod talkers;
 pub mod trash;

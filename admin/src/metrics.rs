@@ -6,6 +6,7 @@ use db::letters::Waiting;
 use domain::{Timestamp, certificates::DomainState};
 use http::{Method, StatusCode};
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use packs::FaultKind;
 
 /// Describes each metric to the exporter. Called once, when the exporter has started.
 pub fn describe() {
@@ -56,6 +57,11 @@ pub fn describe() {
         "Age of the oldest letter about money that waits; such letters are never given up for their age."
     );
     describe_counter!("svc_letters_sent_total", "Letters of the queue that a mail server took from this admin.");
+    describe_gauge!("svc_store_faults", "Packs that are known to be lost or damaged, by kind.");
+    describe_gauge!(
+        "svc_store_checked_timestamp_seconds",
+        "When all packs had last been read, in seconds since 1970; 0 before they were once."
+    );
     describe_counter!("svc_letters_given_up_total", "Letters of the queue that this admin gave up.");
 }
 
@@ -126,6 +132,21 @@ pub(crate) fn renewal_put_off() {
 /// Counts an attempt at a certificate that failed.
 pub(crate) fn certificate_failed(reason: &'static str) {
     counter!("svc_certificate_failures_total", "reason" => reason).increment(1);
+}
+
+/// Shows how many packs are known to be lost or damaged, by kind.
+pub(crate) fn store_faults(counts: &[(String, i64)]) {
+    for kind in FaultKind::ALL.map(FaultKind::as_str) {
+        let count = counts.iter().find(|(counted, _)| counted == kind).map_or(0, |(_, count)| *count);
+        #[expect(clippy::cast_precision_loss, reason = "there are fewer packs")]
+        gauge!("svc_store_faults", "kind" => kind).set(count as f64);
+    }
+}
+
+/// Shows when all packs had last been read.
+pub(crate) fn store_checked(at: Option<Timestamp>) {
+    #[expect(clippy::cast_precision_loss, reason = "seconds fit for a long time")]
+    gauge!("svc_store_checked_timestamp_seconds").set(at.map_or(0, Timestamp::unix_seconds) as f64);
 }
 
 /// Shows how many letters wait, and since when the oldest does.

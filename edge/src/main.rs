@@ -25,7 +25,7 @@ use edge::{
     memory::{Challenges, Marks, OrgMembers, Postgres, Routes, follow::Follower, keys::Keys},
     ownership,
     platform::Platform,
-    sites::Sites,
+    sites::{Packs, Sites},
     traffic::{Agents, Collector, Traffic},
 };
 use fairness::budget::Budget;
@@ -137,6 +137,8 @@ fn listeners(
     let store = PackStore::open(&config.store)?;
     let parts = (db.clone(), redis.clone(), store.clone());
     let refusal = ownership::watch(config, parts, master_key.clone(), clock.clone());
+    let replica = config.store.replica().map(|replica| PackStore::open(&replica)).transpose()?;
+    let replica = replica.map(|replica| Arc::new(replica) as Arc<dyn Packs>);
 
     let edge = edge_id();
     let marks = Arc::<Marks>::default();
@@ -148,7 +150,7 @@ fn listeners(
     let routes = Arc::new(Routes::new(marks.clone(), source, &shares, clock.clone()));
     let (hashes, account) = (config.edge.password_hashes, budget.common_account());
     let gatekeeper = Gatekeeper::new(&master_key, members, &config.site.console_url, hashes, account, clock.clone());
-    let sites = Sites::new(Arc::new(store), &shares, &budget, routes.clone(), gatekeeper, clock.clone());
+    let sites = Sites::new(Arc::new(store), replica, &shares, &budget, routes.clone(), gatekeeper, clock.clone());
     let bounds = ConnectionBounds::of(&config.edge, &shares);
     let talkers = Arc::<Talkers>::default();
     let (admins, requests) = (&config.edge.admin_upstreams, bounds.platform_requests);

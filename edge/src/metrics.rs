@@ -35,6 +35,14 @@ pub fn describe() {
         "svc_edge_memory_bytes",
         "Bytes of memory that are used, by kind: bodies on their way to visitors, bodies, manifests, routes and answers of admin (`platform`) that are kept, and whole answers of the AI gateway (`answers`) until they are sent."
     );
+    describe_counter!(
+        "svc_store_damaged_total",
+        "Reads of packs that gave other bytes than were stored, twice in a row. None of them was served."
+    );
+    describe_counter!(
+        "svc_packs_missing_total",
+        "Reads of packs that are not in the store although their deployment exists."
+    );
     describe_gauge!("svc_edge_memory_share_bytes", "Bytes of edge.memory that each kind may have.");
     describe_counter!("svc_edge_streams_reset_total", "HTTP/2 streams reset because their visitors did not take them.");
     describe_counter!(
@@ -189,6 +197,16 @@ pub(crate) fn traffic_adopted(batches: usize) {
 /// Counts a look for a small body in memory.
 pub(crate) fn body(found: bool) {
     BODIES[usize::from(found)].increment(1);
+}
+
+/// A read gave other bytes than were stored.
+pub(crate) fn store_damaged() {
+    counter!("svc_store_damaged_total").increment(1);
+}
+
+/// The store has lost a pack, or its data.
+pub(crate) fn pack_missing() {
+    counter!("svc_packs_missing_total").increment(1);
 }
 
 /// A stream was reset because its visitor did not take it.

@@ -1,4 +1,6 @@
-//! `admin store`: the trash of the store, and its sweep.
+//! `admin store`: the trash of the store, its sweep, and the check of what is stored.
+
+mod check;
 
 use std::sync::Arc;
 
@@ -31,6 +33,8 @@ pub(crate) enum StoreAction {
         #[arg(long)]
         yes: bool,
     },
+    /// Read every pack, live sites first, and name what is lost or damaged. Fails when something is.
+    Check(check::CheckArguments),
 }
 
 /// Runs a command of the group.
@@ -43,6 +47,7 @@ pub(crate) async fn run(config: Arc<Config>, action: StoreAction) -> anyhow::Res
         StoreAction::Restore { ids, all } => restore(&app, ids, all).await,
         StoreAction::Sweep { yes: false } => look(&app).await,
         StoreAction::Sweep { yes: true } => sweep_whole(&app).await,
+        StoreAction::Check(arguments) => check::run(&app, &arguments).await,
     }
 }
 

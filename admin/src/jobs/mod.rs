@@ -18,6 +18,7 @@ pub(crate) mod pushes;
 mod renewals;
 mod route_changes;
 mod shares;
+mod store;
 mod traffic;
 mod uploads;
 mod usage;
@@ -67,6 +68,8 @@ pub(crate) fn start(app: &App) {
     attend(app, packs::Remove);
     attend(app, packs::Sweep);
     attend(app, packs::Tend);
+    attend(app, store::Check);
+    attend(app, store::Copy);
     attend(app, uploads::GiveUp);
     attend(app, deployments::Expire);
     attend(app, usage::Sweep);

@@ -6,13 +6,15 @@ use std::{
     os::unix::fs::FileExt as _,
 };
 
-use super::Span;
+use super::{Span, digest::BlockHasher};
 
 /// Writes drafts at the end of a file. A draft that is not kept is overwritten by the next.
 pub(super) struct Appender<'f> {
     file: &'f File,
     kept: u64,
     draft: u64,
+    /// Hashes the draft.
+    hasher: BlockHasher,
     /// The first write that failed: compressors swallow errors when they are closed, so [`Self::keep`] tells.
     failed: Option<io::Error>,
 }
@@ -20,7 +22,7 @@ pub(super) struct Appender<'f> {
 impl<'f> Appender<'f> {
     /// Appends to `file`, which is empty.
     pub(super) fn new(file: &'f File) -> Self {
-        Self { file, kept: 0, draft: 0, failed: None }
+        Self { file, kept: 0, draft: 0, hasher: BlockHasher::default(), failed: None }
     }
 
     /// Bytes of the draft.
@@ -28,20 +30,21 @@ impl<'f> Appender<'f> {
         self.draft
     }
 
-    /// Keeps the draft.
-    pub(super) fn keep(&mut self) -> io::Result<Span> {
+    /// Keeps the draft. Returns its place and the digests of its blocks.
+    pub(super) fn keep(&mut self) -> io::Result<(Span, String)> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         let span = Span { offset: self.kept, len: self.draft };
         self.kept += self.draft;
         self.draft = 0;
-        Ok(span)
+        Ok((span, self.hasher.finish()))
     }
 
     /// Forgets the draft.
     pub(super) fn discard(&mut self) {
         self.draft = 0;
+        self.hasher = BlockHasher::default();
     }
 
     /// Cuts the last draft off, and gives the file.
@@ -57,6 +60,7 @@ impl Write for Appender<'_> {
         match self.file.write_all_at(bytes, self.kept + self.draft) {
             Ok(()) => {
                 self.draft += bytes.len() as u64;
+                self.hasher.update(bytes);
                 Ok(bytes.len())
             }
             Err(error) => {

@@ -33,6 +33,8 @@ pub(super) struct Bucket {
     s3: Arc<AmazonS3>,
     deployments: Path,
     trash: Path,
+    /// Where damaged packs are put aside.
+    damaged: Path,
 }
 
 impl Bucket {
@@ -54,7 +56,8 @@ impl Bucket {
         let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
         let prefix = Path::from_url_path(config.url.path())
             .map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
-        Ok(Self { s3: Arc::new(s3), deployments: prefix.clone().join("deployments"), trash: prefix.join("trash") })
+        let [deployments, trash, damaged] = ["deployments", "trash", "damaged"].map(|folder| prefix.clone().join(folder));
+        Ok(Self { s3: Arc::new(s3), deployments, trash, damaged })
     }
 
     /// A pack's manifest, of which the body is still to be read.
@@ -66,8 +69,41 @@ impl Bucket {
         if len == 0 {
             return Ok(Bytes::new()); // an empty range cannot be asked for
         }
-        let body = self.s3.get_range(&self.data_path(id), offset..offset.saturating_add(len)).await?;
-        if body.len() as u64 == len { Ok(body) } else { Err(StoreError::Damaged("its data ends before a span".into())) }
+        let end = offset.saturating_add(len);
+        let ends_early = || StoreError::Damaged("its data ends before a span".into());
+        match self.s3.get_range(&self.data_path(id), offset..end).await {
+            Ok(body) if body.len() as u64 == len => Ok(body),
+            Ok(_) => Err(ends_early()),
+            Err(error @ object_store::Error::NotFound { .. }) => Err(error.into()),
+            // A range that begins behind the end is refused by servers in different words.
+            Err(error) => match self.data_len(id).await {
+                Ok(size) if size < end => Err(ends_early()),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// Bytes of a pack's data.
+    pub(super) async fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
+        Ok(self.s3.head(&self.data_path(id)).await?.size)
+    }
+
+    /// Copies what there is of a pack to a place aside, which is under a name of its own.
+    pub(super) async fn copy_aside(&self, id: &DeploymentId, name: &str) -> Result<(), StoreError> {
+        for (path, object) in [(self.data_path(id), "data"), (self.manifest_path(id), "manifest")] {
+            match self.s3.copy(&path, &self.damaged.clone().join(name).join(object)).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a pack over what there is of it. Each object is replaced as a whole.
+    pub(super) async fn put_over(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
+        self.put_data(id, data).await?;
+        self.s3.put(&self.manifest_path(id), manifest.into()).await?;
+        Ok(())
     }
 
     /// The manifest goes first: without it the pack does not exist, whatever happens next.

@@ -15,7 +15,9 @@ use std::{
     sync::Arc,
 };
 
-use domain::DeploymentId;
+use domain::{DeploymentId, Timestamp};
+use rustix::io::Errno;
+use time::OffsetDateTime;
 
 use super::StoreError;
 
@@ -23,8 +25,10 @@ use super::StoreError;
 const INCOMING: &str = ".incoming-";
 /// The pack's bodies.
 const DATA: &str = "data";
-/// The folders in it.
+/// What lies where in them.
 const MANIFEST: &str = "manifest";
+/// The folder of damaged packs that were put aside.
+const DAMAGED: &str = "damaged";
 
 /// A folder of packs. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,10 +68,12 @@ impl Folder {
     /// Fills `body` with a pack's data from `offset` on.
     pub(super) fn read(&self, id: &DeploymentId, offset: u64, body: &mut [u8]) -> Result<(), StoreError> {
         let file = open(&self.place(id).join(DATA))?;
-        file.read_exact_at(body, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => StoreError::Damaged("its data ends before a span".into()),
-            _ => error.into(),
-        })
+        file.read_exact_at(body, offset).map_err(read_error)
+    }
+
+    /// Bytes of a pack's data.
+    pub(super) fn data_len(&self, id: &DeploymentId) -> Result<u64, StoreError> {
+        Ok(open(&self.place(id).join(DATA))?.metadata()?.len())
     }
 
     pub(super) fn remove(&self, id: &DeploymentId) -> Result<(), StoreError> {
@@ -85,6 +91,19 @@ impl Folder {
         let folder = self.incoming(id);
         DirBuilder::new().mode(0o750).create(&folder)?;
         Ok(Incoming { folder, place: self.place(id), finished: false })
+    }
+
+    /// Begins the pack of `id` anew where a copy of it was not finished.
+    pub(super) fn begin_again(&self, id: &DeploymentId) -> Result<Incoming, StoreError> {
+        match fs::remove_dir_all(self.incoming(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => self.begin(id),
+        }
+    }
+
+    /// The place of a damaged pack that was put aside, which is under a name of its own.
+    pub(super) fn aside(&self, name: &str) -> PathBuf {
+        self.deployments.with_file_name(DAMAGED).join(name)
     }
 
     /// The folder of all packs.
@@ -113,12 +132,26 @@ impl Incoming {
     }
 
     /// Puts the pack in its place, durably.
-    pub(super) fn finish(mut self, data: &File, manifest: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn finish(self, data: &File, manifest: &[u8]) -> Result<(), StoreError> {
+        self.finish_over(data, manifest, None)
+    }
+
+    /// Puts the pack in its place, durably. What is there goes to `aside`.
+    pub(super) fn finish_over(mut self, data: &File, manifest: &[u8], aside: Option<&Path>) -> Result<(), StoreError> {
         data.sync_all()?;
         let mut file = File::create_new(self.folder.join(MANIFEST))?;
         file.write_all(manifest)?;
         file.sync_all()?;
         File::open(&self.folder)?.sync_all()?;
+        if let Some(aside) = aside {
+            if let Some(parent) = aside.parent() {
+                DirBuilder::new().recursive(true).mode(0o750).create(parent)?;
+            }
+            match fs::rename(&self.place, aside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
         // Fails when the place is taken: a pack is never overwritten.
         fs::rename(&self.folder, &self.place)?;
         self.finished = true;
@@ -136,6 +169,16 @@ impl Drop for Incoming {
         {
             tracing::warn!(%error, folder = %self.folder.display(), "a half-written pack could not be removed");
         }
+    }
+}
+
+/// A failed read. What ends too early, or cannot be read from the disk, is damaged: to ask again does not help.
+pub(super) fn read_error(error: io::Error) -> StoreError {
+    let is_of_disk = [Errno::IO, Errno::BADMSG].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => StoreError::Damaged("its data ends before a span".into()),
+        _ if is_of_disk => StoreError::Damaged(format!("the disk cannot read it: {error}")),
+        _ => error.into(),
     }
 }
 

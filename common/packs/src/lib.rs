@@ -3,12 +3,17 @@
 //! A pack is two immutable objects under `deployments/<dep id>/`: `data`, every distinct file body and its compressed
 //! variants one after another, and `manifest`, which says what lies where. [`archive`] reads and judges the uploaded
 //! tarball, [`writer`] makes the pack, [`rules`] compiles its `_headers` and `_redirects`, and a folder or a bucket
-//! keeps it. A pack exists once its manifest does. Packs that were removed stay in the trash for a while ([`PackStore::trash`]). Start with [`PackStore`] and [`manifest`].
+//! keeps it. A pack exists once its manifest does. Packs that were removed stay in the trash for a while ([`PackStore::trash`]).
+//! What is stored proves itself: the manifest is sealed ([`seal`]) and has a digest of each block of the data ([`digest`]); [`check`]
+//! reads all of a pack, [`copies`] takes it to and from a replica. Start with [`PackStore`] and [`manifest`].
 
 mod appender;
 pub mod archive;
 mod bucket;
+mod check;
 mod compress;
+mod copies;
+mod digest;
 mod files;
 mod folder;
 mod identity;
@@ -16,6 +21,7 @@ mod listing;
 pub mod manifest;
 mod parts;
 pub mod rules;
+mod seal;
 mod space;
 mod trash;
 mod writer;
@@ -30,6 +36,9 @@ use std::{
 use bytes::Bytes;
 
 pub use archive::{ArchiveError, Root};
+pub use check::{CheckStep, FAULTY_PATHS, FaultKind, Pace, PackFault};
+pub use copies::WholePack;
+pub use digest::{DIGEST_BLOCK_BYTES, Digest, Digests, StoredBody, block_digests};
 pub use identity::{DatabaseName, NAME_OBJECT};
 pub use listing::{ChangedFile, ChangedFiles, ListedFile, PackChanges};
 pub use manifest::{Encoding, FileEntry, Manifest, Span};
@@ -110,8 +119,21 @@ pub enum WriteError {
     Store(#[from] StoreError),
 }
 
+impl StoreError {
+    /// Whether there is no such pack, or no such part of it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound)
+    }
+
+    /// Whether the pack is at fault: it is not there, or damaged. Else the store did not answer.
+    pub fn is_of_pack(&self) -> bool {
+        matches!(self, Self::NotFound | Self::Damaged(_))
+    }
+}
+
 /// A manifest that is about to be read.
 pub struct OpenManifest {
+    id: DeploymentId,
     /// Bytes of the manifest as it is stored.
     len: u64,
     source: ManifestSource,
@@ -139,19 +161,22 @@ impl OpenManifest {
         Ok(manifest)
     }
 
+    /// Reads the manifest as it is stored, once its seal was checked.
     async fn read_json(self) -> Result<Vec<u8>, StoreError> {
-        match self.source {
+        let json: Vec<u8> = match self.source {
             ManifestSource::File(file) => {
                 let len = self.len;
                 blocking(move || {
                     let mut json = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-                    file.take(len).read_to_end(&mut json)?;
-                    Ok(json)
+                    file.take(len).read_to_end(&mut json).map_err(folder::read_error)?;
+                    Ok::<_, StoreError>(json)
                 })
-                .await
+                .await?
             }
-            ManifestSource::Object(found) => Ok(found.bytes().await?.into()),
-        }
+            ManifestSource::Object(found) => found.bytes().await?.into(),
+        };
+        seal::check(&self.id, &json)?;
+        Ok(json)
     }
 }
 
@@ -197,7 +222,7 @@ impl PackStore {
         if len > MANIFEST_BYTES {
             return Err(StoreError::Damaged("its manifest is too large".into()));
         }
-        Ok(OpenManifest { len, source })
+        Ok(OpenManifest { id: id.clone(), len, source })
     }
 
     /// Lists the files of a pack that come after the path `after`, sorted by path, at most `most`. Takes the memory of the
@@ -310,7 +335,7 @@ impl PackStore {
                     let incoming = folder.begin(&id)?;
                     let data = incoming.data()?;
                     let (manifest, mut written) = writer::write_pack(spooled, root, &data, incoming.folder(), now)?;
-                    let manifest = to_json(&manifest)?;
+                    let manifest = seal::seal(&id, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     incoming.finish(&data, &manifest)?;
                     Ok(written)
@@ -318,10 +343,11 @@ impl PackStore {
                 .await
             }
             Place::Bucket(bucket) => {
+                let sealed_for = id.clone();
                 let (data, manifest, written) = blocking(move || {
                     let data = tempfile::tempfile().map_err(StoreError::Io)?;
                     let (manifest, mut written) = writer::write_pack(spooled, root, &data, &std::env::temp_dir(), now)?;
-                    let manifest = to_json(&manifest)?;
+                    let manifest = seal::seal(&sealed_for, &manifest)?;
                     written.stored_bytes = stored_bytes(&data, &manifest)?;
                     Ok::<_, WriteError>((data, manifest, written))
                 })
@@ -335,10 +361,6 @@ impl PackStore {
 
 fn stored_bytes(data: &File, manifest: &[u8]) -> Result<u64, StoreError> {
     Ok(data.metadata()?.len() + manifest.len() as u64)
-}
-
-fn to_json(manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(manifest).map_err(|error| StoreError::Damaged(format!("its manifest: {error}")))
 }
 
 /// Runs file work off the runtime's threads.

@@ -76,6 +76,16 @@ pub(super) fn entries(manifest: &[u8], paths: &[&str]) -> Result<BTreeMap<String
     Ok(found)
 }
 
+/// Returns where the data of a manifest's files ends.
+pub(super) fn data_end(manifest: &[u8]) -> Result<u64, StoreError> {
+    let mut end = 0;
+    each_file(manifest, |_, file| {
+        let spans = std::iter::once(file.identity).chain(file.variants.iter().map(|(_, span)| *span));
+        end = spans.map(|span| span.offset.saturating_add(span.len)).fold(end, u64::max);
+    })?;
+    Ok(end)
+}
+
 /// The compared part of a pack: paths, sizes and hashes.
 pub(super) struct Outline(Vec<OutlinedFile>);
 
@@ -241,6 +251,7 @@ mod tests {
             identity: Span { offset: 0, len: content.len() as u64 },
             variants: Vec::new(),
             loads_parts: false,
+            digests: Vec::new(),
         };
         let files: BTreeMap<_, _> = files.iter().map(|(path, content)| ((*path).to_owned(), entry(content))).collect();
         let manifest = Manifest {

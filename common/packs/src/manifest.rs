@@ -50,6 +50,10 @@ pub struct FileEntry {
     /// was looked for do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loads_parts: bool,
+    /// The digests of the blocks of the body as uploaded, then of each variant, as [`super::block_digests`] writes them. Empty for
+    /// a body of one block, which `sha256` tells. Packs from before there were digests of blocks have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<String>,
 }
 
 /// A range of the pack's `data` object.

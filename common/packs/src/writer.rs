@@ -22,7 +22,7 @@ use domain::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    ArchiveError, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
+    ArchiveError, DIGEST_BLOCK_BYTES, FileEntry, Manifest, Span, StoreError, WriteError, WrittenPack,
     appender::Appender,
     archive::{Archive, Member, Root},
     compress::{self, Compressor},
@@ -104,6 +104,8 @@ struct Body {
     loads_parts: Option<bool>,
     queued: bool,
     variants: Vec<(Encoding, Span)>,
+    /// The digests of its blocks, then those of each variant.
+    digests: Vec<String>,
 }
 
 /// A body to compress.
@@ -115,7 +117,7 @@ struct Job {
 /// The product of one worker: variants of bodies, in a file of its own.
 struct Compressed {
     file: File,
-    variants: Vec<(usize, Encoding, Span)>,
+    variants: Vec<(usize, Encoding, Span, String)>,
 }
 
 fn read_archive(mut archive: Archive<File>, data: &File, queue: SyncSender<Job>) -> Result<Contents<'_>, WriteError> {
@@ -222,9 +224,13 @@ impl Contents<'_> {
                 Ok(index)
             }
             hash_map::Entry::Vacant(place) => {
-                let span = self.data.keep().map_err(StoreError::Io)?;
+                let (span, mut digests) = self.data.keep().map_err(StoreError::Io)?;
                 let is_utf8 = utf8.finish();
-                let body = Body { sha256, span, is_utf8, loads_parts, queued: false, variants: Vec::new() };
+                if span.len <= DIGEST_BLOCK_BYTES as u64 {
+                    digests.clear(); // the same as its SHA-256
+                }
+                let (variants, digests) = (Vec::new(), vec![digests]);
+                let body = Body { sha256, span, is_utf8, loads_parts, queued: false, variants, digests };
                 self.bodies.push(body);
                 Ok(*place.insert(self.bodies.len() - 1))
             }
@@ -237,8 +243,10 @@ impl Contents<'_> {
         for Compressed { mut file, variants } in compressed {
             file.rewind()?;
             let copied = io::copy(&mut file, &mut data)?;
-            for (body, encoding, Span { offset, len }) in variants {
-                self.bodies[body].variants.push((encoding, Span { offset: end + offset, len }));
+            for (body, encoding, Span { offset, len }, digests) in variants {
+                let body = &mut self.bodies[body];
+                body.variants.push((encoding, Span { offset: end + offset, len }));
+                body.digests.push(digests);
             }
             end += copied;
         }
@@ -263,6 +271,7 @@ impl Contents<'_> {
                     identity: body.span,
                     variants: body.variants.clone(),
                     loads_parts: files::is_page(&path) && body.loads_parts == Some(true),
+                    digests: body.digests.clone(),
                 };
                 (path, entry)
             })
@@ -292,7 +301,8 @@ fn compress_bodies(
         for encoding in compress::ENCODINGS {
             compressor.compress(encoding, data, span, &mut out)?;
             if compress::is_kept(out.draft(), span.len) {
-                variants.push((body, encoding, out.keep()?));
+                let (span, digests) = out.keep()?;
+                variants.push((body, encoding, span, digests));
             } else {
                 out.discard();
             }

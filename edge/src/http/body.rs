@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use fairness::budget::Account;
 use http_body::{Body, Frame, SizeHint};
-use packs::Span;
+use packs::{Span, StoredBody};
 
 use super::pacing::Pacing;
 use crate::limits::{BLOCK_BYTES, COPIED_BYTES};
@@ -70,7 +70,7 @@ enum Content {
 /// Where the bytes of a body can be had again.
 struct Kept {
     origin: Arc<dyn Origin>,
-    whole: Span,
+    whole: StoredBody,
     offset: u64,
 }
 
@@ -89,7 +89,7 @@ pub(crate) trait Source: Send {
 /// A place of which parts can be read again.
 pub(crate) trait Origin: Send + Sync {
     /// The bytes of `part`, which lies in the body `whole`.
-    fn reopen(self: Arc<Self>, part: Span, whole: Span) -> Box<dyn Source>;
+    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn Source>;
 }
 
 impl SiteBody {
@@ -146,11 +146,12 @@ impl SiteBody {
     }
 
     /// A body of bytes that are the `whole` of a body in `origin`, too.
-    pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn Origin>, whole: Span) -> Self {
+    pub(crate) fn kept(bytes: Bytes, origin: Arc<dyn Origin>, whole: StoredBody) -> Self {
         if bytes.is_empty() {
             return Self::empty();
         }
-        Self::of(Content::Kept(bytes, Kept { origin, whole, offset: whole.offset }))
+        let offset = whole.span.offset;
+        Self::of(Content::Kept(bytes, Kept { origin, whole, offset }))
     }
 
     /// Bytes that are still to come.
@@ -215,7 +216,7 @@ impl SiteBody {
                 if bytes.len() > most {
                     kept.offset += most as u64;
                     own(bytes.split_to(most))
-                } else if kept.offset > kept.whole.offset {
+                } else if kept.offset > kept.whole.span.offset {
                     own(std::mem::take(bytes))
                 } else {
                     std::mem::take(bytes)

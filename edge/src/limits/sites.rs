@@ -44,5 +44,15 @@ pub(crate) const MANIFEST_LOADS_AT_ONCE: usize = 4;
 pub(crate) const MANIFEST_FLIGHT_DIVISOR: u64 = 2;
 /// Longest wait for one read from the store.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(10);
+/// Time for which a part of the store that was found lost or damaged is not read again.
+pub(crate) const FAULT_LIFE: Duration = Duration::from_secs(5);
+/// Time after which the log has a fault of the same pack again.
+pub(crate) const FAULT_LOG_EVERY: Duration = Duration::from_mins(1);
+/// Faults of the store that are remembered, and packs of which the log had one.
+pub(crate) const FAULTS: usize = 4_096;
+/// Looks in Postgres, at the same time, whether a deployment whose pack is not in the store is still there.
+pub(crate) const KEPT_LOOKS: usize = 8;
+/// Longest wait for such a look.
+pub(crate) const KEPT_WAIT: Duration = Duration::from_secs(3);
 /// Ranges that a request may ask for. Beyond it the whole file is sent.
 pub(crate) const RANGES: usize = 16;

@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     Marks, Postgres, RecallError, Recollection, Source,
@@ -18,11 +19,14 @@ use crate::limits::{self, Shares};
 /// Stands for all visitors, where they share what one asker may have.
 const EVERYBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Tells which deployments a project had lately, newest first, for tabs that are still open.
+/// Tells which deployments a project had lately, newest first, for tabs that are still open, and which are still there.
 #[async_trait]
 pub trait RecentDeployments: Send + Sync + 'static {
     /// The recent deployments that were published under the project's present access.
     async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]>;
+    /// Whether there is still a deployment, with files, of which the store has no pack. Asked of the database, because memory may
+    /// be a moment old; true when that does not answer, so that nothing is said to be gone which may be there.
+    async fn is_kept(&self, id: &DeploymentId) -> bool;
 }
 
 /// The site of each host, read through from `source`.
@@ -33,6 +37,8 @@ pub struct Routes<S = Postgres> {
     marks: Arc<Marks>,
     source: S,
     clock: Clock,
+    /// Turns of those who ask whether a deployment is still there.
+    kept_looks: Semaphore,
 }
 
 impl<S: Source> Routes<S> {
@@ -69,6 +75,7 @@ impl<S: Source> Routes<S> {
             marks,
             source,
             clock,
+            kept_looks: Semaphore::new(limits::KEPT_LOOKS),
         }
     }
 
@@ -126,6 +133,14 @@ impl<S: Source> Routes<S> {
         Ok(Read { key: project.clone(), value: Some(value), reading, bytes })
     }
 
+    async fn is_kept(&self, id: &DeploymentId) -> bool {
+        let look = async {
+            let _turn = self.kept_looks.acquire().await.ok()?;
+            self.source.is_kept(id).await.ok()
+        };
+        timeout(limits::KEPT_WAIT, look).await.ok().flatten().unwrap_or(true)
+    }
+
     /// Expiry is judged at every request, not when the site is read.
     fn is_over(&self, site: &Site) -> bool {
         site.expires_at.is_some_and(|at| at <= self.clock.now())
@@ -136,5 +151,9 @@ impl<S: Source> Routes<S> {
 impl<S: Source> RecentDeployments for Routes<S> {
     async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
         Self::recent(self, project).await
+    }
+
+    async fn is_kept(&self, id: &DeploymentId) -> bool {
+        Self::is_kept(self, id).await
     }
 }

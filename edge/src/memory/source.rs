@@ -31,6 +31,8 @@ pub trait Source: Send + Sync + 'static {
         project: &ProjectId,
         now: Timestamp,
     ) -> impl Future<Output = Result<AsOf<Vec<DeploymentId>>, RecallError>> + Send;
+    /// Whether there is a deployment with files.
+    fn is_kept(&self, id: &DeploymentId) -> impl Future<Output = Result<bool, RecallError>> + Send;
 }
 
 /// The database.
@@ -65,6 +67,10 @@ impl Source for Postgres {
 
     async fn recent(&self, project: &ProjectId, now: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
         db::edges::routes::recent(&self.near, project, now).await.map_err(failed)
+    }
+
+    async fn is_kept(&self, id: &DeploymentId) -> Result<bool, RecallError> {
+        db::edges::routes::has_files(&self.primary, id).await.map_err(failed)
     }
 }
 

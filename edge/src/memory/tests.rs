@@ -86,6 +86,10 @@ impl Source for Arc<Script> {
     async fn recent(&self, _: &ProjectId, _: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
         Err(RecallError::Unsettled)
     }
+
+    async fn is_kept(&self, _: &DeploymentId) -> Result<bool, RecallError> {
+        Err(RecallError::Unsettled)
+    }
 }
 
 struct World {

@@ -11,7 +11,7 @@ use http::{
         RANGE, VARY,
     },
 };
-use packs::Span;
+use packs::{Span, StoredBody};
 
 use super::{
     cache::Bodies,
@@ -63,7 +63,7 @@ pub(crate) struct Decided {
 /// The first block of a body that is not in memory, and what is sent once it is.
 struct First {
     data: Arc<PackData>,
-    whole: Span,
+    whole: StoredBody,
     /// Where in the body the block begins.
     start: u64,
     /// The pieces to send; none where the block is all of it.
@@ -93,7 +93,7 @@ impl Decided {
 
 impl First {
     async fn fill(self, mut response: Response<SiteBody>) -> Result<Response<SiteBody>, PackError> {
-        let bytes = self.data.bodies.block(&self.data, self.whole, self.start).await?;
+        let bytes = self.data.bodies.block(&self.data, &self.whole, self.start).await?;
         let body = match self.pieces {
             None => SiteBody::kept(bytes, self.data, self.whole),
             Some(pieces) => streamed(self.data, pieces),
@@ -138,27 +138,27 @@ fn conditional(pack: &Pack, file: &File, asked: Asked<'_>, role: Role) -> Result
         Verdict::Failed => return Ok(pages::precondition_failed().into()),
     }
     let range = range.filter(|_| validators.allow_range(asked.headers));
-    match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.span.len)) {
+    match range.map_or(Wanted::Whole, |range| wanted(range.to_str().unwrap_or_default(), form.body.span.len)) {
         Wanted::Whole => Ok(whole(pack, form, asked, StatusCode::OK, headers)),
-        Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.span.len).into()),
+        Wanted::Unsatisfiable => Ok(pages::range_not_satisfiable(form.body.span.len).into()),
         Wanted::Parts(parts) => self::parts(pack, file, form, &parts, headers),
     }
 }
 
 fn whole(pack: &Pack, form: &Form, asked: Asked<'_>, status: StatusCode, headers: HeaderMap) -> Decided {
-    let span = form.span;
+    let (whole, span) = (&form.body, form.body.span);
     if asked.method == Method::HEAD || span.len == 0 {
         return respond(status, headers, SiteBody::empty()).into();
     }
-    let pieces = || VecDeque::from([Piece::Span { part: span, whole: span }]);
+    let pieces = || VecDeque::from([Piece::Span { part: span, whole: whole.clone() }]);
     if span.len > BLOCK_BYTES as u64 {
-        return begun(pack, span, 0, pieces(), status, headers);
+        return begun(pack, whole, 0, pieces(), status, headers);
     }
     if let Some(bytes) = pack.data.bodies.remembered(&pack.data, span) {
-        let body = SiteBody::kept(bytes, pack.data.clone(), span).found(CacheUse::Hit);
+        let body = SiteBody::kept(bytes, pack.data.clone(), whole.clone()).found(CacheUse::Hit);
         return respond(status, headers, body).into();
     }
-    let first = First { data: pack.data.clone(), whole: span, start: 0, pieces: None };
+    let first = First { data: pack.data.clone(), whole: whole.clone(), start: 0, pieces: None };
     Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
 }
 
@@ -169,17 +169,17 @@ fn parts(
     parts: &[Range<u64>],
     mut headers: HeaderMap,
 ) -> Result<Decided, PackError> {
-    let len = form.span.len;
+    let len = form.body.span.len;
     let mut pieces = VecDeque::new();
     if let [part] = parts {
         headers.insert(CONTENT_RANGE, content_range(part, len));
-        pieces.push_back(piece(form.span, part));
+        pieces.push_back(piece(&form.body, part));
     } else {
         // Derived from the content by a hash, so that no content can hold its own boundary.
         let boundary = file.sha256.get(32..).unwrap_or("part");
         for part in parts {
             let preface = multipart_preface(boundary, &file.content_type, part, len);
-            pieces.extend([Piece::Bytes(preface), piece(form.span, part)]);
+            pieces.extend([Piece::Bytes(preface), piece(&form.body, part)]);
         }
         pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--\r\n").into()));
         let multipart = format!("multipart/byteranges; boundary={boundary}");
@@ -187,27 +187,27 @@ fn parts(
     }
     headers.insert(CONTENT_LENGTH, pieces.iter().map(Piece::len).sum::<u64>().into());
     let first = parts.first().map_or(0, |part| part.start);
-    Ok(begun(pack, form.span, first, pieces, StatusCode::PARTIAL_CONTENT, headers))
+    Ok(begun(pack, &form.body, first, pieces, StatusCode::PARTIAL_CONTENT, headers))
 }
 
 /// An answer of pieces of the body `whole`, begun once what is at its byte `first` is there, if the body is kept in memory.
 fn begun(
     pack: &Pack,
-    whole: Span,
+    whole: &StoredBody,
     first: u64,
     pieces: VecDeque<Piece>,
     status: StatusCode,
     headers: HeaderMap,
 ) -> Decided {
     let data = pack.data.clone();
-    if whole.len > CACHED_BODY_BYTES {
+    if whole.span.len > CACHED_BODY_BYTES {
         return respond(status, headers, streamed(data, pieces).found(CacheUse::Miss)).into();
     }
-    let (block, start) = Bodies::block_at(whole, whole.offset + first);
+    let (block, start) = Bodies::block_at(whole.span, whole.span.offset + first);
     if data.bodies.remembered(&data, block).is_some() {
         return respond(status, headers, streamed(data, pieces).found(CacheUse::Hit)).into();
     }
-    let first = First { data, whole, start, pieces: Some(pieces) };
+    let first = First { data, whole: whole.clone(), start, pieces: Some(pieces) };
     Decided { response: respond(status, headers, SiteBody::empty()), first: Some(Box::new(first)) }
 }
 
@@ -223,7 +223,7 @@ fn choose<'f>(forms: &'f [Form], headers: &HeaderMap, is_range: bool) -> Option<
         return Some(plain);
     }
     let accepted = Accepted::of(headers);
-    let best = forms.get(accepted.choose(forms.iter().map(|form| (form.encoding, form.span.len))))?;
+    let best = forms.get(accepted.choose(forms.iter().map(|form| (form.encoding, form.body.span.len))))?;
     let continues_best = headers.get(IF_RANGE).is_some_and(|tag| tag == best.etag());
     Some(if is_range && accepted.takes_identity() && !continues_best { plain } else { best })
 }
@@ -263,6 +263,7 @@ fn multipart_preface(boundary: &str, content_type: &HeaderValue, part: &Range<u6
     .into()
 }
 
-fn piece(whole: Span, part: &Range<u64>) -> Piece {
-    Piece::Span { part: Span { offset: whole.offset + part.start, len: part.end - part.start }, whole }
+fn piece(whole: &StoredBody, part: &Range<u64>) -> Piece {
+    let part = Span { offset: whole.span.offset + part.start, len: part.end - part.start };
+    Piece::Span { part, whole: whole.clone() }
 }

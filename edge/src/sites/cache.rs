@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::DeploymentId;
 use fairness::budget::{Account, Budget};
-use packs::Span;
+use packs::{Span, StoredBody};
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},
@@ -13,8 +13,9 @@ use quick_cache::{
 use tokio::sync::Semaphore;
 
 use super::{
+    copies::Copies,
     pack::{Pack, PackData},
-    packs::{PackError, Packs, in_time, room_for},
+    packs::{PackError, in_time, room_for},
 };
 use crate::{
     limits::{
@@ -37,7 +38,7 @@ pub(crate) struct PackCache {
 /// The memory of bodies, in blocks of [`BLOCK_BYTES`]. Each has memory of its own, so that an answer which holds one holds no
 /// more than that, also when the block is not remembered any longer.
 pub(crate) struct Bodies {
-    pub(crate) packs: Arc<dyn Packs>,
+    pub(crate) packs: Copies,
     /// By deployment (its id as a number: nothing to allocate for a look-up) and offset in its data.
     blocks: Cache<(u128, u64), Bytes, ByBytes>,
     loads: Semaphore,
@@ -79,7 +80,7 @@ where
 
 impl PackCache {
     /// Empty, with room as in `shares`. Reads of bodies are charged to `budget`.
-    pub(crate) fn new(packs: Arc<dyn Packs>, shares: &Shares, budget: &Budget) -> Self {
+    pub(crate) fn new(packs: Copies, shares: &Shares, budget: &Budget) -> Self {
         let manifest_shards = usize::try_from(shares.manifests / MANIFEST_SHARD_BYTES).unwrap_or(CACHE_SHARDS);
         Self {
             manifests: cache(shares.manifests, USUAL_MANIFEST_BYTES, manifest_shards.clamp(1, CACHE_SHARDS)),
@@ -137,20 +138,28 @@ impl Bodies {
 
     /// The block of the small body `whole` that begins at its byte `start`: from memory, else read together with those that
     /// follow.
-    pub(crate) async fn block(&self, data: &PackData, whole: Span, start: u64) -> Result<Bytes, PackError> {
-        let key = (data.number, whole.offset + start);
+    pub(crate) async fn block(&self, data: &PackData, whole: &StoredBody, start: u64) -> Result<Bytes, PackError> {
+        let key = (data.number, whole.span.offset + start);
         let load = async {
             let _turn = self.loads.acquire().await.map_err(PackError::unavailable)?;
-            let len = (whole.len - start).min(LOAD_BYTES);
+            // A body without digests of blocks is read whole, to be checked.
+            let (from, len) = if whole.is_checked_by_block() {
+                (start, (whole.span.len - start).min(LOAD_BYTES))
+            } else {
+                (0, whole.span.len)
+            };
             let _grant = room_for(len, &self.account).await?;
-            let read = self.packs.read(&data.id, key.1, len).await?;
+            let read = self.packs.read(&data.id, whole, from, len).await?;
+            let mut first = Bytes::new();
+            let mut offset = whole.span.offset + from;
             // Copied: a part of what was read would hold all of it.
-            let mut blocks = read.chunks(BLOCK_BYTES).map(Bytes::copy_from_slice);
-            let first = blocks.next().unwrap_or_default();
-            let mut offset = key.1;
-            for block in blocks {
+            for block in read.chunks(BLOCK_BYTES).map(Bytes::copy_from_slice) {
+                if offset == key.1 {
+                    first = block;
+                } else {
+                    self.blocks.insert((key.0, offset), block);
+                }
                 offset += BLOCK_BYTES as u64;
-                self.blocks.insert((key.0, offset), block);
             }
             Ok(first)
         };

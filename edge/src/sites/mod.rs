@@ -6,6 +6,8 @@
 mod answer;
 mod cache;
 pub(crate) mod conditional;
+mod copies;
+mod faults;
 mod header_rules;
 mod pack;
 mod packs;
@@ -31,7 +33,7 @@ use http_body::Body;
 
 pub use packs::{PackError, Packs};
 
-use self::{answer::Asked, cache::PackCache};
+use self::{answer::Asked, cache::PackCache, copies::Copies};
 use crate::{
     gate::Gatekeeper,
     http::{GateAnswer, SiteBody, Visit, pages, reserved},
@@ -50,16 +52,19 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// With empty memories, as large as their `shares`. What is read is charged to `budget` while it is.
+    /// With empty memories, as large as their `shares`. What is read is charged to `budget` while it is. What `packs` has lost
+    /// is read from `replica`, if there is one.
     pub fn new(
         packs: Arc<dyn Packs>,
+        replica: Option<Arc<dyn Packs>>,
         shares: &Shares,
         budget: &Budget,
         recent: Arc<dyn RecentDeployments>,
         gatekeeper: Gatekeeper,
         clock: Clock,
     ) -> Self {
-        Self { packs: PackCache::new(packs, shares, budget), recent, gatekeeper, clock }
+        let copies = Copies::new(packs, replica, recent.clone(), budget.common_account());
+        Self { packs: PackCache::new(copies, shares, budget), recent, gatekeeper, clock }
     }
 
     /// Bytes of memory that bodies and manifests take.

@@ -16,12 +16,12 @@ use http::{
     },
 };
 use packs::{
-    Encoding, FileEntry, Manifest, Span,
+    Encoding, FileEntry, Manifest, StoredBody,
     manifest::{Pattern, RedirectRule, Segment},
     rules::{self, robots::Robots},
 };
 
-use super::{cache::Bodies, conditional, header_rules::HeaderChange, rules::Rules};
+use super::{cache::Bodies, conditional, copies::number, header_rules::HeaderChange, rules::Rules};
 use crate::http::{self as own, Served, pages::NOSNIFF};
 
 /// For a file that may be kept for ever: its name changes when its content does.
@@ -31,7 +31,7 @@ pub(crate) const REVALIDATE: HeaderValue = HeaderValue::from_static("public, max
 /// Bytes that a file takes in memory beside its path, about, its place in the map of files included.
 const FILE_WEIGHT: usize = 512;
 /// Bytes that a form of a file takes once it was asked for, about.
-const FORM_WEIGHT: usize = 320;
+const FORM_WEIGHT: usize = 400;
 /// Bytes of the headers that files of one kind have in common, about, in all their forms.
 const KIND_WEIGHT: usize = 6 * 1024;
 /// Bytes that a rule takes beside its pattern and its fields, about.
@@ -91,8 +91,8 @@ pub(crate) struct File {
     pub(crate) served: Served,
     /// Its place in the pack's kinds.
     kind: usize,
-    identity: Span,
-    variants: Box<[(Encoding, Span)]>,
+    /// What it is stored in: as it is, then the compressed ones.
+    bodies: Box<[(Option<Encoding>, StoredBody)]>,
     forms: OnceLock<Box<[Form]>>,
 }
 
@@ -100,8 +100,8 @@ pub(crate) struct File {
 pub(crate) struct Form {
     /// Its coding; none for the file as it is.
     pub(crate) encoding: Option<Encoding>,
-    /// Its place in the pack.
-    pub(crate) span: Span,
+    /// Its place in the pack, and what it must hash to.
+    pub(crate) body: StoredBody,
     length: HeaderValue,
     etag: HeaderValue,
 }
@@ -120,8 +120,7 @@ impl Pack {
             .map(|(path, entry)| (path.into_boxed_str(), File::new(entry, &mut kinds, &mut known)))
             .collect();
         Self {
-            // 20 digits to the base 36 take 104 bits, so that different ids are different numbers.
-            data: Arc::new(PackData { number: u128::from_str_radix(id.body(), 36).unwrap_or_default(), id, bodies }),
+            data: Arc::new(PackData { number: number(&id), id, bodies }),
             redirects: Rules::new(manifest.redirects.into_iter().map(|rule| (rule.pattern.clone(), rule)).collect()),
             headers: Rules::new(
                 manifest.headers.into_iter().map(|rule| (rule.pattern.clone(), HeaderChange::new(rule))).collect(),
@@ -198,10 +197,10 @@ impl SinglePage {
 
 /// Bytes that the pack of a manifest takes beside its kinds, about, once every form of every file was asked for.
 fn weight_of(manifest: &Manifest) -> usize {
-    let files = manifest
-        .files
-        .iter()
-        .map(|(path, file)| path.len() + file.sha256.len() + FILE_WEIGHT + (1 + file.variants.len()) * FORM_WEIGHT);
+    let files = manifest.files.iter().map(|(path, file)| {
+        let digests: usize = file.digests.iter().map(|hex| hex.len() / 2).sum();
+        path.len() + file.sha256.len() + digests + FILE_WEIGHT + (1 + file.variants.len()) * FORM_WEIGHT
+    });
     let pattern = |pattern: &Pattern| {
         let parts = pattern.segments.iter().map(|segment| match segment {
             Segment::Literal(text) | Segment::Placeholder(text) => RULE_PART_WEIGHT + 2 * text.len(),
@@ -255,18 +254,15 @@ impl File {
     /// Its forms: as it is, then the compressed ones.
     pub(crate) fn forms(&self) -> &[Form] {
         self.forms.get_or_init(|| {
-            let compressed = self.variants.iter().map(|&(encoding, span)| (Some(encoding), span));
-            std::iter::once((None, self.identity))
-                .chain(compressed)
-                .map(|(encoding, span)| Form::new(self, encoding, span))
-                .collect()
+            let bodies = self.bodies.iter();
+            bodies.map(|(encoding, body)| Form::new(self, *encoding, body.clone())).collect()
         })
     }
 
     /// `kinds` are those met so far, `known` where: ten thousand files share a dozen.
     fn new(entry: FileEntry, kinds: &mut Vec<Kind>, known: &mut HashMap<(String, bool), usize>) -> Self {
         let fingerprinted = entry.fingerprinted;
-        let served = served(&entry);
+        let (served, bodies) = (served(&entry), entry.bodies().collect());
         let kind = *known.entry((entry.content_type, fingerprinted)).or_insert_with_key(|(text, _)| {
             let content_type = HeaderValue::try_from(text);
             let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -279,8 +275,7 @@ impl File {
             fingerprinted,
             served,
             kind,
-            identity: entry.identity,
-            variants: entry.variants.into_boxed_slice(),
+            bodies,
             forms: OnceLock::new(),
         }
     }
@@ -298,15 +293,16 @@ fn served(entry: &FileEntry) -> Served {
 }
 
 impl Form {
-    fn new(file: &File, encoding: Option<Encoding>, span: Span) -> Self {
+    fn new(file: &File, encoding: Option<Encoding>, body: StoredBody) -> Self {
+        let len = body.span.len;
         // The length tells apart what two versions of a compressor made of the same content.
         let content = file.sha256.get(..32).unwrap_or(&file.sha256);
         let etag = match encoding {
             None => format!("\"{content}\""),
-            Some(encoding) => format!("\"{content}-{}-{:x}\"", encoding.token(), span.len),
+            Some(encoding) => format!("\"{content}-{}-{:x}\"", encoding.token(), len),
         };
         let etag = HeaderValue::try_from(etag).unwrap_or(HeaderValue::from_static("\"\""));
-        Self { encoding, span, length: span.len.into(), etag }
+        Self { encoding, body, length: len.into(), etag }
     }
 
     /// Its entity tag, quotes included.

@@ -24,10 +24,16 @@ pub trait Packs: Send + Sync + 'static {
 /// Why a pack could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PackError {
-    /// There is no such pack: its deployment was deleted.
+    /// There is no such pack: its deployment was deleted, unless the store has lost it.
     #[error("there is no such pack")]
     Missing,
-    /// The store does not answer, or what it gave is damaged.
+    /// The deployment is there, and its pack is not.
+    #[error("its pack is lost")]
+    Lost,
+    /// The store has other bytes than were written, or less.
+    #[error("its pack is damaged: {0}")]
+    Damaged(Arc<str>),
+    /// The store does not answer.
     #[error("the store failed: {0}")]
     Unavailable(Arc<str>),
 }
@@ -36,6 +42,11 @@ impl PackError {
     /// From whatever the store says.
     pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
         Self::Unavailable(why.to_string().into())
+    }
+
+    /// Whether the pack is at fault, and not the way to it.
+    pub(crate) fn is_of_pack(&self) -> bool {
+        !matches!(self, Self::Unavailable(_))
     }
 }
 
@@ -60,6 +71,7 @@ impl From<StoreError> for PackError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound => Self::Missing,
+            StoreError::Damaged(why) => Self::Damaged(why.into()),
             other => Self::unavailable(other),
         }
     }

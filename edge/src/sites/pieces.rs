@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use fairness::budget::{Account, Grant};
 use futures_util::future::BoxFuture;
-use packs::Span;
+use packs::{Span, StoredBody};
 use tokio::time::Instant;
 
 use super::{
@@ -27,7 +27,7 @@ pub(crate) enum Piece {
     /// These bytes.
     Bytes(Bytes),
     /// The range `part` of the pack's data. It lies in `whole`, a form of a file.
-    Span { part: Span, whole: Span },
+    Span { part: Span, whole: StoredBody },
 }
 
 /// One read at a time, and the next only when the last was taken: the visitor's pace is the store's pace. Who takes what
@@ -41,7 +41,7 @@ pub(crate) struct Pieces {
     /// Whether `block` may be less than what its memory holds.
     is_part: bool,
     /// Where in the pack the rest of `block` is, and the form that it is of; none where it is not from the pack.
-    place: Option<(u64, Span)>,
+    place: Option<(u64, StoredBody)>,
     reading: Option<BoxFuture<'static, Result<Bytes, PackError>>>,
     /// The account of what is read beyond the block that is asked for; none where nothing is.
     account: Option<Account>,
@@ -93,80 +93,94 @@ impl Pieces {
                 self.place = None;
             }
             Some(Piece::Span { part: Span { len: 0, .. }, .. }) => {}
-            Some(Piece::Span { part, whole }) if whole.len <= CACHED_BODY_BYTES => self.advance_in_kept(part, whole),
+            Some(Piece::Span { part, whole }) if whole.span.len <= CACHED_BODY_BYTES => {
+                self.advance_in_kept(part, whole)
+            }
             Some(Piece::Span { part, whole }) => self.advance_in_store(part, whole, most),
         }
         true
     }
 
-    /// The next read of a body that is not kept.
-    fn advance_in_store(&mut self, part: Span, whole: Span, most: usize) {
-        let (len, grant) = self.next_step(part.len, most);
-        self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
-        self.place = Some((part.offset, whole));
-        self.is_part = false;
+    /// The next read of a body that is not kept: whole blocks, because no others can be checked. Of these what was asked for is
+    /// handed on.
+    fn advance_in_store(&mut self, part: Span, whole: StoredBody, most: usize) {
+        let (block, start) = Bodies::block_at(whole.span, part.offset);
+        let skipped = part.offset - block.offset;
+        let left = (skipped + part.len).div_ceil(BLOCK_BYTES as u64) * BLOCK_BYTES as u64;
+        let (blocks, wanted, grant) = self.next_step(left.min(whole.span.len - start), most);
+        let len = (blocks - skipped.min(blocks)).min(part.len).min(wanted);
+        self.put_back(Span { offset: part.offset + len, len: part.len - len }, &whole);
+        self.place = Some((part.offset, whole.clone()));
+        self.is_part = len < blocks;
         let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
-            let bytes = in_time(data.bodies.packs.read(&data.id, part.offset, len)).await?;
-            Ok(match grant {
+            let bytes = in_time(data.bodies.packs.read(&data.id, &whole, start, blocks)).await?;
+            let bytes = match grant {
                 Some(grant) => Bytes::from_owner(Ahead { bytes, _grant: grant }),
                 None => bytes,
-            })
+            };
+            let bytes = cut(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a read is too short"))?;
+            // One who takes hardly anything is not to hold a block.
+            Ok(if len <= SMALL_READ_BYTES as u64 { own(bytes) } else { bytes })
         }));
     }
 
-    /// How much of `left` bytes is read next, and the grant for it where that is more than was asked for.
-    fn next_step(&mut self, left: u64, most: usize) -> (u64, Option<Grant>) {
+    /// How much of `left` bytes, which end a block, is read next, how much of that is wanted at most, and the grant for it where
+    /// it is more than was asked for.
+    fn next_step(&mut self, left: u64, most: usize) -> (u64, u64, Option<Grant>) {
         let took = self.read_at.take().map(|read_at| read_at.elapsed());
         self.step = match took {
             Some(took) if took <= READ_AHEAD_PACE => (2 * self.step).min(READ_AHEAD_BLOCKS),
             _ => 1,
         };
-        if most < SMALL_READ_BYTES {
-            return (left.min(SMALL_READ_BYTES as u64), None);
-        }
         let block = BLOCK_BYTES as u64;
+        if most < SMALL_READ_BYTES {
+            return (left.min(block), SMALL_READ_BYTES as u64, None);
+        }
         if let Some(account) = &self.account {
             let len = left.min(self.step * block);
             if len > block
                 && let Ok(grant) = account.try_take_spare(len)
             {
-                return (len, Some(grant));
+                return (len, len, Some(grant));
             }
         }
         self.step = 1;
-        (left.min(block), None)
+        (left.min(block), block, None)
     }
 
     /// The next block of a body that is kept in memory, or will be.
-    fn advance_in_kept(&mut self, part: Span, whole: Span) {
-        let (block, start) = Bodies::block_at(whole, part.offset);
+    fn advance_in_kept(&mut self, part: Span, whole: StoredBody) {
+        let (block, start) = Bodies::block_at(whole.span, part.offset);
         let skipped = part.offset - block.offset;
         let len = (block.len - skipped).min(part.len);
-        self.put_back(Span { offset: part.offset + len, len: part.len - len }, whole);
-        self.place = Some((part.offset, whole));
+        self.put_back(Span { offset: part.offset + len, len: part.len - len }, &whole);
+        self.place = Some((part.offset, whole.clone()));
         self.is_part = len < block.len;
-        let cut = move |bytes: Bytes| {
-            // A block is shorter than 4 GiB, so that its offsets are a usize everywhere.
-            let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
-            (to <= bytes.len()).then(|| bytes.slice(from..to))
-        };
-        if let Some(bytes) = self.data.bodies.remembered(&self.data, block).and_then(cut) {
+        let remembered = self.data.bodies.remembered(&self.data, block);
+        if let Some(bytes) = remembered.and_then(|bytes| cut(&bytes, skipped, len)) {
             self.block = bytes;
             return;
         }
         let data = self.data.clone();
         self.reading = Some(Box::pin(async move {
-            let bytes = data.bodies.block(&data, whole, start).await?;
-            cut(bytes).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
+            let bytes = data.bodies.block(&data, &whole, start).await?;
+            cut(&bytes, skipped, len).ok_or_else(|| PackError::unavailable("a block is shorter than it was"))
         }));
     }
 
-    fn put_back(&mut self, part: Span, whole: Span) {
+    fn put_back(&mut self, part: Span, whole: &StoredBody) {
         if part.len > 0 {
-            self.queue.push_front(Piece::Span { part, whole });
+            self.queue.push_front(Piece::Span { part, whole: whole.clone() });
         }
     }
+}
+
+/// The `len` bytes after the first `skipped`, if there are as many.
+fn cut(bytes: &Bytes, skipped: u64, len: u64) -> Option<Bytes> {
+    // Reads are shorter than 4 GiB, so that their offsets are a usize everywhere.
+    let (from, to) = (usize::try_from(skipped).ok()?, usize::try_from(skipped + len).ok()?);
+    (to <= bytes.len()).then(|| bytes.slice(from..to))
 }
 
 impl Source for Pieces {
@@ -219,18 +233,18 @@ impl Source for Pieces {
 
     fn park(&mut self) {
         self.read_at = None;
-        if let Some((offset, whole)) = self.place
+        if let Some((offset, whole)) = self.place.clone()
             && !self.block.is_empty()
         {
             let part = Span { offset, len: self.block.len() as u64 };
             self.block = Bytes::new();
-            self.put_back(part, whole);
+            self.put_back(part, &whole);
         }
     }
 }
 
 impl Origin for PackData {
-    fn reopen(self: Arc<Self>, part: Span, whole: Span) -> Box<dyn Source> {
+    fn reopen(self: Arc<Self>, part: Span, whole: StoredBody) -> Box<dyn Source> {
         Box::new(Pieces::new(self, VecDeque::from([Piece::Span { part, whole }])))
     }
 }

@@ -81,6 +81,8 @@ impl Sites {
                 tracing::warn!(%error, %deployment, "a site could not be read");
                 pages::unavailable()
             }
+            // What is at fault was logged where it was read.
+            Err(PackError::Lost | PackError::Damaged(_)) => pages::unavailable(),
         }
     }
 
@@ -113,9 +115,10 @@ impl Sites {
         site: &Site,
         missing: Missing,
     ) -> Result<Response<SiteBody>, PackError> {
-        let mut decided = if let Some(lent) = self.lent(live, asked, site).await? {
-            lent
-        } else {
+        if let Some(lent) = self.lent(live, asked, site, missing.is_disallowed).await? {
+            return Ok(lent);
+        }
+        let mut decided = {
             let pack = self.packs.pack(live).await?;
             match missing.rewritten {
                 Some(to) => rewritten(&pack, &to, asked)?,
@@ -128,18 +131,37 @@ impl Sites {
         decided.begin().await
     }
 
-    /// A fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
-    /// before the last deployment still asks for the assets of its own.
-    async fn lent(&self, live: &DeploymentId, asked: Asked<'_>, site: &Site) -> Result<Option<Decided>, PackError> {
+    /// The answer with a fingerprinted file of the newest of the project's recent deployments that has it. A tab that was opened
+    /// before the last deployment still asks for the assets of its own. A deployment whose pack is lost or damaged lends nothing,
+    /// and does not keep the live one from answering.
+    async fn lent(
+        &self,
+        live: &DeploymentId,
+        asked: Asked<'_>,
+        site: &Site,
+        is_disallowed: bool,
+    ) -> Result<Option<Response<SiteBody>>, PackError> {
         let path = asked.path.strip_prefix('/').unwrap_or(asked.path);
         for id in self.recent.recent(&site.project).await.iter().filter(|id| *id != live) {
-            let pack = match self.packs.pack(id).await {
-                Ok(pack) => pack,
-                Err(PackError::Missing) => continue,
-                Err(error) => return Err(error),
+            let decided = match self.packs.pack(id).await {
+                Ok(pack) => {
+                    let Some(file) = pack.file(path).filter(|file| file.fingerprinted) else { continue };
+                    send(&pack, file, asked, Role::Found)
+                }
+                Err(error) => Err(error),
             };
-            if let Some(file) = pack.file(path).filter(|file| file.fingerprinted) {
-                return send(&pack, file, asked, Role::Found).map(Some);
+            let begun = match decided {
+                Ok(mut decided) => {
+                    if is_disallowed {
+                        decided.disallow();
+                    }
+                    decided.begin().await
+                }
+                Err(error) => Err(error),
+            };
+            match begun {
+                Err(error) if error.is_of_pack() => {}
+                begun => return begun.map(Some),
             }
         }
         Ok(None)

@@ -2,6 +2,8 @@
 //!
 //! Both read what the pack's manifest lists: `_headers` and `_redirects` at the root are compiled into it, and no files.
 
+use std::time::Duration;
+
 use api::deployments::{
     AddedFile, Against, ChangedFile, DeployedFile, DeployedFileList, DeploymentChanges, FilePage, RemovedFile,
 };
@@ -25,6 +27,9 @@ use crate::{
     extract::{Json, Path, Query},
 };
 
+/// When to try again what the store did not give.
+const STORE_RETRY: Duration = Duration::from_secs(30);
+
 /// Lists the files of a deployment, sorted by path.
 ///
 /// `_headers` and `_redirects` at the root are not served, and not listed.
@@ -38,6 +43,7 @@ use crate::{
     responses((status = 200, description = "The files", body = DeployedFileList)),
     extensions(("x-errors" = json!({
         "no_files": "the deployment is being uploaded, or its upload failed",
+        "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
         "busy": "too many deployments are being listed, or too many requests are under way",
     }))),
 )]
@@ -50,14 +56,17 @@ pub async fn list(
     let rows = page_rows(&page)?;
     require_files(&app, &project, &id).await?;
     let turn = app.bounds.listing(&project.owner).await?;
-    let store = app.store.clone();
+    let (store, read_id) = (app.store.clone(), id.clone());
     // A manifest that is being read takes its memory also when nobody waits for it any more.
     let reading = app.in_background(async move {
         let _turn = turn;
         // One more than the page has, which tells whether there is a next page.
-        Ok(store.files(&id, page.cursor, rows + 1).await?)
+        Ok(store.files(&read_id, page.cursor, rows + 1).await)
     });
-    let mut files = reading.await?;
+    let mut files = match reading.await? {
+        Ok(files) => files,
+        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+    };
     let has_more = files.len() > rows;
     files.truncate(rows);
     let next_cursor = files.last().filter(|_| has_more).map(|file| file.path.clone());
@@ -78,6 +87,7 @@ pub async fn list(
     responses((status = 200, description = "The changes", body = DeploymentChanges)),
     extensions(("x-errors" = json!({
         "no_files": "one of the deployments is being uploaded, or its upload failed",
+        "files_unavailable": "the store does not answer, or has lost or damaged the files of one of the deployments",
         "busy": "too many deployments are being compared, or too many requests are under way",
     }))),
 )]
@@ -96,12 +106,20 @@ pub async fn changes(
         None => deployments::made_before(&app.db, &project, &id).await?,
     };
     let turn = app.bounds.listing(&project.owner).await?;
-    let (store, before) = (app.store.clone(), against.clone());
+    let (store, read_id, before) = (app.store.clone(), id.clone(), against.clone());
     let comparing = app.in_background(async move {
         let _turn = turn;
-        Ok(store.changes(&id, before.as_ref(), CHANGED_FILES).await?)
+        Ok(store.changes(&read_id, before.as_ref(), CHANGED_FILES).await)
     });
-    Ok(Json(view(against, comparing.await?)))
+    match comparing.await? {
+        Ok(changes) => Ok(Json(view(against, changes))),
+        Err(error) => {
+            if let Some(other) = &against {
+                require_files(&app, &project, other).await?;
+            }
+            Err(unreadable(&app, &project, &id, error).await)
+        }
+    }
 }
 
 /// The rows of a page.
@@ -128,6 +146,19 @@ pub(super) async fn require_files(
     Err(ApiError::new(Code::NoFiles, format!("The deployment {id} {why}.")))
 }
 
+/// The answer where the files of a deployment could not be read: 404 only if it was deleted meanwhile.
+pub(super) async fn unreadable(
+    app: &App,
+    project: &ProjectPermit<Member>,
+    id: &DeploymentId,
+    error: StoreError,
+) -> ApiError {
+    match require_files(app, project, id).await {
+        Ok(()) => error.into(),
+        Err(gone) => gone,
+    }
+}
+
 fn view(against: Option<DeploymentId>, changes: PackChanges) -> DeploymentChanges {
     let PackChanges { added, changed, removed } = changes;
     let is_cut = |files: &ChangedFiles| usize::try_from(files.count).is_ok_and(|count| count > files.first.len());
@@ -151,10 +182,12 @@ fn view(against: Option<DeploymentId>, changes: PackChanges) -> DeploymentChange
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        match error {
-            // Deleted while it was asked for.
-            StoreError::NotFound => Self::not_found("deployment"),
-            error => Self::internal(error),
-        }
+        let message = if error.is_of_pack() {
+            "The deployment's files are lost or damaged in the store; the operator can see which. Deploy again, or activate \
+             another deployment."
+        } else {
+            "The store does not answer at the moment; please try again."
+        };
+        Self::new(Code::FilesUnavailable, message).retry_after(STORE_RETRY).caused_by(error)
     }
 }

@@ -9,9 +9,12 @@ use axum::{
 };
 use db::permits::Member;
 use domain::limits::ICON_BYTES;
-use packs::Span;
+use packs::{Span, StoreError};
 
-use super::{Named, files::require_files};
+use super::{
+    Named,
+    files::{require_files, unreadable},
+};
 use crate::{app::App, auth::ProjectAccess, error::ApiError, extract::Path};
 
 /// Names that browsers and phones ask for by themselves, the one that is drawn best first.
@@ -41,6 +44,7 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-
     ),
     extensions(("x-errors" = json!({
         "no_files": "the deployment is being uploaded, or its upload failed",
+        "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
         "busy": "too many deployments are being looked into, or too many requests are under way",
     }))),
 )]
@@ -51,19 +55,32 @@ pub async fn show(
 ) -> Result<Response, ApiError> {
     require_files(&app, &project, &id).await?;
     let turn = app.bounds.listing(&project.owner).await?;
-    let store = app.store.clone();
+    let (store, read_id) = (app.store.clone(), id.clone());
     // A manifest that is being read takes its memory also when nobody waits for it any more.
     let reading = app.in_background(async move {
         let _turn = turn;
-        let found = store.entries(&id, ICONS).await?;
-        let small = |path: &&'static str| {
-            let span = found.get(*path).map(|entry| entry.identity).filter(|span| BYTES.contains(&span.len));
-            span.map(|span| (*path, span))
+        let icon = async {
+            let found = store.entries(&read_id, ICONS).await?;
+            let small = |path: &&'static str| {
+                let (_, body) = found.get(*path)?.bodies().next()?;
+                BYTES.contains(&body.span.len).then_some((*path, body))
+            };
+            let Some((path, body)) = ICONS.iter().find_map(small) else { return Ok(None) };
+            let Span { offset, len } = body.span;
+            let image = store.read(&read_id, offset, len).await?;
+            if body.is_body(&image) {
+                Ok(Some((content_type(path), image)))
+            } else {
+                Err(StoreError::Damaged(format!("{path} is not what was stored")))
+            }
         };
-        let Some((path, Span { offset, len })) = ICONS.iter().find_map(small) else { return Ok(None) };
-        Ok(Some((content_type(path), store.read(&id, offset, len).await?)))
+        Ok(icon.await)
     });
-    let Some((content_type, image)) = reading.await? else {
+    let icon = match reading.await? {
+        Ok(icon) => icon,
+        Err(error) => return Err(unreadable(&app, &project, &id, error).await),
+    };
+    let Some((content_type, image)) = icon else {
         return Ok((StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, FOREVER)]).into_response());
     };
     let headers = [

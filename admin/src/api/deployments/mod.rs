@@ -5,6 +5,8 @@ pub mod files;
 pub mod icon;
 pub mod upload;
 
+use std::time::Duration;
+
 use api::{
     Done, Page,
     deployments::{Activated, Deployment, DeploymentList},
@@ -12,13 +14,14 @@ use api::{
 use axum::{extract::State, response::IntoResponse};
 use db::{
     audit::Entry,
-    permits::{Deploy, Member},
+    permits::{Deploy, Member, ProjectPermit},
     projects::{
         Project,
         deployments::{ActivateError, DeleteError},
     },
 };
 use domain::{DeploymentId, addresses::Addresses, audit::Action, deployment::DeploymentStatus};
+use packs::StoreError;
 use serde::Deserialize;
 
 use crate::{
@@ -28,6 +31,9 @@ use crate::{
     error::{ApiError, Code},
     extract::{Json, Paged, Path},
 };
+
+/// Longest look at the store before a deployment is activated.
+const PACK_LOOK: Duration = Duration::from_secs(5);
 
 /// The deployment of the path. The project of the path is in [`ProjectAccess`].
 #[derive(Debug, Deserialize)]
@@ -86,6 +92,8 @@ pub async fn show(
     ),
     extensions(("x-errors" = json!({
         "not_activatable": "the deployment is neither live nor superseded",
+        "files_unavailable": "the store does not answer, or has lost or damaged the deployment's files",
+        "busy": "too many deployments are being looked into, or too many requests are under way",
     }))),
 )]
 pub async fn activate(
@@ -94,12 +102,33 @@ pub async fn activate(
     ProjectAccess(project): ProjectAccess<Deploy>,
     Path(Named { id }): Path<Named>,
 ) -> Result<impl IntoResponse, ApiError> {
+    require_pack(&app, &project, &id).await?;
     let mut change = app.change(caller.actor()).await?;
     let now = change.now();
     let touched = db::projects::deployments::activate(&mut change, &project, &id, now).await?;
     change.audit(Entry::of_project(Action::DeploymentActivate, &project).with("deployment", id.as_str()));
     change.touch(touched);
     Ok((change.commit().await?, Json(Activated { ok: true, active_deployment_id: id })))
+}
+
+/// Refuses a deployment whose files the store does not have, or not as they were. Whether there is such a deployment is for others
+/// to say.
+async fn require_pack(app: &App, project: &ProjectPermit<Deploy>, id: &DeploymentId) -> Result<(), ApiError> {
+    let row = db::projects::deployments::find(&app.db, project, id).await?;
+    if row.is_none_or(|row| !row.status.has_files()) {
+        return Ok(());
+    }
+    let turn = app.bounds.listing(&project.owner).await?;
+    let (store, id) = (app.store.clone(), id.clone());
+    // A manifest that is being read takes its memory also when nobody waits for it any more.
+    let looking = app.in_background(async move {
+        let _turn = turn;
+        Ok(store.probe(&id).await)
+    });
+    match tokio::time::timeout(PACK_LOOK, looking).await {
+        Ok(looked) => Ok(looked??),
+        Err(_) => Err(StoreError::Io(std::io::ErrorKind::TimedOut.into()).into()),
+    }
 }
 
 /// Deletes a deployment that is not live, with its files.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::url;
+use crate::Size;
 
 /// `[store]`: where deployment packs are kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +27,35 @@ pub struct Store {
     /// The days for which a removed pack stays in the store's trash before it is deleted for good; 0 deletes what people have
     /// deleted within minutes. Packs that the sweep has found without a record stay for 7 days at least.
     pub trash_days: u32,
+    /// A second store, as `url`: admin copies each pack to it, edges read from it what the first has lost or damaged, and
+    /// `admin store check --repair` takes it back from there. Best on other disks, or in another place.
+    pub replica_url: Option<Url>,
+    /// The address of the replica's S3 server, as `endpoint`.
+    pub replica_endpoint: Option<String>,
+    /// The replica's S3 region.
+    pub replica_region: Option<String>,
+    /// The replica's S3 access key.
+    pub replica_access_key: Option<String>,
+    /// The replica's S3 secret key.
+    pub replica_secret_key: Option<String>,
+    /// Days in which admin reads all packs once, live sites first, to find what is lost or damaged; never when 0.
+    pub check_days: u32,
+    /// Bytes a second that this reads at most. It reads more slowly when the days leave time for it.
+    pub check_bytes_per_second: Size,
+}
+
+impl Store {
+    /// The configuration of the replica as a store, if there is one.
+    pub fn replica(&self) -> Option<Self> {
+        Some(Self {
+            url: self.replica_url.clone()?,
+            endpoint: self.replica_endpoint.clone(),
+            region: self.replica_region.clone(),
+            access_key: self.replica_access_key.clone(),
+            secret_key: self.replica_secret_key.clone(),
+            ..Self::default()
+        })
+    }
 }
 
 impl Default for Store {
@@ -38,6 +68,13 @@ impl Default for Store {
             secret_key: None,
             take_over_from: None,
             trash_days: 7,
+            replica_url: None,
+            replica_endpoint: None,
+            replica_region: None,
+            replica_access_key: None,
+            replica_secret_key: None,
+            check_days: 30,
+            check_bytes_per_second: Size(20 << 20),
         }
     }
 }

@@ -127,6 +127,16 @@ pub async fn recent(
     Ok(AsOf { value: ids, seq: row.seq })
 }
 
+/// Whether there is a deployment that has files, so that its pack must be in the store.
+pub async fn has_files(pool: &PgPool, id: &DeploymentId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM deployments WHERE id = $1 AND status IN ('live', 'superseded')) AS "has_files!""#,
+        id.as_str(),
+    )
+    .fetch_one(pool)
+    .await
+}
+
 /// Returns how often `user` has signed out everywhere, if the person belongs to `org`.
 pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
     let row = sqlx::query!(

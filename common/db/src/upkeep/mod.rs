@@ -1,5 +1,6 @@
 //! Upkeep of the service: leases of jobs, answers that are kept for repetition, deployments that expire,
-//! packs to remove and packs in the trash, sealed columns, the database's identity and whose the parts beside it are.
+//! packs to remove, in the trash, with faults, and those that were copied, sealed columns, the database's identity and whose the
+//! parts beside it are.
 //!
 //! The jobs themselves are in admin. Start with [`job_leases`].
 
@@ -9,6 +10,8 @@ pub mod idempotency;
 pub mod identity;
 pub mod job_leases;
 pub mod master_key;
+pub mod pack_copies;
+pub mod pack_faults;
 pub mod pack_removals;
 pub mod sealed;
 pub mod store_sweep;

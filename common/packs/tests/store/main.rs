@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
 mod corpus;
+mod damage;
 mod packs;
 
 use std::io::Write as _;

@@ -1,5 +1,6 @@
 //! Sites without sockets: packs in a test's memory, requests in, answers out.
 
+mod damage;
 mod files;
 mod forms;
 mod gates;
@@ -59,6 +60,10 @@ struct Shelf {
     hangs: AtomicBool,
     reads: AtomicUsize,
     largest_read: AtomicUsize,
+    /// Whether deployments whose packs are not here are still there.
+    keeps: AtomicBool,
+    /// Looks whether they are.
+    looks: AtomicUsize,
 }
 
 #[async_trait]
@@ -89,7 +94,8 @@ impl Packs for Shelf {
         }
         let packs = self.packs.lock().unwrap();
         let (_, data) = packs.get(id).ok_or(PackError::Missing)?;
-        Ok(Bytes::copy_from_slice(&data[offset..offset + len]))
+        let bytes = data.get(offset..offset + len).ok_or(PackError::Damaged("it ends early".into()))?;
+        Ok(Bytes::copy_from_slice(bytes))
     }
 
     fn is_remote(&self) -> bool {
@@ -101,6 +107,11 @@ impl Packs for Shelf {
 impl RecentDeployments for Shelf {
     async fn recent(&self, _: &ProjectId) -> Arc<[DeploymentId]> {
         self.recent.lock().unwrap().as_slice().into()
+    }
+
+    async fn is_kept(&self, _: &DeploymentId) -> bool {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.keeps.load(Ordering::SeqCst)
     }
 }
 
@@ -133,6 +144,7 @@ impl Folder {
             identity,
             variants: Vec::new(),
             loads_parts: false,
+            digests: vec![packs::block_digests(content.as_bytes())],
         };
         self.files.insert(path.into(), entry);
         self
@@ -140,7 +152,9 @@ impl Folder {
 
     fn variant(mut self, path: &str, encoding: Encoding, content: &str) -> Self {
         let span = self.store(content.as_bytes());
-        self.files.get_mut(path).unwrap().variants.push((encoding, span));
+        let file = self.files.get_mut(path).unwrap();
+        file.variants.push((encoding, span));
+        file.digests.push(packs::block_digests(content.as_bytes()));
         self
     }
 
@@ -202,6 +216,7 @@ impl Members for Club {
 /// One site, and everything it needs.
 struct World {
     shelf: Arc<Shelf>,
+    replica: Arc<Shelf>,
     club: Arc<Club>,
     budget: Budget,
     sites: Sites,
@@ -226,7 +241,7 @@ impl World {
 
     /// Nothing deployed.
     fn empty() -> Self {
-        let shelf = Arc::new(Shelf::default());
+        let (shelf, replica) = (Arc::new(Shelf::default()), Arc::new(Shelf::default()));
         let time = Arc::new(Mutex::new(now()));
         let clock = Clock::from_fn({
             let time = time.clone();
@@ -239,9 +254,10 @@ impl World {
         let (key, account) = (MasterKey::generate(), budget.common_account());
         let gatekeeper = Gatekeeper::new(&key, club.clone(), &console, 0, account, clock.clone());
         Self {
-            sites: Sites::new(shelf.clone(), &shares, &budget, shelf.clone(), gatekeeper, clock),
+            sites: Sites::new(shelf.clone(), Some(replica.clone()), &shares, &budget, shelf.clone(), gatekeeper, clock),
             budget,
             shelf,
+            replica,
             club,
             site: Site {
                 project: ProjectId::new(now()),

@@ -1,0 +1,109 @@
+//! `admin store check`: everything is read once, and what is lost or damaged is named.
+
+use admin::{
+    app::App,
+    store_check::{self, Finding, PAGE},
+};
+use clap::Args;
+use config::Size;
+use db::upkeep::pack_faults;
+use domain::DeploymentId;
+use packs::Pace;
+use serde::Serialize;
+
+/// The arguments of `admin store check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// Check the pack of this deployment alone.
+    #[arg(long, value_name = "ID")]
+    deployment: Option<DeploymentId>,
+    /// Bytes to read a second at most, such as `20MB`; as fast as the store gives them when absent.
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<Size>,
+    /// Take back from the replica (`store.replica_url`) what it has. What is damaged is put aside under `damaged/`.
+    #[arg(long)]
+    repair: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The outcome of a check.
+#[derive(Debug, Default, Serialize)]
+struct Outcome {
+    packs: u64,
+    bytes: u64,
+    faults: Vec<Finding>,
+}
+
+/// Checks, and prints what was found.
+pub(super) async fn run(app: &App, arguments: &CheckArguments) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !arguments.repair || app.replica.is_some(),
+        "there is nothing to repair from: `store.replica_url` is not configured"
+    );
+    let mut pace = Pace::new(arguments.rate.map(|rate| rate.0));
+    let mut outcome = Outcome::default();
+    if let Some(id) = &arguments.deployment {
+        let owned = pack_faults::ownership(&app.db, id).await?;
+        anyhow::ensure!(owned.is_some(), "there is no deployment {id} with files");
+        check(app, id, &mut pace, arguments, &mut outcome).await?;
+    } else {
+        for is_live in [true, false] {
+            let mut after = None;
+            loop {
+                let page = pack_faults::page(&app.db, is_live, after.as_ref(), PAGE).await?;
+                for id in &page {
+                    check(app, id, &mut pace, arguments, &mut outcome).await?;
+                }
+                let Some(last) = page.last() else { break };
+                after = Some(last.clone());
+            }
+        }
+    }
+    conclude(arguments, &outcome)
+}
+
+async fn check(
+    app: &App,
+    id: &DeploymentId,
+    pace: &mut Pace,
+    arguments: &CheckArguments,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
+    let (read, finding) = store_check::check_one(app, id, pace, arguments.repair).await?;
+    outcome.packs += 1;
+    outcome.bytes += read;
+    if let Some(finding) = finding {
+        if !arguments.json {
+            print(&finding);
+        }
+        outcome.faults.push(finding);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "what was found is this command's result")]
+fn print(finding: &Finding) {
+    let Finding { deployment, project, owner, kind, paths, repaired } = finding;
+    let repaired = if *repaired { "\trepaired" } else { "" };
+    if paths.is_empty() {
+        println!("{deployment}\t{project}\t{owner}\t{kind}\t-{repaired}");
+    }
+    for path in paths {
+        println!("{deployment}\t{project}\t{owner}\t{kind}\t{path}{repaired}");
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what was found is this command's result")]
+fn conclude(arguments: &CheckArguments, outcome: &Outcome) -> anyhow::Result<()> {
+    let open = outcome.faults.iter().filter(|finding| !finding.repaired).count();
+    let repaired = outcome.faults.len() - open;
+    if arguments.json {
+        println!("{}", serde_json::to_string(outcome)?);
+    } else {
+        println!("{} packs, {} bytes read; {open} lost or damaged, {repaired} repaired", outcome.packs, outcome.bytes);
+    }
+    anyhow::ensure!(open == 0, "{open} packs are lost or damaged");
+    Ok(())
+}

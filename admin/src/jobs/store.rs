@@ -1,0 +1,36 @@
+//! Looks after the store: reads every pack now and then, and copies new ones to the replica.
+
+use std::time::Duration;
+
+use super::{Batch, Job};
+use crate::{app::App, store_check};
+
+/// Time for which one run reads.
+const RUN: Duration = Duration::from_secs(45);
+
+/// Reads all packs within `store.check_days`, live ones first, and repairs what the replica has.
+pub(super) struct Check;
+
+impl Job for Check {
+    const NAME: &'static str = "check the store";
+    const EVERY: Duration = Duration::from_mins(1);
+    // A large pack may be taken back from the replica meanwhile.
+    const LEASE: Duration = Duration::from_mins(30);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        Ok(Batch { done: store_check::go_on(app, Self::NAME, RUN).await?, full: false })
+    }
+}
+
+/// Copies packs to the replica of the store.
+pub(super) struct Copy;
+
+impl Job for Copy {
+    const NAME: &'static str = "copy packs";
+    const EVERY: Duration = Duration::from_secs(5);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let done = store_check::copy(app, Self::NAME).await?;
+        Ok(Batch { done, full: done == store_check::COPIES.unsigned_abs() })
+    }
+}

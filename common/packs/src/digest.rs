@@ -1,0 +1,202 @@
+//! What the bytes of a stored body must hash to, block by block, so that a part of a large body can be checked alone.
+
+use std::{io::Read, sync::Arc};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Encoding, FileEntry, Span};
+
+/// Bytes of a block, each of which has a digest of its own: what an edge reads, keeps and sends at a time. Part of the form of
+/// manifests: another size needs another field.
+pub const DIGEST_BLOCK_BYTES: usize = 60 * 1024;
+/// Bytes of SHA-256 that are kept of a block. Damage is found by them, and a second content for the same digest is out of reach.
+const DIGEST_BYTES: usize = 16;
+/// Bytes decoded at a time while a compressed body is checked by what it decodes to.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The first bytes of a block's SHA-256.
+pub type Digest = [u8; DIGEST_BYTES];
+
+/// What the bytes of a stored body must hash to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Digests {
+    /// The digest of a body of one block at most.
+    One(Digest),
+    /// The digest of each block, in order.
+    Blocks(Arc<[Digest]>),
+    /// The digest of a whole body of several blocks, in a pack that has none of blocks.
+    Whole(Digest),
+    /// The digest and length of what a compressed body decodes to, in a pack that has no digest of compressed bodies.
+    Decoded(Encoding, Digest, u64),
+}
+
+/// A body of a pack: where it lies, and what it must hash to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBody {
+    /// Its place in the pack's data.
+    pub span: Span,
+    /// What its bytes must hash to.
+    pub digests: Digests,
+}
+
+impl StoredBody {
+    /// Whether each block can be checked alone. Else only the whole body can.
+    pub fn is_checked_by_block(&self) -> bool {
+        matches!(self.digests, Digests::One(_) | Digests::Blocks(_))
+    }
+
+    /// Returns whether `bytes` are what was stored: whole blocks from the body's byte `start` on, which begins a block, or less
+    /// where the body ends. Always false for a body that can only be checked as a whole.
+    pub fn has_blocks(&self, start: u64, bytes: &[u8]) -> bool {
+        let digests = match &self.digests {
+            Digests::One(digest) => std::slice::from_ref(digest),
+            Digests::Blocks(digests) => digests,
+            Digests::Whole(_) | Digests::Decoded(..) => return false,
+        };
+        let first = usize::try_from(start / DIGEST_BLOCK_BYTES as u64).unwrap_or(usize::MAX);
+        let ends = start + bytes.len() as u64 == self.span.len;
+        let is_whole = bytes.len().is_multiple_of(DIGEST_BLOCK_BYTES) || ends;
+        let mut expected = digests.iter().skip(first);
+        is_whole
+            && start.is_multiple_of(DIGEST_BLOCK_BYTES as u64)
+            && bytes.chunks(DIGEST_BLOCK_BYTES).all(|block| expected.next() == Some(&digest(block)))
+    }
+
+    /// Returns whether `body` is what was stored, all of it. Takes as long as decoding it where a pack has no digests of
+    /// compressed bodies.
+    pub fn is_body(&self, body: &[u8]) -> bool {
+        if body.len() as u64 != self.span.len {
+            return false;
+        }
+        match &self.digests {
+            Digests::One(_) | Digests::Blocks(_) => body.is_empty() || self.has_blocks(0, body),
+            Digests::Whole(expected) => digest(body) == *expected,
+            Digests::Decoded(encoding, expected, len) => decodes_to(*encoding, body, expected, *len),
+        }
+    }
+}
+
+impl FileEntry {
+    /// The forms that the file is stored in, the uploaded one first.
+    pub fn bodies(&self) -> impl Iterator<Item = (Option<Encoding>, StoredBody)> + '_ {
+        let whole = of_hex(self.sha256.get(..2 * DIGEST_BYTES).unwrap_or_default()).unwrap_or_default();
+        let identity = {
+            let digests = if self.identity.len <= DIGEST_BLOCK_BYTES as u64 {
+                Digests::One(whole)
+            } else {
+                self.blocks(0, self.identity).unwrap_or(Digests::Whole(whole))
+            };
+            (None, StoredBody { span: self.identity, digests })
+        };
+        let variants = self.variants.iter().enumerate().map(move |(at, &(encoding, span))| {
+            let decoded = Digests::Decoded(encoding, whole, self.identity.len);
+            let digests = self.blocks(at + 1, span).unwrap_or(decoded);
+            (Some(encoding), StoredBody { span, digests })
+        });
+        std::iter::once(identity).chain(variants)
+    }
+
+    /// The digests of a form's blocks, if the manifest has them.
+    fn blocks(&self, form: usize, span: Span) -> Option<Digests> {
+        let hex = self.digests.get(form)?;
+        let blocks = usize::try_from(span.len.div_ceil(DIGEST_BLOCK_BYTES as u64)).ok()?;
+        if hex.len() != blocks * 2 * DIGEST_BYTES {
+            return None;
+        }
+        let digests: Vec<Digest> =
+            hex.as_bytes().chunks(2 * DIGEST_BYTES).map(|hex| of_hex(hex).ok()).collect::<Option<_>>()?;
+        match digests.as_slice() {
+            [only] => Some(Digests::One(*only)),
+            _ => Some(Digests::Blocks(digests.into())),
+        }
+    }
+}
+
+/// Returns the digests of a body's blocks as a manifest has them: in hexadecimal, one after the other.
+pub fn block_digests(body: &[u8]) -> String {
+    let mut hasher = BlockHasher::default();
+    hasher.update(body);
+    hasher.finish()
+}
+
+fn of_hex(hex: impl AsRef<[u8]>) -> Result<Digest, hex::FromHexError> {
+    let mut digest = Digest::default();
+    hex::decode_to_slice(hex, &mut digest)?;
+    Ok(digest)
+}
+
+/// The digest of a block.
+fn digest(block: &[u8]) -> Digest {
+    shortened(Sha256::new_with_prefix(block))
+}
+
+fn shortened(hash: Sha256) -> Digest {
+    let whole: [u8; 32] = hash.finalize().into();
+    let mut digest = Digest::default();
+    digest.copy_from_slice(&whole[..DIGEST_BYTES]);
+    digest
+}
+
+/// Whether a compressed body decodes to `len` bytes with this digest.
+fn decodes_to(encoding: Encoding, body: &[u8], expected: &Digest, len: u64) -> bool {
+    let mut decoder: Box<dyn Read + '_> = match encoding {
+        Encoding::Zstd => match zstd::Decoder::with_buffer(body) {
+            Ok(decoder) => Box::new(decoder),
+            Err(_) => return false,
+        },
+        Encoding::Gzip => Box::new(flate2::bufread::GzDecoder::new(body)),
+        Encoding::Br => Box::new(brotli::Decompressor::new(body, CHUNK_BYTES)),
+    };
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let (mut hash, mut decoded) = (Sha256::new(), 0);
+    loop {
+        match decoder.read(&mut chunk) {
+            Ok(0) => return decoded == len && shortened(hash) == *expected,
+            Ok(read) => {
+                decoded += read as u64;
+                if decoded > len {
+                    return false;
+                }
+                hash.update(&chunk[..read]);
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Hashes a body block by block while it is written.
+#[derive(Debug, Default)]
+pub(super) struct BlockHasher {
+    block: Sha256,
+    /// Bytes of the block so far.
+    filled: usize,
+    digests: String,
+}
+
+impl BlockHasher {
+    /// The next bytes.
+    pub(super) fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(DIGEST_BLOCK_BYTES - self.filled));
+            self.block.update(now);
+            self.filled += now.len();
+            if self.filled == DIGEST_BLOCK_BYTES {
+                self.end_block();
+            }
+            bytes = later;
+        }
+    }
+
+    /// The digests of what came, as a manifest has them; begins again.
+    pub(super) fn finish(&mut self) -> String {
+        if self.filled > 0 {
+            self.end_block();
+        }
+        std::mem::take(&mut self.digests)
+    }
+
+    fn end_block(&mut self) {
+        self.digests += &hex::encode(shortened(std::mem::take(&mut self.block)));
+        self.filled = 0;
+    }
+}

@@ -1,0 +1,60 @@
+//! What was found lost or damaged in the store a moment ago, so that a site which cannot be served costs neither the store nor
+//! the database a look at each request, and the log has each once in a while.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use domain::DeploymentId;
+use tokio::time::Instant;
+
+use super::packs::PackError;
+use crate::limits::{FAULT_LIFE, FAULT_LOG_EVERY, FAULTS};
+
+/// Faults of this edge's store.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// By pack and place in its data; none for the manifest.
+    recent: Mutex<HashMap<(u128, Option<u64>), (PackError, Instant)>>,
+    logged: Mutex<HashMap<DeploymentId, Instant>>,
+}
+
+impl Faults {
+    /// The fault that was met at this place a moment ago.
+    pub(crate) fn recent(&self, pack: u128, at: Option<u64>) -> Option<PackError> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let (error, since) = recent.get(&(pack, at))?;
+        (since.elapsed() < FAULT_LIFE).then(|| error.clone())
+    }
+
+    /// Remembers a fault for [`FAULT_LIFE`].
+    pub(crate) fn remember(&self, pack: u128, at: Option<u64>, error: &PackError) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_room(&mut recent, FAULT_LIFE, |(_, since)| *since) {
+            recent.insert((pack, at), (error.clone(), Instant::now()));
+        }
+    }
+
+    /// Whether the log is to have a fault of this pack now: once in [`FAULT_LOG_EVERY`].
+    pub(crate) fn is_to_be_logged(&self, id: &DeploymentId) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.get(id).is_some_and(|since| since.elapsed() < FAULT_LOG_EVERY)
+            || !has_room(&mut logged, FAULT_LOG_EVERY, |since| *since)
+        {
+            return false;
+        }
+        logged.insert(id.clone(), Instant::now());
+        true
+    }
+}
+
+/// Makes room for one more entry among [`FAULTS`] by forgetting those older than `life`.
+fn has_room<K: Eq + Hash, V>(map: &mut HashMap<K, V>, life: Duration, since: impl Fn(&V) -> Instant) -> bool {
+    if map.len() >= FAULTS {
+        map.retain(|_, entry| since(entry).elapsed() < life);
+    }
+    map.len() < FAULTS
+}
