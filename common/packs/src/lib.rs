@@ -13,6 +13,7 @@ mod files;
 mod folder;
 mod listing;
 pub mod manifest;
+pub mod objects;
 mod parts;
 pub mod rules;
 mod space;
