@@ -12,6 +12,7 @@ mod connections;
 pub mod edges;
 pub mod gateway;
 pub mod letters;
+pub mod migrations;
 pub mod names;
 pub mod orgs;
 pub mod permits;
@@ -23,16 +24,10 @@ pub mod upkeep;
 
 use sqlx::PgPool;
 
-pub use self::connections::{connect, in_time, is_unavailable};
-
-/// Applies the migrations that the database lacks. Many processes may call it concurrently.
-pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
-    let mut conn = pool.acquire().await?;
-    // Its settings are its own from now on.
-    conn.close_on_drop();
-    connections::take_any_time(&mut conn).await?;
-    sqlx::migrate!("../../migrations").run(&mut *conn).await
-}
+pub use self::{
+    connections::{connect, in_time, is_unavailable},
+    migrations::migrate,
+};
 
 /// Fails unless Postgres answers.
 pub async fn ping(pool: &PgPool) -> Result<(), sqlx::Error> {

@@ -1,11 +1,13 @@
 //! Upkeep of the service: leases of jobs, answers that are kept for repetition, deployments that expire,
-//! packs to remove, sealed columns, the database's identity.
+//! packs to remove, sealed columns, the database's identity, backups and restores.
 //!
 //! The jobs themselves are in admin. Start with [`job_leases`].
 
+pub mod backups;
 pub mod database;
 pub mod deployments;
 pub mod idempotency;
 pub mod job_leases;
 pub mod pack_removals;
+pub mod restores;
 pub mod sealed;
