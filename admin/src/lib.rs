@@ -11,7 +11,7 @@
 //! acts       publishing  joining  certificates  billing  vat_checks  what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  authorities  bounds  codehost  console_files  edges  events  gateway  mail  payments  rates
+//! services   addresses  authorities  backups  bounds  codehost  console_files  edges  events  gateway  mail  payments  rates
 //!            talkers  vat
 //! base       csv  error  extract  html  metrics  quotas
 //! ```
@@ -23,6 +23,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod authorities;
+pub mod backups;
 pub mod billing;
 pub mod bounds;
 pub mod certificates;

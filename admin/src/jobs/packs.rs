@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use db::upkeep::{deployments, pack_removals};
+use db::upkeep::{backups, deployments, pack_removals};
 use domain::DeploymentId;
 
 use super::{Batch, Job};
@@ -20,7 +20,8 @@ const ORPHAN_CHUNK: usize = 1_000;
 pub(super) struct Remove;
 
 impl Job for Remove {
-    const NAME: &'static str = "remove packs";
+    // A backup holds this lease meanwhile.
+    const NAME: &'static str = backups::REMOVE_PACKS;
     const EVERY: Duration = Duration::from_secs(5);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
