@@ -1,10 +1,10 @@
 # The commands of the README. Each is a script of its own, so that it can be read and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help up release test check advisories bench sqlx openapi
+.PHONY: help up release test upgrade-test check advisories bench sqlx openapi
 
 help: ## What can be done here
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 up: ## Run everything on this machine, in the foreground; Ctrl-C stops it
 	@deploy/up
@@ -14,6 +14,9 @@ release: ## Build the programs for a server, as fast as they get
 
 test: ## Every check and every test, unattended
 	@.ci/test
+
+upgrade-test: ## Run the version before (SVC_PREVIOUS) beside this one, there and back
+	@.ci/upgrade
 
 check: ## Format, migrations, dependencies, lints, documentation: before a commit
 	@.ci/check

@@ -16,6 +16,7 @@ mod acme_client;
 mod archives;
 mod attacks;
 mod audit;
+mod backups;
 mod billing;
 mod browser;
 mod bucket;
@@ -74,6 +75,7 @@ mod tls;
 mod tokens;
 mod transfer;
 mod trash;
+mod upgrades;
 mod world;
 
 /// The time after which a test gives up waiting for work in the background. It bounds a hang and asserts no speed.

@@ -25,6 +25,7 @@ const FLOORS: [&[&str]; 9] = [
     &[
         "addresses",
         "authorities",
+        "backups",
         "bounds",
         "codehost",
         "console_files",

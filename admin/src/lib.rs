@@ -12,8 +12,8 @@
 //!            what several faces, or the operator, do
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
-//! services   addresses  authorities  bounds  codehost  console_files  edges  events  fresh_traffic  gateway  mail
-//!            payments  rates  talkers  vat
+//! services   addresses  authorities  backups  bounds  codehost  console_files  edges  events  fresh_traffic  gateway
+//!            mail  payments  rates  talkers  vat
 //! base       csv  error  extract  html  metrics  quotas
 //! ```
 //!
@@ -24,6 +24,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod authorities;
+pub mod backups;
 pub mod billing;
 pub mod bounds;
 pub mod certificates;

@@ -1,7 +1,7 @@
 //! `admin`: the control plane. `admin` serves the REST API, `admin migrate` brings the database up to date,
 //! `admin issue-token` makes a token from the machine itself, `admin suspend` and `admin resume` take a site down and up,
-//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out, `admin store` looks after packs, `admin doctor`
-//! says what is wrong.
+//! `admin refund` gives back what was paid, `admin mail test` tries the mail server out, `admin store` looks after packs, `admin backup`
+//! and `admin restore` make backups and go back to one, `admin doctor` says what is wrong.
 
 mod commands;
 
@@ -44,6 +44,10 @@ enum Command {
     Serve,
     /// Bring the database to this program's version, and stop.
     Migrate,
+    /// Make a backup of the database and of the packs that it wants, or list, verify and prune those there are.
+    Backup(commands::backup::Backup),
+    /// Restore a backup, into an empty database and an empty or the same store.
+    Restore(commands::restore::Restore),
     /// Ask the edges.
     Edges {
         #[command(subcommand)]
@@ -177,6 +181,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 serve::serve(app, tasks).await
             }
             Command::Migrate => migrate(&config).await,
+            Command::Backup(arguments) => commands::backup::run(config, arguments).await,
+            Command::Restore(arguments) => commands::restore::run(config, arguments).await,
             Command::Edges { question: EdgesQuestion::Top { count } } => print_top(&config, count).await,
             Command::IssueToken { login } => issue_token(&config, &login).await,
             Command::Mail { action: MailAction::Test { address } } => test_mail(&config, &address).await,

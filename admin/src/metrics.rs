@@ -62,6 +62,10 @@ pub fn describe() {
         "svc_store_checked_timestamp_seconds",
         "When all packs had last been read, in seconds since 1970; 0 before they were once."
     );
+    describe_gauge!(
+        "svc_backup_last_timestamp_seconds",
+        "When the last complete backup began, in seconds since 1970; absent as long as there was none."
+    );
     describe_counter!("svc_letters_given_up_total", "Letters of the queue that this admin gave up.");
 }
 
@@ -166,6 +170,13 @@ pub(crate) fn letter_sent() {
 /// Counts letters of the queue that were given up.
 pub(crate) fn letters_given_up(count: u64) {
     counter!("svc_letters_given_up_total").increment(count);
+}
+
+/// Shows when the last backup began.
+pub(crate) fn last_backup(began_at: Option<Timestamp>) {
+    let Some(began_at) = began_at else { return };
+    #[expect(clippy::cast_precision_loss, reason = "seconds fit for a long time")]
+    gauge!("svc_backup_last_timestamp_seconds").set(began_at.unix_seconds() as f64);
 }
 
 /// Shows how many event streams are open.

@@ -93,8 +93,9 @@ impl fmt::Display for Rotated {
         }
         write!(
             f,
-            "everything is sealed with key {}; `certs rotate-key --finish` forgets the old one (keep a copy of the old \
-             key file for as long as you keep backups of the database from before), and from the next start of an edge visitors of protected sites give their password again",
+            "everything is sealed with key {}; keep a copy of the key file as it is now for as long as backups from before: they \
+             need the old key, which `certs rotate-key --finish` forgets. From the next start of an edge after that, visitors of \
+             protected sites give their password again",
             self.key.id()
         )
     }

@@ -11,6 +11,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Parser;
 use config::{Config, StatsSource, models::Models};
+use db::migrations::MigrateError;
 use domain::{Clock, networks::Networks};
 use edge::{
     clients::{self, Talkers},
@@ -33,7 +34,9 @@ use live::Redis;
 use packs::PackStore;
 use pingora::server::{RunArgs, Server, configuration::ServerConf};
 use secrets::MasterKey;
+use sqlx::PgPool;
 use telemetry::metrics::Exporter;
+use tokio_util::sync::CancellationToken;
 
 // What it lets go of is used again at once, while it is in the core's cache, or goes back to the machine: bench/README.md.
 #[global_allocator]
@@ -188,6 +191,7 @@ fn listeners(
     let follower = Follower::new(marks.clone(), db.clone(), redis.clone(), clock.clone());
 
     let (collected_db, collected_clock) = (db.clone(), clock.clone());
+    let age_db = db.clone();
     let tls = Tls::new(marks, db, master_key, clock, &config.site.site_domain, &shares, challenges)?;
     let memory_of = {
         let front = front.clone();
@@ -229,6 +233,7 @@ fn listeners(
             stop.run_until_cancelled_owned(exporter.run()).await;
         });
     }
+    listeners.add_background(report_age(age_db, last_connection_gone.clone()));
     let questions = clients::answer_questions(redis, edge.clone(), talkers.clone());
     let stop = last_connection_gone.clone();
     listeners.add_background(async move {
@@ -239,6 +244,23 @@ fn listeners(
     listeners.add_background(follower.announcer(edge, listeners.departure()));
     listeners.add_background(follower.run(last_connection_gone));
     Ok(listeners)
+}
+
+/// Says once that this program has become too old for the database. It goes on: sites that it can still serve are better than none.
+async fn report_age(db: PgPool, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let checked = async {
+            let mut conn = db.acquire().await?;
+            db::migrations::check_age(&mut conn).await
+        };
+        match checked.await {
+            Ok(()) => return,
+            Err(error @ MigrateError::TooOld { .. }) => return tracing::error!("{error}"),
+            Err(error) => tracing::debug!(%error, "the age of the schema is not known yet"),
+        }
+        // Postgres is away: nothing else waits for this.
+        stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(5))).await;
+    }
 }
 
 /// Made up anew at every start: a restarted edge knows nothing that the old one acknowledged.

@@ -41,8 +41,11 @@ impl Requests {
     /// Notes a request. Returns whether it is refused.
     fn note(&self, request: &http::Request<hyper::body::Incoming>) -> bool {
         let (method, path) = (request.method().as_str(), request.uri().path());
-        if method == "GET" && path.ends_with("/data") {
-            let range = request.headers()["range"].to_str().unwrap();
+        if method == "GET"
+            && path.ends_with("/data")
+            && let Some(range) = request.headers().get("range")
+        {
+            let range = range.to_str().unwrap();
             let (from, to) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
             self.reads.lock().unwrap().push(to.parse::<usize>().unwrap() + 1 - from.parse::<usize>().unwrap());
         }

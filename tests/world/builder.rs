@@ -8,6 +8,7 @@ use url::Url;
 
 use super::{
     Bucket, OPERATOR_SECRET, World,
+    archived_postgres::ArchivedPostgres,
     moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
     ports,
@@ -31,6 +32,7 @@ pub struct Builder {
     env: Vec<(String, String)>,
     edge_settings: BTreeMap<usize, EdgeSettings>,
     admin_ahead: Option<i64>,
+    other_admin: Option<u16>,
 }
 
 /// Where a world has its database.
@@ -43,6 +45,8 @@ enum PostgresKind {
     WithCopy,
     /// At one on a machine of its own.
     Moved,
+    /// At one of its own that archives its log.
+    Archived,
 }
 
 /// What sets an edge apart from the others.
@@ -103,6 +107,12 @@ impl Builder {
         self
     }
 
+    /// Gives the world a Postgres of its own that archives its log, for [`World::recover_postgres`].
+    pub fn archived_postgres(mut self) -> Self {
+        self.postgres = PostgresKind::Archived;
+        self
+    }
+
     /// Sets a configuration key, named as in its environment variable, without the leading `SVC__`.
     pub fn set(mut self, variable: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((format!("SVC__{variable}"), value.to_string()));
@@ -125,6 +135,12 @@ impl Builder {
     /// Gives admin a clock of its own, so many seconds ahead of the real one.
     pub fn admin_ahead(mut self, seconds: i64) -> Self {
         self.admin_ahead = Some(seconds);
+        self
+    }
+
+    /// Has the edges ask a second admin, too, which [`World::start_admin_at`] starts.
+    pub fn other_admin(mut self, port: u16) -> Self {
+        self.other_admin = Some(port);
         self
     }
 
@@ -177,14 +193,16 @@ impl Builder {
         let (database_name, database) = template.database().await;
         let folder = TempDir::with_prefix_in(format!("{}-", std::process::id()), &template.worlds).unwrap();
         std::fs::create_dir(folder.path().join("store")).unwrap();
-        let (mut own_postgres, mut moved_postgres) = (None, None);
+        let (mut own_postgres, mut moved_postgres, mut archived) = (None, None, None);
         match self.postgres {
             PostgresKind::Shared => {}
             PostgresKind::WithCopy => own_postgres = Some(OwnPostgres::start(&database, folder.path()).await),
             PostgresKind::Moved => moved_postgres = Some(MovedPostgres::start(&database, folder.path()).await),
+            PostgresKind::Archived => archived = Some(ArchivedPostgres::start(&database, folder.path()).await),
         }
         let database = own_postgres.as_ref().map_or(database, OwnPostgres::url);
         let database = moved_postgres.as_ref().map_or(database, MovedPostgres::url);
+        let database = archived.as_ref().map_or(database, ArchivedPostgres::url);
 
         let (redis_port, admin_port) = (ports::free(), ports::free());
         let listeners: Vec<_> = (0..self.edges).map(|_| (ports::free(), ports::free())).collect();
@@ -201,6 +219,7 @@ impl Builder {
             Some(last) => format!("redis+cluster://{},{}", here(redis_port), here(*last)),
             None => format!("redis://{}", here(redis_port)),
         };
+        let admins: Vec<String> = std::iter::once(admin_port).chain(self.other_admin).map(here).collect();
         let bucket = self.bucket.then(|| Bucket::start(&folder.path().join("bucket")));
         let mut env: Vec<(String, String)> = [
             ("POSTGRES__URL", database.to_string()),
@@ -209,7 +228,7 @@ impl Builder {
             ("REDIS__URL", redis_url),
             ("STORE__URL", Url::from_directory_path(folder.path().join("store")).unwrap().to_string()),
             ("ADMIN__LISTEN", here(admin_port)),
-            ("EDGE__ADMIN_UPSTREAMS", here(admin_port)),
+            ("EDGE__ADMIN_UPSTREAMS", admins.join(",")),
             ("EDGE__THREADS", "1".to_owned()),
             ("EDGE__SPOOL", folder.path().join("spool").display().to_string()),
             ("SITE__BASE_URL", format!("https://api.svc.localhost:{public_port}")),
@@ -270,6 +289,7 @@ impl Builder {
             redis_nodes,
             own_postgres,
             moved_postgres,
+            archived_postgres: archived,
             folder,
         };
         for (index, ports) in listeners.into_iter().enumerate() {

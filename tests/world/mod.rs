@@ -6,12 +6,14 @@
 
 pub mod actor;
 pub mod answer;
+mod archived_postgres;
 pub mod authority;
 pub mod bind;
 pub mod browser;
 pub mod bucket;
 mod builder;
 mod contract;
+mod disaster;
 pub mod domain;
 pub mod dump;
 pub mod edge;
@@ -61,6 +63,7 @@ pub use self::{
     wait::{eventually, holds_within},
 };
 use self::{
+    archived_postgres::ArchivedPostgres,
     builder::EdgeSettings,
     moved_postgres::MovedPostgres,
     own_postgres::OwnPostgres,
@@ -95,6 +98,7 @@ pub struct World {
     redis_nodes: Vec<(u16, Process)>,
     own_postgres: Option<OwnPostgres>,
     moved_postgres: Option<MovedPostgres>,
+    archived_postgres: Option<ArchivedPostgres>,
     folder: TempDir,
 }
 
@@ -292,9 +296,14 @@ impl World {
     /// Starts an admin beside the first, and returns its port.
     pub fn start_admin_at_a_port(&self) -> (u16, Process) {
         let port = ports::free();
+        (port, self.start_admin_at(port))
+    }
+
+    /// Starts an admin beside the first, at this port.
+    pub fn start_admin_at(&self, port: u16) -> Process {
         let mut command = Command::new(program("admin"));
         command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{port}"));
-        (port, Process::start("another-admin", self.folder.path(), &command))
+        Process::start("another-admin", self.folder.path(), &command)
     }
 
     /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.

@@ -57,7 +57,7 @@ impl Servers {
     }
 
     /// One of PostgreSQL's programs, run as the user that the data belong to.
-    fn program(&self, name: &str) -> Command {
+    pub(super) fn program(&self, name: &str) -> Command {
         // A change of the user takes back that the kernel is to kill the program with its test.
         let bound = ["setpriv", "--pdeathsig", "KILL"];
         let user = self.user.map(|(user, group)| {
@@ -73,6 +73,24 @@ impl Servers {
         self.data.path().join(name)
     }
 
+    /// Makes a folder that the servers can write to.
+    pub(super) fn create_folder(&self, name: &str) {
+        std::fs::create_dir(self.folder(name)).unwrap();
+        self.give(name);
+    }
+
+    /// Makes an empty file that the servers can write to.
+    pub(super) fn create_file(&self, name: &str) {
+        std::fs::write(self.folder(name), "").unwrap();
+        self.give(name);
+    }
+
+    fn give(&self, name: &str) {
+        if let Some((user, group)) = self.user {
+            chown(self.folder(name), Some(user), Some(group)).unwrap();
+        }
+    }
+
     /// The command that runs a server on data that are there.
     pub(super) fn server(&self, name: &str, port: u16, settings: &[&str]) -> Command {
         let mut command = self.program("postgres");
@@ -85,7 +103,7 @@ impl Servers {
     }
 
     /// Starts a server on data that are there.
-    async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
+    pub(super) async fn start(&self, name: &str, port: u16, settings: &[&str]) -> Process {
         let server = Process::start(name, &self.logs, &self.server(name, port, settings));
         let answers = async || PgConnection::connect(url(port, "postgres").as_str()).await.is_ok();
         eventually(READY_WITHIN, "a Postgres is ready", answers).await;

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Mutex,
     time::Duration,
 };
 
@@ -102,11 +103,21 @@ impl Drop for Process {
     }
 }
 
-/// The path of a program under test: in the folder that `SVC_TEST_PROGRAMS` names, or else where Cargo puts them, beside this
-/// test's own executable.
+/// The folder of the programs that are started from now on, where it is not the usual one.
+static PROGRAMS: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Has programs started from this folder from now on, or from the usual one.
+pub fn use_programs_of(folder: Option<&Path>) {
+    *PROGRAMS.lock().unwrap() = folder.map(Path::to_owned);
+}
+
+/// The path of a program under test: in the folder of [`use_programs_of`], or that `SVC_TEST_PROGRAMS` names, or else where Cargo
+/// puts them, beside this test's own executable.
 pub fn program(name: &str) -> PathBuf {
     let beside = || std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().to_owned();
-    let program = std::env::var_os("SVC_TEST_PROGRAMS").map_or_else(beside, PathBuf::from).join(name);
+    let named = || std::env::var_os("SVC_TEST_PROGRAMS").map(PathBuf::from);
+    let chosen = PROGRAMS.lock().unwrap().clone();
+    let program = chosen.or_else(named).unwrap_or_else(beside).join(name);
     assert!(program.exists(), "{} is missing: build it with `cargo build --workspace --bins`", program.display());
     program
 }

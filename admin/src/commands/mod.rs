@@ -1,3 +1,5 @@
-//! Commands of the operator that are groups of their own, one file each: the arguments, and what is printed.
+//! Commands of the operator that have a file of their own: the arguments, and what is printed.
 
+pub(crate) mod backup;
+pub(crate) mod restore;
 pub(crate) mod store;

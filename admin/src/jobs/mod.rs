@@ -4,6 +4,7 @@
 //! number of admins. To add one, write a file here with an `impl Job`, and a line in [`start`].
 
 mod agents;
+mod backups;
 mod bandwidth;
 mod billing;
 mod certificates;
@@ -112,6 +113,8 @@ pub(crate) fn start(app: &App) {
     attend(app, forget::Names);
     attend(app, forget::Edges);
     attend(app, forget::DeletedProjects);
+    backups::start(app);
+    attend(app, backups::Forget);
 }
 
 fn attend(app: &App, job: impl Job) {

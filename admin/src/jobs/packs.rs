@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use db::upkeep::backups;
+
 use super::{Batch, Job};
 use crate::{
     app::App,
@@ -12,7 +14,8 @@ use crate::{
 pub(super) struct Remove;
 
 impl Job for Remove {
-    const NAME: &'static str = "remove packs";
+    // A backup holds this lease meanwhile.
+    const NAME: &'static str = backups::REMOVE_PACKS;
     const EVERY: Duration = Duration::from_secs(5);
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {

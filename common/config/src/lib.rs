@@ -13,8 +13,8 @@ mod size;
 
 pub use load::ConfigError;
 pub use sections::{
-    Admin, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Provider, Redis, Secrets, Seller,
-    Site, Stats, StatsSource, Store,
+    Admin, Backup, Billing, CodeHost, CodeHostKind, Edge, HttpMode, Limits, Mail, Postgres, Provider, Redis, Secrets,
+    Seller, Site, Stats, StatsSource, Store,
 };
 pub use sections::{
     acme::{self, Acme},
@@ -37,6 +37,8 @@ pub struct Config {
     pub redis: Redis,
     /// The object store for deployment packs.
     pub store: Store,
+    /// Backups.
+    pub backup: Backup,
     /// The edge program.
     pub edge: Edge,
     /// The admin program.

@@ -12,6 +12,7 @@ mod connections;
 pub mod edges;
 pub mod gateway;
 pub mod letters;
+pub mod migrations;
 pub mod names;
 pub mod orgs;
 pub mod permits;
@@ -21,21 +22,12 @@ pub mod sign_in;
 pub mod stats;
 pub mod upkeep;
 
-use sqlx::{PgPool, migrate::Migrator};
+use sqlx::PgPool;
 
-pub use self::connections::{connect, in_time, is_unavailable, sends_password_elsewhere};
-
-/// The schema that this program knows.
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
-
-/// Applies the migrations that the database lacks. Many processes may call it concurrently.
-pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
-    let mut conn = pool.acquire().await?;
-    // Its settings are its own from now on.
-    conn.close_on_drop();
-    connections::take_any_time(&mut conn).await?;
-    MIGRATIONS.run(&mut *conn).await
-}
+pub use self::{
+    connections::{connect, in_time, is_unavailable, sends_password_elsewhere},
+    migrations::migrate,
+};
 
 /// Fails unless Postgres answers.
 pub async fn ping(pool: &PgPool) -> Result<(), sqlx::Error> {

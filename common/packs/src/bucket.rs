@@ -39,25 +39,9 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn open(config: &config::Store) -> Result<Self, StoreError> {
-        let name = config.url.host_str().filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| StoreError::Config("`s3://bucket/prefix` needs a bucket".into()))?;
-        // What the configuration leaves out comes from the usual AWS_* variables or the machine's role.
-        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() };
-        let mut builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
-        if let Some(endpoint) = &config.endpoint {
-            builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
-        }
-        if let Some(region) = &config.region {
-            builder = builder.with_region(region);
-        }
-        if let (Some(access), Some(secret)) = (&config.access_key, &config.secret_key) {
-            builder = builder.with_access_key_id(access).with_secret_access_key(secret);
-        }
-        let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
-        let prefix = Path::from_url_path(config.url.path())
-            .map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
+        let (s3, prefix) = connect(config)?;
         let [deployments, trash, damaged] = ["deployments", "trash", "damaged"].map(|folder| prefix.clone().join(folder));
-        Ok(Self { s3: Arc::new(s3), deployments, trash, damaged })
+        Ok(Self { s3, deployments, trash, damaged })
     }
 
     /// A pack's manifest, of which the body is still to be read.
@@ -175,6 +159,28 @@ impl Bucket {
     fn manifest_path(&self, id: &DeploymentId) -> Path {
         self.deployments.clone().join(id.as_str()).join("manifest")
     }
+}
+
+/// Prepares requests to the bucket of the configuration. Returns its prefix, too.
+pub(super) fn connect(config: &config::Store) -> Result<(Arc<AmazonS3>, Path), StoreError> {
+    let name = config.url.host_str().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| StoreError::Config("`s3://bucket/prefix` needs a bucket".into()))?;
+    // What the configuration leaves out comes from the usual AWS_* variables or the machine's role.
+    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIME, ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
+    if let Some(endpoint) = &config.endpoint {
+        builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
+    }
+    if let Some(region) = &config.region {
+        builder = builder.with_region(region);
+    }
+    if let (Some(access), Some(secret)) = (&config.access_key, &config.secret_key) {
+        builder = builder.with_access_key_id(access).with_secret_access_key(secret);
+    }
+    let s3 = builder.build().map_err(|error| StoreError::Config(error.to_string()))?;
+    let prefix =
+        Path::from_url_path(config.url.path()).map_err(|error| StoreError::Config(format!("its prefix: {error}")))?;
+    Ok((Arc::new(s3), prefix))
 }
 
 impl From<object_store::Error> for StoreError {

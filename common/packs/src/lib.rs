@@ -19,6 +19,7 @@ mod folder;
 mod identity;
 mod listing;
 pub mod manifest;
+pub mod objects;
 mod parts;
 pub mod rules;
 mod seal;

@@ -7,5 +7,6 @@ pub mod letter_links;
 pub mod master_key;
 pub mod passwords;
 pub mod signatures;
+pub mod streams;
 
 pub use master_key::{MasterKey, Purpose};

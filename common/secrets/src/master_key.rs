@@ -24,6 +24,8 @@ use sha2::Sha256;
 pub enum Purpose {
     /// Sealing the keys of accounts at certificate authorities.
     AcmeAccounts,
+    /// Sealing the dumps of backups, and signing what backups consist of.
+    Backups,
     /// Sealing private keys of certificates.
     CertificateKeys,
     /// Sealing the code host's device codes and tokens.
@@ -54,6 +56,7 @@ impl Purpose {
     const fn label(self) -> &'static str {
         match self {
             Self::AcmeAccounts => "acme accounts",
+            Self::Backups => "backups",
             Self::CertificateKeys => "certificate keys",
             Self::CodeHost => "code host",
             Self::CountedSubjects => "counted subjects",
@@ -74,7 +77,7 @@ impl Purpose {
 pub const TAG_LEN: usize = 1 + KEY_ID_LEN;
 const KEY_ID_LEN: usize = 4;
 /// The form of sealed values. Those from before there were key ids have no tag at all.
-const FORM: u8 = 1;
+pub const FORM: u8 = 1;
 /// Longest age of a reading of the key file. `certs rotate-key` relies on it.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 

@@ -2,6 +2,7 @@
 
 pub mod acme;
 mod admin;
+mod backup;
 mod billing;
 mod code_host;
 mod edge;
@@ -21,6 +22,7 @@ use url::Url;
 
 pub use self::{
     admin::Admin,
+    backup::Backup,
     billing::{Billing, Provider, Seller},
     code_host::{CodeHost, CodeHostKind},
     edge::{Edge, HttpMode},

@@ -41,6 +41,26 @@ pub async fn take(
     Ok((taken.rows_affected() == 1).then_some(Lease { job, until }))
 }
 
+/// Holds the lease for `length` from now on. Returns false when it ran out meanwhile and is somebody else's.
+pub async fn extend(
+    db: impl PgExecutor<'_>,
+    lease: &mut Lease,
+    now: Timestamp,
+    length: Duration,
+) -> Result<bool, sqlx::Error> {
+    let until = now + length;
+    let extended = sqlx::query!(
+        "UPDATE job_leases SET leased_until = $3 WHERE job = $1 AND leased_until = $2",
+        lease.job,
+        lease.until,
+        until,
+    )
+    .execute(db)
+    .await?;
+    lease.until = until;
+    Ok(extended.rows_affected() == 1)
+}
+
 /// Gives the lease back, with what went wrong; a lease that ran out meanwhile stays with its next holder.
 pub async fn give_back(db: impl PgExecutor<'_>, lease: Lease, error: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(

@@ -3,8 +3,11 @@
 //! A new column of the kind takes its place in [`Column`]: its table, the SQL expression that writes a row's key as text (`row`),
 //! and the condition that finds the row of such a text again (`is_row`). A test compares the list with the schema.
 
-use secrets::{Purpose, master_key::TAG_LEN};
-use sqlx::PgPool;
+use secrets::{
+    Purpose,
+    master_key::{FORM, TAG_LEN},
+};
+use sqlx::{PgConnection, PgPool};
 
 /// A sealed value, and the row it belongs to.
 #[derive(Debug, Clone)]
@@ -73,6 +76,22 @@ macro_rules! columns {
                         .await
                     })+
                 }
+            }
+
+            /// Returns the leading bytes of the column's values, which name the keys that sealed them. Values from before there
+            /// were key ids begin with none.
+            pub async fn tags(self, conn: &mut PgConnection) -> Result<Vec<[u8; TAG_LEN]>, sqlx::Error> {
+                let tags: Vec<Vec<u8>> = match self {
+                    $(Self::$name => {
+                        sqlx::query_scalar!(
+                            "SELECT DISTINCT substring(" + $column + r#" FROM 1 FOR 5) AS "tag!" FROM "# + $table
+                        )
+                        .fetch_all(conn)
+                        .await?
+                    })+
+                };
+                let tags = tags.into_iter().filter_map(|tag| tag.try_into().ok());
+                Ok(tags.filter(|tag: &[u8; TAG_LEN]| tag[0] == FORM).collect())
             }
 
             /// Puts `new` in the place of `row`'s bytes. Returns false when somebody has changed them meanwhile.

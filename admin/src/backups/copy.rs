@@ -1,0 +1,128 @@
+//! Copying and reading objects at a bounded rate, with their digests.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use packs::{
+    StoreError,
+    objects::{DEPLOYMENTS, ObjectReader, Objects},
+};
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, sleep_until};
+
+use super::Content;
+
+/// Copies objects and reads them, as fast as the configuration allows.
+pub(super) struct Copier {
+    pace: Pace,
+    /// Packs that are copied concurrently.
+    pub(super) at_once: usize,
+}
+
+/// Spreads bytes over time.
+struct Pace {
+    /// Zero for no bound.
+    bytes_per_second: u64,
+    /// When the next byte may come.
+    next: Mutex<Instant>,
+}
+
+impl Copier {
+    pub(super) fn new(config: &config::Backup) -> Self {
+        let pace = Pace { bytes_per_second: config.bytes_per_second.0, next: Mutex::new(Instant::now()) };
+        Self { pace, at_once: config.packs_at_once.max(1) }
+    }
+
+    /// Copies an object from one place to the other.
+    pub(super) async fn copy(&self, from: &Objects, to: &Objects, name: &str) -> Result<Content, StoreError> {
+        let mut reader = from.read(name).await?;
+        let mut writer = to.write(name).await?;
+        let mut hash = Hashing::default();
+        let copied = async {
+            while let Some(piece) = self.next(&mut reader).await? {
+                let piece = hash.update(piece).await?;
+                writer.write(piece).await?;
+            }
+            Ok(())
+        };
+        if let Err(error) = copied.await {
+            writer.abandon().await;
+            return Err(error);
+        }
+        writer.finish().await?;
+        Ok(hash.finish())
+    }
+
+    /// Reads an object, and forgets what it says.
+    pub(super) async fn digest(&self, from: &Objects, name: &str) -> Result<Content, StoreError> {
+        let mut reader = from.read(name).await?;
+        let mut hash = Hashing::default();
+        while let Some(piece) = self.next(&mut reader).await? {
+            hash.update(piece).await?;
+        }
+        Ok(hash.finish())
+    }
+
+    /// Reads the next piece of an object, in its time.
+    pub(super) async fn next(&self, reader: &mut ObjectReader) -> Result<Option<Bytes>, StoreError> {
+        let piece = reader.next().await?;
+        if let Some(piece) = &piece {
+            self.pace.wait(piece.len()).await;
+        }
+        Ok(piece)
+    }
+}
+
+impl Pace {
+    /// Waits until so many bytes may follow those before.
+    async fn wait(&self, bytes: usize) {
+        if self.bytes_per_second == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "some bytes more or less")]
+        let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
+        let until = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let from = (*next).max(Instant::now());
+            *next = from + takes;
+            from
+        };
+        sleep_until(until).await;
+    }
+}
+
+/// A digest that is being computed, off the runtime's threads: several of them use several cores.
+#[derive(Default)]
+pub(super) struct Hashing {
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl Hashing {
+    /// Adds a piece, and returns it.
+    pub(super) async fn update(&mut self, piece: Bytes) -> Result<Bytes, StoreError> {
+        self.bytes += piece.len() as u64;
+        let mut hash = std::mem::take(&mut self.hash);
+        let hashed = tokio::task::spawn_blocking(move || {
+            hash.update(&piece);
+            (hash, piece)
+        });
+        let (hash, piece) = hashed.await.map_err(|_| StoreError::Stopping)?;
+        self.hash = hash;
+        Ok(piece)
+    }
+
+    pub(super) fn finish(self) -> Content {
+        Content { bytes: self.bytes, sha256: hex::encode(self.hash.finalize()) }
+    }
+}
+
+/// Lists the sizes of the objects of all packs at a place, by their names.
+pub(super) async fn sizes(objects: &Objects) -> Result<HashMap<String, u64>, StoreError> {
+    let listed = objects.list(DEPLOYMENTS).await?;
+    Ok(listed.into_iter().map(|object| (object.name, object.bytes)).collect())
+}

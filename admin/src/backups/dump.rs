@@ -1,0 +1,197 @@
+//! The dump of the database: what `pg_dump` writes, sealed on its way.
+//!
+//! It holds people's addresses, hashes of tokens, and what is sealed anyway; whoever can read the place of the backups is to learn
+//! nothing of it.
+
+use bytes::{Bytes, BytesMut};
+use packs::{
+    StoreError,
+    objects::{ObjectReader, ObjectWriter, Objects},
+};
+use secrets::{
+    MasterKey, Purpose,
+    master_key::OpenError,
+    streams::{CHUNK_BYTES, ChunkLength, HEADER_LEN, StreamSealer},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    process::Child,
+};
+
+use super::{
+    Content, Manifest,
+    check::difference,
+    copy::{Copier, Hashing},
+    place::object,
+    programs,
+};
+
+/// Bytes of a program's complaints that are kept.
+const COMPLAINT_BYTES: u64 = 16 * 1024;
+
+/// Why a dump was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenDumpError {
+    /// It could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is not what was sealed.
+    #[error("it does not open: it was changed, is damaged or is cut off")]
+    Sealed(#[from] OpenError),
+    /// It is not what the manifest says.
+    #[error("{0}")]
+    Content(String),
+    /// Whoever wanted it took no more of it.
+    #[error("it could not be passed on: {0}")]
+    Target(std::io::Error),
+}
+
+/// Dumps the database as of `snapshot` to the place, under the name of the backup.
+pub(super) async fn write(
+    config: &config::Config,
+    server: i32,
+    snapshot: &str,
+    to: &Objects,
+    backup: &str,
+    key: &MasterKey,
+) -> anyhow::Result<Content> {
+    let snapshot = format!("--snapshot={snapshot}");
+    let arguments = ["--format=custom", "--no-owner", "--no-password", "--no-sync", &snapshot];
+    let mut command = programs::command(config, "pg_dump", server, &arguments).await?;
+    let mut child = programs::start(command.stdout(std::process::Stdio::piped()))?;
+    let mut writer = to.write(&object(backup, "dump")).await?;
+    let written = seal_all(&mut child, &mut writer, key).await;
+    match written {
+        Ok(content) => {
+            writer.finish().await?;
+            Ok(content)
+        }
+        Err(error) => {
+            writer.abandon().await;
+            Err(error)
+        }
+    }
+}
+
+/// Seals what a program says. The last chunk is only written once it has ended well.
+async fn seal_all(child: &mut Child, writer: &mut ObjectWriter, key: &MasterKey) -> anyhow::Result<Content> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (header, sealer) = key.seal_stream(Purpose::Backups);
+    let mut hash = Hashing::default();
+    let sealing = async {
+        let mut stdout = stdout.ok_or_else(|| anyhow::anyhow!("pg_dump has no output"))?;
+        let mut sealer = sealer;
+        append(writer, &mut hash, header.into()).await?;
+        loop {
+            let mut plain = vec![0; CHUNK_BYTES];
+            let len = fill(&mut stdout, &mut plain).await?;
+            plain.truncate(len);
+            if len < CHUNK_BYTES {
+                return Ok::<_, anyhow::Error>((sealer, plain));
+            }
+            let (returned, sealed) = seal(sealer, plain, false).await?;
+            sealer = returned;
+            append(writer, &mut hash, sealed).await?;
+        }
+    };
+    let (last, complaint) = tokio::join!(sealing, complaint(stderr));
+    let (sealer, last) = last?;
+    let status = child.wait().await?;
+    anyhow::ensure!(status.success(), "pg_dump failed ({status}): {}", complaint.trim());
+    let (_, sealed) = seal(sealer, last, true).await?;
+    append(writer, &mut hash, sealed).await?;
+    Ok(hash.finish())
+}
+
+async fn seal(mut sealer: StreamSealer, plain: Vec<u8>, is_last: bool) -> anyhow::Result<(StreamSealer, Bytes)> {
+    let sealing = tokio::task::spawn_blocking(move || {
+        let sealed = sealer.seal(&plain, is_last);
+        (sealer, sealed.into())
+    });
+    Ok(sealing.await?)
+}
+
+async fn append(writer: &mut ObjectWriter, hash: &mut Hashing, bytes: Bytes) -> Result<(), StoreError> {
+    let bytes = hash.update(bytes).await?;
+    writer.write(bytes).await
+}
+
+/// Reads until `buffer` is full or there is no more. Returns the number of bytes read.
+async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut len = 0;
+    while len < buffer.len() {
+        match from.read(&mut buffer[len..]).await? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    Ok(len)
+}
+
+/// Reads the dump of a backup, and passes on what was sealed. Nothing of a chunk is passed on that was changed.
+pub(super) async fn open(
+    copier: &Copier,
+    from: &Objects,
+    key: &MasterKey,
+    manifest: &Manifest,
+    to: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), OpenDumpError> {
+    let reader = from.read(&object(&manifest.name, "dump")).await?;
+    let mut sealed = Sealed { copier, reader, buffer: BytesMut::new(), hash: Hashing::default() };
+    let header: [u8; HEADER_LEN] = sealed.take_array().await?;
+    let mut opener = key.open_stream(Purpose::Backups, &header)?;
+    loop {
+        let length = ChunkLength::parse(sealed.take_array().await?)?;
+        let chunk = sealed.take(length.bytes).await?;
+        to.write_all(&opener.open(&chunk, length.is_last)?).await.map_err(OpenDumpError::Target)?;
+        if length.is_last {
+            break;
+        }
+    }
+    if sealed.has_more().await? {
+        return Err(OpenError.into());
+    }
+    match difference(&sealed.hash.finish(), &manifest.dump) {
+        None => Ok(()),
+        Some(reason) => Err(OpenDumpError::Content(reason)),
+    }
+}
+
+/// A dump that is read in the pieces that were sealed.
+struct Sealed<'c> {
+    copier: &'c Copier,
+    reader: ObjectReader,
+    buffer: BytesMut,
+    hash: Hashing,
+}
+
+impl Sealed<'_> {
+    async fn take(&mut self, len: usize) -> Result<BytesMut, OpenDumpError> {
+        while self.buffer.len() < len {
+            let piece = self.copier.next(&mut self.reader).await?.ok_or(OpenError)?;
+            let piece = self.hash.update(piece).await?;
+            self.buffer.extend_from_slice(&piece);
+        }
+        Ok(self.buffer.split_to(len))
+    }
+
+    async fn take_array<const N: usize>(&mut self) -> Result<[u8; N], OpenDumpError> {
+        let taken = self.take(N).await?;
+        Ok((&*taken).try_into().map_err(|_| OpenError)?)
+    }
+
+    async fn has_more(&mut self) -> Result<bool, OpenDumpError> {
+        Ok(!self.buffer.is_empty() || self.copier.next(&mut self.reader).await?.is_some())
+    }
+}
+
+/// Reads what a program complains of.
+pub(super) async fn complaint(stderr: Option<impl AsyncRead + Unpin>) -> String {
+    let mut said = Vec::new();
+    if let Some(mut stderr) = stderr {
+        let _ = (&mut stderr).take(COMPLAINT_BYTES).read_to_end(&mut said).await;
+        // The rest, which it must not be held up by.
+        let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    }
+    String::from_utf8_lossy(&said).into_owned()
+}

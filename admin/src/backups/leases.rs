@@ -1,0 +1,87 @@
+//! The leases that a backup holds: no other one is made or pruned meanwhile, and the packs of its snapshot stay.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use db::upkeep::job_leases::{self, Lease};
+use domain::Clock;
+use sqlx::PgPool;
+use tokio::{signal::unix, time::Instant};
+
+/// How long a lease outlives a program that was killed.
+const LENGTH: Duration = Duration::from_mins(1);
+/// Interval at which leases are extended.
+const EXTEND_EVERY: Duration = Duration::from_secs(15);
+/// Longest wait for a lease: that of a program that was killed ends meanwhile.
+const WAIT: Duration = Duration::from_secs(90);
+/// Interval at which a lease is tried that somebody else holds.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+
+/// Does `work` under the leases of these names, which nobody else holds meanwhile.
+pub(super) async fn hold<T>(
+    db: &PgPool,
+    clock: &Clock,
+    names: &[&'static str],
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let mut held = Vec::new();
+    for name in names {
+        held.push(take(db, clock, name).await?);
+    }
+    let done = tokio::select! {
+        done = work => done,
+        lost = extend(db, clock, &mut held) => Err(lost),
+        stopped = stopped() => Err(stopped),
+    };
+    for lease in held {
+        if let Err(error) = job_leases::give_back(db, lease, None).await {
+            tracing::warn!(%error, "a lease could not be given back; it ends within a minute");
+        }
+    }
+    done
+}
+
+async fn take(db: &PgPool, clock: &Clock, name: &'static str) -> anyhow::Result<Lease> {
+    job_leases::register(db, name).await?;
+    let until = Instant::now() + WAIT;
+    loop {
+        let now = clock.now();
+        if let Some(lease) = job_leases::take(db, name, now, now, LENGTH).await? {
+            return Ok(lease);
+        }
+        anyhow::ensure!(Instant::now() < until, "`{name}` is at work elsewhere; try again when it has ended");
+        tokio::time::sleep(TRY_EVERY).await;
+    }
+}
+
+/// Extends the leases as long as it is polled. Returns why that is over.
+async fn extend(db: &PgPool, clock: &Clock, held: &mut [Lease]) -> anyhow::Error {
+    loop {
+        tokio::time::sleep(EXTEND_EVERY).await;
+        for lease in &mut *held {
+            match job_leases::extend(db, lease, clock.now(), LENGTH).await {
+                Ok(true) => {}
+                Ok(false) => return anyhow::anyhow!("a lease ran out while Postgres did not answer; try again"),
+                Err(error) => tracing::warn!(%error, "a lease could not be extended; it is tried again"),
+            }
+        }
+    }
+}
+
+/// Waits for the signals that ask the program to stop.
+async fn stopped() -> anyhow::Error {
+    let signals = unix::signal(unix::SignalKind::terminate()).and_then(|terminate| {
+        let interrupt = unix::signal(unix::SignalKind::interrupt())?;
+        Ok((terminate, interrupt))
+    });
+    let asked: anyhow::Result<()> = async {
+        let (mut terminate, mut interrupt) = signals.context("signals cannot be heard")?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    }
+    .await;
+    asked.err().unwrap_or_else(|| anyhow::anyhow!("stopped by a signal; what is complete stays"))
+}

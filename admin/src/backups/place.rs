@@ -1,0 +1,75 @@
+//! The place where backups are kept.
+
+use anyhow::Context as _;
+use packs::objects::Objects;
+use secrets::MasterKey;
+use url::Url;
+
+use super::Manifest;
+
+/// The folder of what belongs to one backup alone.
+const BACKUPS: &str = "backups";
+/// Largest manifest that is read: that of a backup of a million packs.
+const MANIFEST_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The place where backups are kept.
+#[derive(Debug)]
+pub(super) struct Place {
+    objects: Objects,
+    url: Url,
+    key: MasterKey,
+}
+
+impl Place {
+    pub(super) fn open(place: &config::Store, key: MasterKey) -> anyhow::Result<Self> {
+        let objects = Objects::open(place).context("the place of the backups")?;
+        Ok(Self { objects, url: place.url.clone(), key })
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Returns the names of the backups that are complete, the oldest first.
+    pub(super) async fn names(&self) -> anyhow::Result<Vec<String>> {
+        let all = self.objects_by_backup().await?;
+        let mut names: Vec<String> =
+            all.into_iter().filter(|(_, object)| object == "manifest").map(|(name, _)| name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Returns each object of a backup, complete or not: the backup's name, and the object's.
+    pub(super) async fn objects_by_backup(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let listed = self.objects.list(BACKUPS).await.with_context(|| format!("{} cannot be listed", self.url))?;
+        let split = listed.into_iter().filter_map(|object| {
+            let (name, object) = object.name.strip_prefix(BACKUPS)?.strip_prefix('/')?.split_once('/')?;
+            Some((name.to_owned(), object.to_owned()))
+        });
+        Ok(split.collect())
+    }
+
+    /// Reads the manifest of a backup.
+    pub(super) async fn manifest(&self, name: &str) -> anyhow::Result<Manifest> {
+        let damaged = || format!("the manifest of the backup {name} at {} cannot be read", self.url);
+        let object = object(name, "manifest");
+        let text = self.objects.read_whole(&object, MANIFEST_BYTES).await.with_context(damaged)?;
+        let text = text.with_context(|| format!("there is no backup {name} at {}", self.url))?;
+        Manifest::decode(&text, &self.key).with_context(damaged)
+    }
+
+    /// Writes the manifest of a backup, which makes it one.
+    pub(super) async fn write_manifest(&self, manifest: &Manifest) -> anyhow::Result<()> {
+        let text = manifest.encode(&self.key)?;
+        Ok(self.objects.write_whole(&object(&manifest.name, "manifest"), text).await?)
+    }
+}
+
+/// The name of an object of a backup.
+pub(super) fn object(backup: &str, object: &str) -> String {
+    format!("{BACKUPS}/{backup}/{object}")
+}

@@ -1,0 +1,116 @@
+//! Removing old backups, and the packs that no other one needs.
+
+use std::{collections::HashSet, time::Duration};
+
+use anyhow::Context as _;
+use db::upkeep::backups::BACK_UP;
+use domain::{DeploymentId, Timestamp};
+use packs::objects::pack_objects;
+
+use super::{Backups, copy, leases, place::object};
+
+/// Which backups are kept. Those that one of the two keeps are, and the newest always is.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep {
+    /// The newest, so many.
+    pub last: Option<usize>,
+    /// Those that are not older than so many days.
+    pub days: Option<u32>,
+}
+
+/// What was removed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pruned {
+    /// The names of the backups that are kept, the oldest first.
+    pub kept: Vec<String>,
+    /// The names of those that were removed.
+    pub removed: Vec<String>,
+    /// Packs that none of those kept needs.
+    pub removed_packs: usize,
+    /// Bytes of these.
+    pub removed_bytes: u64,
+}
+
+impl Backups {
+    /// Removes what need not be kept. A pack that a kept backup needs stays. May be interrupted anywhere and run again.
+    pub async fn prune(&self, keep: Keep) -> anyhow::Result<Pruned> {
+        leases::hold(&self.db, &self.clock, &[BACK_UP], self.remove(keep)).await
+    }
+
+    async fn remove(&self, keep: Keep) -> anyhow::Result<Pruned> {
+        let objects = self.place.objects();
+        let mut backups = Vec::new();
+        let mut needed: HashSet<DeploymentId> = HashSet::new();
+        let names = self.place.names().await?;
+        // All are read first: what one needs that cannot be read is not known, and nothing may be removed.
+        for (at, name) in names.iter().enumerate() {
+            let manifest =
+                self.place.manifest(name).await.context("nothing is removed, because not every backup can be read")?;
+            let is_kept = keep.keeps(manifest.began_at, names.len() - at, self.clock.now());
+            if is_kept {
+                needed.extend(manifest.packs.into_iter().map(|pack| pack.id));
+            }
+            backups.push((name.clone(), is_kept));
+        }
+        let (kept, removed): (Vec<_>, Vec<_>) = backups.into_iter().partition(|(_, is_kept)| *is_kept);
+        let [kept, removed] = [kept, removed].map(|some| some.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+
+        // Their manifests first: from then on they are no backups, whatever happens next.
+        for name in &removed {
+            objects.remove(&object(name, "manifest")).await?;
+        }
+        // What is left of those, and of backups that were never completed.
+        for (name, part) in self.place.objects_by_backup().await? {
+            if !kept.contains(&name) {
+                objects.remove(&object(&name, &part)).await?;
+            }
+        }
+        let mut pruned = Pruned { kept, removed, removed_packs: 0, removed_bytes: 0 };
+        let mut stored: Vec<(String, u64)> = copy::sizes(objects).await?.into_iter().collect();
+        // A pack's manifest goes before its data: without it the pack does not exist, whatever happens next.
+        stored.sort_by(|(one, _), (other, _)| other.cmp(one));
+        for (name, bytes) in stored {
+            let Some(id) = id_of(&name) else { continue };
+            let [data, manifest] = pack_objects(&id);
+            // Of packs that are needed nothing goes, but for what a killed backup left half-written.
+            if needed.contains(&id) && (name == data || name == manifest) {
+                continue;
+            }
+            objects.remove(&name).await?;
+            pruned.removed_packs += usize::from(name == manifest);
+            pruned.removed_bytes += bytes;
+        }
+        Ok(pruned)
+    }
+}
+
+impl Keep {
+    /// Whether the backup of this time is kept, of which there are `place - 1` newer ones.
+    fn keeps(self, began_at: Timestamp, place: usize, now: Timestamp) -> bool {
+        let is_young = |days: u32| now.since(began_at) <= Duration::from_hours(24) * days;
+        place == 1 || self.last.is_some_and(|last| place <= last) || self.days.is_some_and(is_young)
+    }
+}
+
+/// The deployment that an object of a pack belongs to.
+fn id_of(object: &str) -> Option<DeploymentId> {
+    object.split('/').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_and_the_young_are_kept() {
+        let now = Timestamp::from_unix_millis(1_700_000_000_000);
+        let days_ago = |days: u32| now - Duration::from_hours(24) * days;
+        let of = |last, days| Keep { last, days };
+        assert!(of(Some(0), Some(0)).keeps(days_ago(100), 1, now), "the newest always is");
+        assert!(of(Some(2), None).keeps(days_ago(100), 2, now));
+        assert!(!of(Some(2), None).keeps(days_ago(1), 3, now));
+        assert!(of(None, Some(7)).keeps(days_ago(7), 9, now));
+        assert!(!of(None, Some(7)).keeps(days_ago(8), 2, now));
+        assert!(of(Some(2), Some(7)).keeps(days_ago(8), 2, now), "one of the two is enough");
+    }
+}

@@ -1,0 +1,196 @@
+//! The way back: the packs of a backup into the store, and then its dump into the database.
+
+use std::process::Stdio;
+
+use anyhow::Context as _;
+use db::upkeep::restores;
+use domain::DeploymentId;
+use futures_util::{StreamExt as _, stream};
+use packs::objects::pack_objects;
+
+use super::{Backups, Damage, Manifest, Pack, check, copy, dump, programs};
+
+/// How a backup is restored.
+#[derive(Debug, Clone, Default)]
+pub struct RestoreOptions {
+    /// Reads back everything afterwards.
+    pub verify: bool,
+    /// The database whose tables may be replaced.
+    pub overwrite: Option<String>,
+}
+
+/// What a restore did.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Packs that the store did not have.
+    pub copied_packs: usize,
+    /// Bytes of these.
+    pub copied_bytes: u64,
+    /// Live sites whose pack the store does not have: the project, and the deployment.
+    pub missing: Vec<(String, DeploymentId)>,
+    /// What was found damaged afterwards.
+    pub damaged: Vec<Damage>,
+    /// The schema that the former tables are in.
+    pub set_aside: Option<String>,
+    /// Roles that the server does not have, so that their rights were left out.
+    pub missing_roles: Vec<String>,
+}
+
+impl Backups {
+    /// Restores a backup. Nothing is written before all of it that is needed was found undamaged.
+    pub async fn restore(&self, manifest: &Manifest, options: &RestoreOptions) -> anyhow::Result<Restored> {
+        manifest.check_keys(&self.key)?;
+        let newest = db::migrations::newest();
+        anyhow::ensure!(
+            manifest.schema <= newest,
+            "the backup {} has migration {}, and this program (svc {}) knows none beyond {newest}: restore it with svc {}",
+            manifest.name,
+            manifest.schema,
+            env!("CARGO_PKG_VERSION"),
+            manifest.program
+        );
+        let target = restores::target(&self.db).await.context("the database cannot be read")?;
+        if target.has_tables {
+            anyhow::ensure!(
+                options.overwrite.as_deref() == Some(&*target.name),
+                "the database {0} has tables already: restore into an empty one, or replace them with --overwrite {0}",
+                target.name
+            );
+        }
+        let missing_roles = restores::missing_roles(&self.db, &manifest.roles).await?;
+        let wanted = self.lacking(manifest).await?;
+        self.check(manifest, &wanted).await?;
+
+        let mut restored = Restored { missing_roles, ..Restored::default() };
+        for pack in self.put_back(wanted).await? {
+            restored.copied_packs += 1;
+            restored.copied_bytes += pack.bytes();
+        }
+        let aside =
+            target.has_tables.then(|| format!("before_{}", plain(&manifest.name, self.clock.now().unix_millis())));
+        if let Some(aside) = &aside {
+            restores::set_aside(&self.db, aside).await.context("the present tables cannot be set aside")?;
+        }
+        if let Err(error) = self.fill(manifest, target.server, &target.name, &restored).await {
+            if let Some(aside) = &aside {
+                restores::put_back(&self.db, aside).await.with_context(|| {
+                    format!("the former tables are in the schema {aside}; the restore failed: {error:#}")
+                })?;
+            }
+            return Err(error);
+        }
+        restored.set_aside = aside;
+        restores::end_leases(&self.db).await?;
+        self.look_over(manifest, options, &mut restored).await?;
+        Ok(restored)
+    }
+
+    /// The packs of the backup that the store lacks.
+    async fn lacking<'m>(&self, manifest: &'m Manifest) -> anyhow::Result<Vec<&'m Pack>> {
+        let there = copy::sizes(&self.store).await.context("the store cannot be listed")?;
+        let has = |pack: &Pack| {
+            let mut objects = pack_objects(&pack.id).into_iter().zip(pack.contents());
+            objects.all(|(object, content)| there.get(&object) == Some(&content.bytes))
+        };
+        Ok(manifest.packs.iter().filter(|pack| !has(pack)).collect())
+    }
+
+    /// Fails when something of the backup that is needed is damaged.
+    async fn check(&self, manifest: &Manifest, wanted: &[&Pack]) -> anyhow::Result<()> {
+        let mut damages: Vec<Damage> = self.verify_dump(manifest).await?.into_iter().collect();
+        damages.extend(check::packs(&self.copier, self.place.objects(), wanted.iter().copied()).await?);
+        if let Some(first) = damages.first() {
+            anyhow::bail!(
+                "the backup {} is damaged in {} places, and nothing was written; {first}. `admin backup verify --at {0}` names \
+                 all of them; `admin backup list` names other backups",
+                manifest.name,
+                damages.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// Copies packs into the store.
+    async fn put_back<'m>(&self, wanted: Vec<&'m Pack>) -> anyhow::Result<Vec<&'m Pack>> {
+        let copies = stream::iter(wanted)
+            .map(|pack| async move {
+                for (object, content) in pack_objects(&pack.id).into_iter().zip(pack.contents()) {
+                    let copied = self.copier.copy(self.place.objects(), &self.store, &object).await;
+                    let copied = copied.with_context(|| format!("{object} could not be put back"))?;
+                    if let Some(reason) = check::difference(&copied, content) {
+                        self.store.remove(&object).await?;
+                        anyhow::bail!("{object} changed while it was put back: {reason}");
+                    }
+                }
+                Ok(pack)
+            })
+            .buffered(self.copier.at_once);
+        let mut copies = std::pin::pin!(copies);
+        let mut packs = Vec::new();
+        while let Some(pack) = copies.next().await {
+            packs.push(pack?);
+        }
+        Ok(packs)
+    }
+
+    /// Fills the database from the dump, in one transaction.
+    async fn fill(&self, manifest: &Manifest, server: i32, database: &str, restored: &Restored) -> anyhow::Result<()> {
+        let database = format!("--dbname={database}");
+        let mut arguments = vec![
+            "--single-transaction",
+            "--exit-on-error",
+            "--no-owner",
+            "--no-password",
+            "--format=custom",
+            &database,
+        ];
+        if !restored.missing_roles.is_empty() {
+            arguments.push("--no-privileges");
+        }
+        let mut command = programs::command(&self.config, "pg_restore", server, &arguments).await?;
+        let mut child = programs::start(command.stdin(Stdio::piped()))?;
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let feeding = async {
+            let mut stdin = stdin.context("pg_restore takes no input")?;
+            // Dropped at its end, so that pg_restore sees one.
+            dump::open(&self.copier, self.place.objects(), &self.key, manifest, &mut stdin).await?;
+            Ok::<_, anyhow::Error>(())
+        };
+        let watching = async {
+            let complaint = dump::complaint(stderr).await;
+            (child.wait().await, complaint)
+        };
+        let (fed, (status, complaint)) = tokio::join!(feeding, watching);
+        let status = status?;
+        if !status.success() {
+            let fed = fed.err().map(|error| format!(" ({error:#})")).unwrap_or_default();
+            anyhow::bail!("pg_restore failed ({status}), and changed nothing: {}{fed}", complaint.trim());
+        }
+        fed
+    }
+
+    /// Names what is missing or damaged now that everything is in its place.
+    async fn look_over(
+        &self,
+        manifest: &Manifest,
+        options: &RestoreOptions,
+        restored: &mut Restored,
+    ) -> anyhow::Result<()> {
+        let there = copy::sizes(&self.store).await?;
+        for live in restores::live(&self.db).await? {
+            if pack_objects(&live.id).iter().any(|object| !there.contains_key(object)) {
+                restored.missing.push((live.project.to_string(), live.id));
+            }
+        }
+        if options.verify {
+            restored.damaged = check::packs(&self.copier, &self.store, manifest.packs.iter()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A name for a schema: the digits of a backup's, and of the time.
+fn plain(backup: &str, now: u64) -> String {
+    let digits: String = backup.chars().filter(char::is_ascii_digit).collect();
+    format!("{digits}_{now}")
+}

@@ -1,0 +1,128 @@
+//! `admin backup`: makes backups, lists, verifies and prunes them.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use admin::backups::{Backups, Created, Keep, Manifest};
+use clap::{Args, Subcommand};
+use config::Config;
+use url::Url;
+
+/// Makes a backup, or does something with those there are.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Backup {
+    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; `backup.url` when absent.
+    to: Option<Url>,
+    /// Reads back the packs that earlier backups have copied, and copies them again where they are damaged.
+    #[arg(long)]
+    recheck: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the backups, the oldest first.
+    List {
+        /// The place of the backups; `backup.url` when absent.
+        at: Option<Url>,
+    },
+    /// Read a backup back without restoring it, and name what of it is damaged.
+    Verify {
+        /// The place of the backups; `backup.url` when absent.
+        at: Option<Url>,
+        /// The backup; the newest when absent.
+        #[arg(long = "at", value_name = "BACKUP")]
+        backup: Option<String>,
+    },
+    /// Remove old backups, and the packs that no other one needs. The newest stays.
+    #[command(group(clap::ArgGroup::new("keep").required(true).multiple(true)))]
+    Prune {
+        /// The place of the backups; `backup.url` when absent.
+        at: Option<Url>,
+        /// Keeps backups that are not older than so many days.
+        #[arg(long, group = "keep")]
+        keep_days: Option<u32>,
+        /// Keeps the newest, so many.
+        #[arg(long, group = "keep")]
+        keep_last: Option<usize>,
+    },
+}
+
+/// Runs the command, and prints what became of it.
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+pub(crate) async fn run(config: Arc<Config>, arguments: Backup) -> anyhow::Result<()> {
+    match arguments.action {
+        None => {
+            let created = Backups::open(config, arguments.to)?.create(arguments.recheck).await?;
+            println!("{}", described(&created));
+            let missing = &created.manifest.missing;
+            let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            anyhow::ensure!(
+                missing.is_empty(),
+                "the backup is complete but for {} packs that the store does not have: {}",
+                missing.len(),
+                names.join(", ")
+            );
+        }
+        Some(Action::List { at }) => {
+            let backups = Backups::open(config, at)?.list().await?;
+            print!("{}", table(&backups));
+        }
+        Some(Action::Verify { at, backup }) => {
+            let backups = Backups::open(config, at)?;
+            let manifest = backups.find(backup.as_deref()).await?;
+            let damages = backups.verify(&manifest).await?;
+            for damage in &damages {
+                println!("{damage}");
+            }
+            anyhow::ensure!(damages.is_empty(), "the backup {} is damaged in {} places", manifest.name, damages.len());
+            println!("{} is undamaged: {} packs, {} bytes", manifest.name, manifest.packs.len(), manifest.bytes());
+        }
+        Some(Action::Prune { at, keep_days, keep_last }) => {
+            let keep = Keep { last: keep_last, days: keep_days };
+            let pruned = Backups::open(config, at)?.prune(keep).await?;
+            println!(
+                "{} backups removed, {} kept; {} packs removed, {} bytes",
+                pruned.removed.len(),
+                pruned.kept.len(),
+                pruned.removed_packs,
+                pruned.removed_bytes
+            );
+        }
+    }
+    Ok(())
+}
+
+fn described(created: &Created) -> String {
+    let Created { manifest, copied_packs, copied_bytes } = created;
+    format!(
+        "{} is complete: {} packs, {} bytes; copied {copied_packs} packs, {copied_bytes} bytes with the dump\n\
+         it needs the master key {}; keep a copy of the key file elsewhere for as long as the backup",
+        manifest.name,
+        manifest.packs.len(),
+        manifest.bytes(),
+        manifest.keys.join(", "),
+    )
+}
+
+fn table(backups: &[Manifest]) -> String {
+    if backups.is_empty() {
+        return "There is no backup.\n".to_owned();
+    }
+    let mut text = format!("{:<22} {:>8} {:>16} {:>7}  {:<9} keys\n", "backup", "packs", "bytes", "schema", "program");
+    for backup in backups {
+        let (packs, bytes) = (backup.packs.len(), backup.bytes());
+        let keys = backup.keys.join(",");
+        let _ = write!(
+            text,
+            "{:<22} {packs:>8} {bytes:>16} {:>7}  {:<9} {keys}",
+            backup.name, backup.schema, backup.program
+        );
+        if !backup.missing.is_empty() {
+            let _ = write!(text, "  ({} packs were missing)", backup.missing.len());
+        }
+        text.push('\n');
+    }
+    text
+}

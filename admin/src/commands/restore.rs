@@ -1,0 +1,66 @@
+//! `admin restore`: the way back from a backup.
+
+use std::sync::Arc;
+
+use admin::backups::{Backups, RestoreOptions};
+use clap::Args;
+use config::Config;
+use url::Url;
+
+/// Restores the database and the packs that it wants from a backup.
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// The place of the backups, `file:///folder` or `s3://bucket/prefix`; `backup.url` when absent.
+    from: Option<Url>,
+    /// The backup, as `admin backup list` names it; the newest when absent.
+    #[arg(long, value_name = "BACKUP")]
+    at: Option<String>,
+    /// Reads back everything that was restored.
+    #[arg(long)]
+    verify: bool,
+    /// Replaces the tables of this database, which keeps the former ones in a schema of their own.
+    #[arg(long, value_name = "DATABASE")]
+    overwrite: Option<String>,
+}
+
+/// Runs the command, and prints what became of it.
+#[expect(clippy::print_stdout, reason = "what was done is this command's result")]
+pub(crate) async fn run(config: Arc<Config>, arguments: Restore) -> anyhow::Result<()> {
+    let backups = Backups::open(config, arguments.from)?;
+    let manifest = backups.find(arguments.at.as_deref()).await?;
+    let options = RestoreOptions { verify: arguments.verify, overwrite: arguments.overwrite };
+    let restored = backups.restore(&manifest, &options).await?;
+    println!(
+        "{} is restored: {} packs, of which the store lacked {} ({} bytes)",
+        manifest.name,
+        manifest.packs.len(),
+        restored.copied_packs,
+        restored.copied_bytes
+    );
+    if let Some(aside) = &restored.set_aside {
+        println!(
+            "the former tables are in the schema {aside}; drop it when nobody needs them: DROP SCHEMA {aside} CASCADE"
+        );
+    }
+    if !restored.missing_roles.is_empty() {
+        println!(
+            "the server does not have these roles, so that their rights were left out: {}",
+            restored.missing_roles.join(", ")
+        );
+    }
+    for (project, deployment) in &restored.missing {
+        println!("missing: {deployment} of the site {project}");
+    }
+    for damage in &restored.damaged {
+        println!("damaged: {damage}");
+    }
+    let (missing, damaged) = (restored.missing.len(), restored.damaged.len());
+    anyhow::ensure!(
+        missing + damaged == 0,
+        "restored, but {missing} sites have no pack and {damaged} objects are damaged"
+    );
+    if options.verify {
+        println!("everything was read back and is undamaged");
+    }
+    Ok(())
+}

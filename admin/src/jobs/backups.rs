@@ -1,0 +1,42 @@
+//! Says how old the last backup is, so that somebody is woken when none was made. Every admin does.
+
+use std::time::Duration;
+
+use db::upkeep::backups;
+
+use super::{Batch, Job};
+use crate::{app::App, metrics};
+
+/// Interval at which the last backup is looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Age from which a backup's note is forgotten. What there is at its place is not touched.
+const NOTED_FOR: Duration = Duration::from_hours(24 * 400);
+
+/// Shows the time of the last backup until the program stops.
+pub(super) fn start(app: &App) {
+    let watching = app.clone();
+    app.tasks.spawn(async move { watching.stopping.run_until_cancelled(watch(&watching)).await });
+}
+
+async fn watch(app: &App) {
+    loop {
+        match db::in_time(backups::last(&app.db)).await {
+            Ok(last) => metrics::last_backup(last),
+            Err(error) => tracing::debug!(%error, "the last backup could not be looked for"),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Forgets notes of old backups.
+pub(super) struct Forget;
+
+impl Job for Forget {
+    const NAME: &'static str = "forget backups";
+    const EVERY: Duration = Duration::from_hours(24);
+
+    async fn run(&self, app: &App) -> anyhow::Result<Batch> {
+        let done = backups::forget(&app.db, app.clock.now() - NOTED_FOR).await?;
+        Ok(Batch { done, full: false })
+    }
+}

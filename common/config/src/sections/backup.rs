@@ -1,0 +1,67 @@
+//! `[backup]`: where backups are kept, and how fast they are made.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::Store;
+use crate::Size;
+
+/// `[backup]`: where backups are kept, and how fast they are made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Backup {
+    /// `file:///folder` or `s3://bucket/prefix`, outside the store and on another machine. The commands take another one as an
+    /// argument.
+    pub url: Option<Url>,
+    /// The S3 server's address; that of `[store]` when absent.
+    pub endpoint: Option<String>,
+    /// The S3 region; that of `[store]` when absent.
+    pub region: Option<String>,
+    /// The S3 access key; that of `[store]` when absent.
+    pub access_key: Option<String>,
+    /// The S3 secret key; that of `[store]` when absent.
+    pub secret_key: Option<String>,
+    /// Bytes a second that are copied at most; 0 for no bound.
+    pub bytes_per_second: Size,
+    /// Packs that are copied concurrently.
+    pub packs_at_once: usize,
+    /// The folder of `pg_dump` and `pg_restore`; looked for when absent.
+    pub postgres_programs: Option<PathBuf>,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Self {
+            url: None,
+            endpoint: None,
+            region: None,
+            access_key: None,
+            secret_key: None,
+            bytes_per_second: Size(64 * 1024 * 1024),
+            packs_at_once: 4,
+            postgres_programs: None,
+        }
+    }
+}
+
+impl Backup {
+    /// Returns `url` as a place like that of `[store]`, whose keys are used where this section has none.
+    pub fn place(&self, url: Url, store: &Store) -> Store {
+        let mut place = store.clone();
+        place.url = url;
+        let own = [
+            (&self.endpoint, &mut place.endpoint),
+            (&self.region, &mut place.region),
+            (&self.access_key, &mut place.access_key),
+            (&self.secret_key, &mut place.secret_key),
+        ];
+        for (own, used) in own {
+            if own.is_some() {
+                used.clone_from(own);
+            }
+        }
+        place
+    }
+}

@@ -1,0 +1,77 @@
+//! What a restore asks of the database before and after `pg_restore` fills it.
+
+use domain::{DeploymentId, ProjectName};
+use sqlx::{AssertSqlSafe, PgExecutor, PgPool};
+
+/// The database that is about to be filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name at the server.
+    pub name: String,
+    /// The major version of the server.
+    pub server: i32,
+    /// Whether there is a table in it.
+    pub has_tables: bool,
+}
+
+/// A deployment whose site is being served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// Its project.
+    pub project: ProjectName,
+}
+
+/// Looks at the database.
+pub async fn target(db: impl PgExecutor<'_>) -> Result<Target, sqlx::Error> {
+    sqlx::query_as!(
+        Target,
+        r#"SELECT current_database()::text AS "name!", current_setting('server_version_num')::int / 10000 AS "server!",
+                  EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace('public')
+                            AND relkind IN ('r', 'p')) AS "has_tables!""#
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Returns those of the roles that the server does not have.
+pub async fn missing_roles(db: impl PgExecutor<'_>, roles: &[String]) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT role AS "role!" FROM unnest($1::text[]) AS wanted (role)
+           WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) ORDER BY 1"#,
+        roles,
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Moves everything that is in the database out of the way, into the schema `aside`, whose name consists of letters, digits and `_`.
+pub async fn set_aside(pool: &PgPool, aside: &str) -> Result<(), sqlx::Error> {
+    // As a fresh database has it: every role may use the schema, and nobody but its owner may create in it.
+    let sql =
+        format!("ALTER SCHEMA public RENAME TO {aside}; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
+}
+
+/// Takes [`set_aside`] back.
+pub async fn put_back(pool: &PgPool, aside: &str) -> Result<(), sqlx::Error> {
+    let sql = format!("DROP SCHEMA public CASCADE; ALTER SCHEMA {aside} RENAME TO public");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
+}
+
+/// Ends every lease of a job: they were somebody's when the snapshot was taken, the backup's own among them.
+pub async fn end_leases(db: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE job_leases SET leased_until = NULL").execute(db).await.map(drop)
+}
+
+/// Returns every deployment that is live.
+pub async fn live(db: impl PgExecutor<'_>) -> Result<Vec<Live>, sqlx::Error> {
+    sqlx::query_as!(
+        Live,
+        "SELECT d.id, p.name AS project FROM deployments d JOIN projects p ON p.id = d.project_id
+           WHERE d.status = 'live' ORDER BY d.id"
+    )
+    .fetch_all(db)
+    .await
+}

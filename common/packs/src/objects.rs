@@ -1,0 +1,414 @@
+//! Whole objects at a place that is laid out like a store: a folder or a bucket.
+//!
+//! A backup copies packs byte for byte, and keeps objects of its own beside them; it has no use for what
+//! [`PackStore`](crate::PackStore) knows of their content. An object is there entirely or not at all: in a folder it is written
+//! under another name, synced and renamed, and a bucket shows it once it is complete.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+};
+
+use bytes::{Bytes, BytesMut};
+use domain::DeploymentId;
+use futures_util::TryStreamExt as _;
+use object_store::{ObjectStore, ObjectStoreExt as _, WriteMultipart, aws::AmazonS3, path::Path};
+
+use crate::{StoreError, blocking, bucket};
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of a part of an upload to a bucket, which wants at least 5 MiB. A smaller object is sent in one request.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+/// Parts of one object that are on their way concurrently.
+const PARTS_AT_ONCE: usize = 2;
+/// Prefix of the names under which objects are written in a folder.
+const INCOMING: &str = ".incoming-";
+
+/// The folder of the packs of a store, and of a backup.
+pub const DEPLOYMENTS: &str = "deployments";
+
+/// Returns the names of the two objects of a pack. `data` comes first: a pack exists once its `manifest` does.
+pub fn pack_objects(id: &DeploymentId) -> [String; 2] {
+    ["data", "manifest"].map(|object| format!("{DEPLOYMENTS}/{id}/{object}"))
+}
+
+/// A folder or a bucket of objects. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    place: Place,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Folder(Arc<FilePath>),
+    Bucket(Arc<AmazonS3>, Path),
+}
+
+/// An object that is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Its name below the place, with `/` between the parts.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl Objects {
+    /// Opens the place that a section such as `[store]` names. Makes nothing: a folder that does not exist has no objects.
+    pub fn open(config: &config::Store) -> Result<Self, StoreError> {
+        let place = match config.url.scheme() {
+            "file" => {
+                let folder = config.url.to_file_path().map_err(|()| {
+                    StoreError::Config(format!("`{}` is not of the form `file:///folder`", config.url))
+                })?;
+                Place::Folder(folder.into())
+            }
+            "s3" => {
+                let (s3, prefix) = bucket::connect(config)?;
+                Place::Bucket(s3, prefix)
+            }
+            other => {
+                return Err(StoreError::Config(format!(
+                    "`{other}:` is neither `file:///folder` nor `s3://bucket/prefix`"
+                )));
+            }
+        };
+        Ok(Self { place })
+    }
+
+    /// Opens an object, to be read from its beginning to its end.
+    pub async fn read(&self, name: &str) -> Result<ObjectReader, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let path = folder.join(name);
+                let (file, len) = blocking(move || {
+                    let file = File::open(path).map_err(not_found)?;
+                    let len = file.metadata()?.len();
+                    Ok::<_, StoreError>((file, len))
+                })
+                .await?;
+                Ok(ObjectReader { len, offset: 0, source: Source::File(Arc::new(file)) })
+            }
+            Place::Bucket(s3, prefix) => {
+                let path = below(prefix, name);
+                let len = s3.head(&path).await?.size;
+                Ok(ObjectReader { len, offset: 0, source: Source::Object(Arc::clone(s3), path) })
+            }
+        }
+    }
+
+    /// Reads a small object whole; `None` when there is none. One of more than `most` bytes is damaged.
+    pub async fn read_whole(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut reader = match self.read(name).await {
+            Ok(reader) => reader,
+            Err(StoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if reader.len > most {
+            return Err(StoreError::Damaged(format!("{name} is larger than {most} bytes")));
+        }
+        let mut whole = Vec::new();
+        while let Some(piece) = reader.next().await? {
+            whole.extend_from_slice(&piece);
+        }
+        Ok(Some(whole))
+    }
+
+    /// Begins an object. It takes the place of one with the same name when it is finished, and leaves nothing behind otherwise.
+    pub async fn write(&self, name: &str) -> Result<ObjectWriter, StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let place = folder.join(name);
+                let incoming = blocking(move || IncomingFile::create(place)).await?;
+                Ok(ObjectWriter { target: Target::File(incoming) })
+            }
+            Place::Bucket(s3, prefix) => Ok(ObjectWriter {
+                target: Target::Object {
+                    s3: Arc::clone(s3),
+                    path: below(prefix, name),
+                    buffer: BytesMut::new(),
+                    upload: None,
+                },
+            }),
+        }
+    }
+
+    /// Writes a small object whole.
+    pub async fn write_whole(&self, name: &str, content: Vec<u8>) -> Result<(), StoreError> {
+        let mut writer = self.write(name).await?;
+        writer.write(content.into()).await?;
+        writer.finish().await
+    }
+
+    /// Lists the objects below a folder such as `deployments`, in no particular order. Takes memory for each of them.
+    pub async fn list(&self, folder: &str) -> Result<Vec<ListedObject>, StoreError> {
+        match &self.place {
+            Place::Folder(root) => {
+                let (root, folder) = (Arc::clone(root), root.join(folder));
+                blocking(move || {
+                    let mut found = Vec::new();
+                    list_files(&root, folder, &mut found)?;
+                    Ok(found)
+                })
+                .await
+            }
+            Place::Bucket(s3, prefix) => {
+                let mut objects = s3.list(Some(&below(prefix, folder)));
+                let mut found = Vec::new();
+                while let Some(object) = objects.try_next().await? {
+                    let Some(parts) = object.location.prefix_match(prefix) else { continue };
+                    let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
+                    found.push(ListedObject { name: parts.join("/"), bytes: object.size });
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Removes an object, and in a folder what is left of the one that it was in. Succeeds when there is none.
+    pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let path = folder.join(name);
+                blocking(move || {
+                    match fs::remove_file(&path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                        _ => {}
+                    }
+                    // Succeeds once it is empty.
+                    let _ = path.parent().map(fs::remove_dir);
+                    Ok(())
+                })
+                .await
+            }
+            Place::Bucket(s3, prefix) => match s3.delete(&below(prefix, name)).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+fn below(prefix: &Path, name: &str) -> Path {
+    name.split('/').fold(prefix.clone(), |path, part| path.join(part))
+}
+
+fn not_found(error: io::Error) -> StoreError {
+    if error.kind() == io::ErrorKind::NotFound { StoreError::NotFound } else { error.into() }
+}
+
+fn list_files(root: &FilePath, folder: PathBuf, found: &mut Vec<ListedObject>) -> Result<(), StoreError> {
+    let mut folders = vec![folder];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let metadata = match fs::metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // removed meanwhile
+                metadata => metadata?,
+            };
+            if metadata.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(root).ok().and_then(FilePath::to_str);
+            if let Some(name) = name {
+                found.push(ListedObject { name: name.to_owned(), bytes: metadata.len() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An object that is being read.
+#[derive(Debug)]
+pub struct ObjectReader {
+    len: u64,
+    offset: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    File(Arc<File>),
+    Object(Arc<AmazonS3>, Path),
+}
+
+impl ObjectReader {
+    /// The object's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Reads the next piece; `None` at the end. Each is a request of its own, so that a reader may take its time.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let end = self.len.min(self.offset + PIECE_BYTES);
+        if end == self.offset {
+            return Ok(None);
+        }
+        let offset = self.offset;
+        let piece: Bytes = match &self.source {
+            Source::File(file) => {
+                let file = Arc::clone(file);
+                let mut piece = vec![0; usize::try_from(end - offset).unwrap_or_default()];
+                blocking(move || {
+                    file.read_exact_at(&mut piece, offset)?;
+                    Ok::<_, StoreError>(piece.into())
+                })
+                .await?
+            }
+            Source::Object(s3, path) => s3.get_range(path, offset..end).await?,
+        };
+        if piece.len() as u64 != end - offset {
+            return Err(StoreError::Damaged("an object ends before its size".into()));
+        }
+        self.offset = end;
+        Ok(Some(piece))
+    }
+}
+
+/// An object that is being written.
+#[derive(Debug)]
+pub struct ObjectWriter {
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    File(IncomingFile),
+    Object { s3: Arc<AmazonS3>, path: Path, buffer: BytesMut, upload: Option<WriteMultipart> },
+}
+
+impl ObjectWriter {
+    /// Appends to the object.
+    pub async fn write(&mut self, content: Bytes) -> Result<(), StoreError> {
+        match &mut self.target {
+            Target::File(incoming) => {
+                let file = Arc::clone(&incoming.file);
+                blocking(move || Ok((&*file).write_all(&content)?)).await
+            }
+            Target::Object { s3, path, buffer, upload } => {
+                if let Some(upload) = upload {
+                    upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                    upload.put(content);
+                    return Ok(());
+                }
+                buffer.extend_from_slice(&content);
+                if buffer.len() >= PART_BYTES {
+                    let parts = s3.put_multipart(path).await?;
+                    let begun = upload.insert(WriteMultipart::new_with_chunk_size(parts, PART_BYTES));
+                    begun.put(std::mem::take(buffer).freeze());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts the object in its place, durably.
+    pub async fn finish(self) -> Result<(), StoreError> {
+        match self.target {
+            Target::File(incoming) => blocking(move || incoming.finish()).await,
+            Target::Object { upload: Some(upload), .. } => Ok(upload.finish().await.map(drop)?),
+            Target::Object { s3, path, buffer, upload: None } => {
+                Ok(s3.put(&path, buffer.freeze().into()).await.map(drop)?)
+            }
+        }
+    }
+
+    /// Calls the object off. In a folder, dropping it does.
+    pub async fn abandon(self) {
+        if let Target::Object { upload: Some(upload), path, .. } = self.target
+            && let Err(error) = upload.abort().await
+        {
+            tracing::warn!(%error, object = %path, "an upload to the bucket could not be called off");
+        }
+    }
+}
+
+/// A file under the name that it has until it is complete; removed when it is dropped before that.
+#[derive(Debug)]
+struct IncomingFile {
+    file: Arc<File>,
+    incoming: PathBuf,
+    place: PathBuf,
+    finished: bool,
+}
+
+impl IncomingFile {
+    fn create(place: PathBuf) -> Result<Self, StoreError> {
+        let named = place.parent().zip(place.file_name());
+        let (folder, name) = named.ok_or_else(|| StoreError::Config(format!("{} is no file", place.display())))?;
+        DirBuilder::new().recursive(true).mode(0o750).create(folder)?;
+        let incoming = folder.join(format!("{INCOMING}{}", name.display()));
+        // Nobody else writes it: the caller sees to that. One that a killed program left is begun anew.
+        let file = File::create(&incoming)?;
+        Ok(Self { file: Arc::new(file), incoming, place, finished: false })
+    }
+
+    fn finish(mut self) -> Result<(), StoreError> {
+        self.file.sync_all()?;
+        fs::rename(&self.incoming, &self.place)?;
+        self.finished = true;
+        // The name of the file, and that of its folder, which may be new.
+        for folder in self.place.ancestors().skip(1).take(2) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for IncomingFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.incoming);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(folder: &FilePath) -> Objects {
+        let url = url::Url::from_directory_path(folder).unwrap();
+        Objects::open(&config::Store { url, ..config::Store::default() }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_object_is_there_entirely_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = objects(&folder.path().join("place"));
+        assert!(objects.list("backups").await.unwrap().is_empty());
+        assert!(objects.read_whole("backups/a/dump", 10).await.unwrap().is_none());
+
+        let mut abandoned = objects.write("backups/a/dump").await.unwrap();
+        abandoned.write(Bytes::from_static(b"half")).await.unwrap();
+        assert!(matches!(objects.read("backups/a/dump").await, Err(StoreError::NotFound)));
+        abandoned.abandon().await;
+        assert!(objects.list("backups").await.unwrap().is_empty());
+
+        let content = vec![7; usize::try_from(PIECE_BYTES).unwrap() + 3];
+        objects.write_whole("backups/a/dump", b"former".to_vec()).await.unwrap();
+        objects.write_whole("backups/a/dump", content.clone()).await.unwrap();
+        objects.write_whole("backups/b/empty", Vec::new()).await.unwrap();
+        let mut listed = objects.list("backups").await.unwrap();
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
+        let bytes = content.len() as u64;
+        assert_eq!(listed[0], ListedObject { name: "backups/a/dump".into(), bytes });
+        assert_eq!(listed[1], ListedObject { name: "backups/b/empty".into(), bytes: 0 });
+        assert_eq!(objects.read_whole("backups/a/dump", bytes).await.unwrap().as_ref(), Some(&content));
+        assert!(matches!(objects.read_whole("backups/a/dump", 9).await, Err(StoreError::Damaged(_))));
+        assert_eq!(objects.read_whole("backups/b/empty", 9).await.unwrap(), Some(Vec::new()));
+
+        objects.remove("backups/a/dump").await.unwrap();
+        objects.remove("backups/a/dump").await.unwrap();
+        assert!(!folder.path().join("place/backups/a").exists());
+    }
+}
