@@ -23,6 +23,7 @@ const FLOORS: [&[&str]; 9] = [
         "error",
         "events",
         "extract",
+        "fullness",
         "gateway",
         "hostnames",
         "html",
@@ -34,6 +35,7 @@ const FLOORS: [&[&str]; 9] = [
         "rates",
         "talkers",
         "vat",
+        "vitals",
     ],
 ];
 

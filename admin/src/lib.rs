@@ -12,8 +12,8 @@
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  authorities  bounds  codehost  console_files  edges  events  gateway  mail  payments  rates
-//!            talkers  vat
-//! base       csv  error  extract  html  metrics  quotas
+//!            talkers  vat  vitals
+//! base       csv  error  extract  fullness  html  metrics  quotas
 //! ```
 //!
 //! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
@@ -37,6 +37,7 @@ pub mod events;
 pub mod extract;
 #[cfg(test)]
 mod floors;
+mod fullness;
 pub mod gateway;
 pub mod hostnames;
 pub mod html;
@@ -58,4 +59,5 @@ pub mod suspension;
 pub mod talkers;
 pub mod vat;
 pub mod vat_checks;
+pub mod vitals;
 pub mod webhooks;

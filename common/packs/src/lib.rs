@@ -82,9 +82,19 @@ pub enum StoreError {
     /// The bucket answered with an error, or not at all.
     #[error("the store's bucket: {0}")]
     Bucket(object_store::Error),
+    /// The bucket took nothing of an upload for too long.
+    #[error("the store's bucket does not answer")]
+    Stalled,
     /// A blocking task was cut off: the program is stopping.
     #[error("the program is stopping")]
     Stopping,
+}
+
+impl StoreError {
+    /// Whether the same may succeed later: the store did not answer, or failed.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Stalled | Self::Stopping)
+    }
 }
 
 /// Why an upload did not become a pack.

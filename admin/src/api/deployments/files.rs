@@ -23,6 +23,7 @@ use crate::{
     auth::ProjectAccess,
     error::{ApiError, Code},
     extract::{Json, Path, Query},
+    metrics,
 };
 
 /// Lists the files of a deployment, sorted by path.
@@ -154,6 +155,10 @@ impl From<StoreError> for ApiError {
         match error {
             // Deleted while it was asked for.
             StoreError::NotFound => Self::not_found("deployment"),
+            error if error.is_passing() => {
+                metrics::store_failed();
+                Self::no_store().caused_by(error)
+            }
             error => Self::internal(error),
         }
     }
