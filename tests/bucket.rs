@@ -1,7 +1,7 @@
 //! Deployments that are kept in an S3 bucket: what an upload becomes there, what an edge reads from it, and what
 //! happens when the bucket fails.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::json;
@@ -194,9 +194,11 @@ async fn while_the_bucket_is_away_warm_files_are_served_and_nothing_new_goes_liv
     world.edge().get(&first.url).await.assert_body(200, "second");
     world.bucket_mut().stop();
 
-    let refusal = ada.upload("engine", &Site::page("third")).await.assert_error(500, "internal");
+    let refusal = ada.upload("engine", &Site::page("third")).await;
+    assert_eq!(refusal.header("retry-after"), "5");
+    let refusal = refusal.assert_error(503, "busy");
     assert!(!refusal.contains("127.0.0.1") && !refusal.contains("packs"), "{refusal}");
-    ada.post("/shares").upload(Site::page("share").tarball()).await.assert_error(500, "internal");
+    ada.post("/shares").upload(Site::page("share").tarball()).await.assert_error(503, "busy");
     world.edge().get(&first.url).await.assert_body(200, "second");
     world.edge().get(&format!("{}/cold.txt", first.url)).await.assert_status(503);
     let project = ada.project("engine").await;
@@ -212,6 +214,24 @@ async fn while_the_bucket_is_away_warm_files_are_served_and_nothing_new_goes_liv
     world.edge().get(&first.url).await.assert_body(200, "third");
     let removed = async || world.bucket().objects() == packs(&[&second.id, &third.id]);
     eventually(BACKGROUND, "the deleted deployment's objects are removed", removed).await;
+}
+
+#[tokio::test]
+async fn an_upload_is_refused_in_time_while_the_bucket_hangs() {
+    let world = World::builder().bucket().start().await;
+    let ada = world.user("ada").await;
+    let live = ada.publish("engine", &Site::page("before")).await;
+    world.bucket().set_silent(true);
+    let start = Instant::now();
+    let refused = ada.upload("engine", &Site::page("after")).await;
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    assert_eq!(refused.header("retry-after"), "5");
+    refused.assert_error(503, "busy");
+    world.edge().get(&live.url).await.assert_body(200, "before");
+    assert_eq!(ada.project("engine").await["deployments"][0]["status"], "failed");
+    world.bucket().set_silent(false);
+    let after = ada.deploy("engine", &Site::page("after")).await;
+    world.edge().get(&after.url).await.assert_body(200, "after");
 }
 
 #[tokio::test]
@@ -232,7 +252,7 @@ async fn what_the_bucket_takes_only_half_of_never_goes_live_and_is_cleared_away(
         }]
     {
         world.bucket().refuse(refusal);
-        ada.upload("engine", &site).await.assert_error(500, "internal");
+        ada.upload("engine", &site).await.assert_error(503, "busy");
         assert_eq!(world.bucket().objects(), pack(&live.id));
         nothing_changed(&world).await;
     }
@@ -242,7 +262,7 @@ async fn what_the_bucket_takes_only_half_of_never_goes_live_and_is_cleared_away(
         // Objects are deleted in bulk: `POST /packs?delete`.
         path.ends_with("/manifest") || method == "DELETE" || (method == "POST" && !path.ends_with("/data"))
     });
-    ada.upload("engine", &site).await.assert_error(500, "internal");
+    ada.upload("engine", &site).await.assert_error(503, "busy");
     assert_eq!(world.bucket().objects().len(), 3);
     nothing_changed(&world).await;
     world.bucket().refuse_nothing();

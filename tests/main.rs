@@ -13,6 +13,7 @@
 mod access;
 mod access_matrix;
 mod acme_client;
+mod admins;
 mod archives;
 mod attacks;
 mod audit;

@@ -39,6 +39,7 @@ use crate::{
     probe::certificate::CertificateProbe,
     rates::RateLimits,
     vat::VatRegistry,
+    vitals::Vitals,
 };
 
 /// The program's shared parts. Cheap to clone.
@@ -92,6 +93,8 @@ pub struct App {
     pub vat: VatRegistry,
     /// The tokens by which people let us act for them at the code host.
     pub grants: Grants,
+    /// Whether Postgres and Redis answer.
+    pub vitals: Vitals,
     /// Work that outlives its request; the stop waits for it.
     pub tasks: TaskTracker,
     /// Cancelled when the program stops.
@@ -156,6 +159,7 @@ impl App {
             clock,
             mailer: Mailer::new(&config.mail, &config.site)?,
             vat: VatRegistry::new(&config)?,
+            vitals: Vitals::default(),
             tasks,
             stopping: CancellationToken::new(),
             config,

@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     error::{ApiError, Code},
+    fullness::Fullness,
     metrics,
 };
 
@@ -93,6 +94,8 @@ const PUSHES: usize = 3;
 const ORDERS: usize = 32;
 /// Longest wait of a request for a turn before it is refused.
 const TURN_WAIT: Duration = Duration::from_secs(10);
+/// The `Retry-After` of an upload for which the spool has no room.
+pub(crate) const SPOOL_RETRY: Duration = Duration::from_secs(30);
 /// How long an upload that was received waits to be published: its client has done its part. Far below the hour after which
 /// an upload is given up for dead.
 const PUBLISH_WAIT: Duration = Duration::from_mins(10);
@@ -102,6 +105,8 @@ const PUBLISH_WAIT: Duration = Duration::from_mins(10);
 pub struct Bounds {
     uploads: Turns<Account>,
     spool: Amounts<Account>,
+    /// Whether there is room on the disks, for those who look there.
+    pub(crate) fullness: Fullness,
     publishes: Turns<Account>,
     hashes: Turns<Account>,
     webhooks: Turns<Client>,
@@ -170,6 +175,7 @@ impl Bounds {
         Self {
             uploads: turns(uploads, ACCOUNT_UPLOADS),
             spool: Amounts::new(spool_bytes, (ACCOUNT_UPLOADS as u64) * UPLOAD_BYTES),
+            fullness: Fullness::default(),
             publishes: halved(or(config.publishes, cores * PUBLISHES_PER_CORE)),
             hashes: halved(or(config.password_hashes, cores.max(LEAST_HASHES))),
             webhooks: of_clients(WEBHOOKS, CLIENT_WEBHOOKS),
@@ -198,8 +204,34 @@ impl Bounds {
             Refused::Share => {
                 busy("This account has as many uploads under way as it may at a time; please try again in a moment.")
             }
-            Refused::Full => too_much(),
+            Refused::Full => too_much().of_this_admin(),
         })
+    }
+
+    /// Uploads that are being received, wait to be published, or are published.
+    pub fn uploads_under_way(&self) -> usize {
+        self.uploads.taken()
+    }
+
+    /// Refuses an upload of `account` for which the spool has no room if it has `length` bytes.
+    pub fn check_spool(&self, account: &Account, length: u64) -> Result<(), ApiError> {
+        // Given back at once: it is taken as it comes, so that an upload that is slow holds no more than it has sent.
+        let refused = self.spool(account).grow(length);
+        refused.map_err(|refused| self.spool_refuses(refused))?;
+        self.fullness.spool_has_room();
+        Ok(())
+    }
+
+    /// The answer to an upload for which the spool has no room.
+    pub fn spool_refuses(&self, refused: Refused) -> ApiError {
+        if refused == Refused::Share {
+            return busy(
+                "This account's uploads take as much room as they may at a time; please try again in a moment.",
+            );
+        }
+        self.fullness.spool_is_full(self.spool.held());
+        let message = "There is no room for more uploads at the moment; please try again later.";
+        ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin()
     }
 
     /// The bytes that an upload of `account` takes of the spool: none yet.

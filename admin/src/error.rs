@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// When to try again while the database does not answer.
+/// When to try again while the database or the store does not answer.
 const AWAY_RETRY: Duration = Duration::from_secs(5);
 
 /// Defines [`Code`]: of each code its meaning, which the OpenAPI document repeats, its status and its name on the wire.
@@ -123,7 +123,7 @@ codes! {
     VatRegistryUnavailable = SERVICE_UNAVAILABLE, "vat_registry_unavailable";
     /// The deployment's files cannot be read: the store does not answer, or has lost or damaged them.
     FilesUnavailable = SERVICE_UNAVAILABLE, "files_unavailable";
-    /// The server does as much of this as it can at a time, or its database does not answer; try again when `Retry-After` says.
+    /// The server does as much of this as it can at a time, or its database or its store does not answer; try again when `Retry-After` says.
     Busy = SERVICE_UNAVAILABLE, "busy";
 }
 
@@ -150,13 +150,14 @@ pub struct ApiError {
     code: Code,
     message: Cow<'static, str>,
     retry_after: Option<Duration>,
+    is_of_this_admin: bool,
     source: Option<anyhow::Error>,
 }
 
 impl ApiError {
     /// Makes an error. `message` tells the client what is wrong and what to do about it.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), retry_after: None, source: None }
+        Self { code, message: message.into(), retry_after: None, is_of_this_admin: false, source: None }
     }
 
     /// Makes an error for a parameter or body that breaks a rule.
@@ -178,6 +179,20 @@ impl ApiError {
     /// Makes an error for a database that does not answer.
     pub fn no_database() -> Self {
         Self::new(Code::Busy, "The database does not answer at the moment; please try again.").retry_after(AWAY_RETRY)
+    }
+
+    /// Makes an error for a store of deployments that does not answer.
+    pub fn no_store() -> Self {
+        let message =
+            "The store of deployments does not answer at the moment, so nothing was published; please try again.";
+        Self::new(Code::Busy, message).retry_after(AWAY_RETRY)
+    }
+
+    /// Marks a refusal that came before any work and that another admin may not repeat: an edge then asks one that has room.
+    #[must_use]
+    pub fn of_this_admin(mut self) -> Self {
+        self.is_of_this_admin = true;
+        self
     }
 
     /// Adds the cause, for the log.
@@ -212,6 +227,10 @@ impl From<sqlx::Error> for ApiError {
     }
 }
 
+/// Marks an answer that another admin may not give: see [`ApiError::of_this_admin`].
+#[derive(Debug, Clone, Copy)]
+pub struct OfThisAdmin;
+
 /// Marks an answer that the same request may get another one after: what it asks for may be done meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub struct Passing;
@@ -226,6 +245,9 @@ impl IntoResponse for ApiError {
         // It says which record to set, and to ask again then.
         if self.code == Code::DomainTaken {
             response.extensions_mut().insert(Passing);
+        }
+        if self.is_of_this_admin {
+            response.extensions_mut().insert(OfThisAdmin);
         }
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

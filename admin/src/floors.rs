@@ -35,6 +35,7 @@ const FLOORS: [&[&str]; 9] = [
         "events",
         "extract",
         "fresh_traffic",
+        "fullness",
         "gateway",
         "hostnames",
         "html",
@@ -46,6 +47,7 @@ const FLOORS: [&[&str]; 9] = [
         "rates",
         "talkers",
         "vat",
+        "vitals",
     ],
 ];
 

@@ -13,8 +13,8 @@
 //! requests   middleware, then auth              what happens around a handler; who is asking
 //! app        app, then change                   everything a handler may use; one transaction and its consequences
 //! services   addresses  authorities  backups  bounds  codehost  console_files  edges  events  fresh_traffic  gateway
-//!            mail  payments  rates  talkers  vat
-//! base       csv  error  extract  html  metrics  quotas
+//!            mail  payments  rates  talkers  vat  vitals
+//! base       csv  error  extract  fullness  html  metrics  quotas
 //! ```
 //!
 //! A service takes what it needs and nothing below `app.rs` names [`app::App`], so each can be used and tested by itself.
@@ -41,6 +41,7 @@ pub mod extract;
 #[cfg(test)]
 mod floors;
 pub mod fresh_traffic;
+mod fullness;
 pub mod gateway;
 pub mod hostnames;
 pub mod html;
@@ -64,4 +65,5 @@ pub mod talkers;
 pub mod trash;
 pub mod vat;
 pub mod vat_checks;
+pub mod vitals;
 pub mod webhooks;

@@ -1,17 +1,21 @@
 //! The listener of the API: so many connections and no more, so that files are left for everything else.
 
 use std::{
+    future::poll_fn,
     io,
     net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use axum::serve::Listener;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
@@ -25,11 +29,45 @@ const SPARE_FILES_SHARE: usize = 4;
 /// The files that a process may open where the system does not say it.
 const USUAL_OPEN_FILES: usize = 1_024;
 
+/// Connections that the kernel accepts before we do, at most.
+const BACKLOG: u32 = 1_024;
+
 /// A listener whose connections are bounded.
 #[derive(Debug)]
 pub(crate) struct BoundedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    waiting: Arc<AtomicBool>,
+}
+
+/// What is known of a listener's connections without it.
+#[derive(Debug, Clone)]
+pub(crate) struct Connections {
+    places: Arc<Semaphore>,
+    most: usize,
+    waiting: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Whether none is open.
+    pub(crate) fn is_none_open(&self) -> bool {
+        // The next one has its place already.
+        self.places.available_permits() + 1 >= self.most
+    }
+
+    /// Whether none waited to be accepted when that was last looked at.
+    pub(crate) fn is_none_waiting(&self) -> bool {
+        !self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// Listens on an address, on which another admin may listen as well: the next one can start before this one has ended.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// A connection that holds its place until it ends.
@@ -57,7 +95,13 @@ impl BoundedListener {
     }
 
     fn with_places(listener: TcpListener, places: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(places)) }
+        Self { listener, places: Arc::new(Semaphore::new(places)), waiting: Arc::default() }
+    }
+
+    /// Tells of its connections.
+    pub(crate) fn connections(&self) -> Connections {
+        let (places, waiting) = (self.places.clone(), self.waiting.clone());
+        Connections { most: places.available_permits(), places, waiting }
     }
 }
 
@@ -83,9 +127,17 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (BoundedStream, SocketAddr) {
+        self.waiting.store(true, Ordering::Relaxed);
         // The semaphore is never closed.
         let place = self.places.clone().acquire_owned().await.ok();
-        let (stream, peer) = Listener::accept(&mut self.listener).await;
+        let waiting = &self.waiting;
+        let mut accepting = pin!(Listener::accept(&mut self.listener));
+        let (stream, peer) = poll_fn(|cx| {
+            let accepted = accepting.as_mut().poll(cx);
+            waiting.store(accepted.is_ready(), Ordering::Relaxed);
+            accepted
+        })
+        .await;
         (BoundedStream { stream, _place: place }, peer)
     }
 
@@ -146,10 +198,36 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut listener = BoundedListener::with_places(listener, 1);
+        let connections = listener.connections();
+        assert!(connections.is_none_open() && connections.is_none_waiting());
         let (_one, _two) = (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
         let (held, _) = listener.accept().await;
         assert!(listener.accept().now_or_never().is_none());
+        assert!(!connections.is_none_waiting(), "the second one waits for a place");
         drop(held);
-        listener.accept().await;
+        let (_held, _) = listener.accept().await;
+        assert!(!connections.is_none_waiting(), "there may be a third");
+    }
+
+    #[tokio::test]
+    async fn it_is_known_when_no_connection_waits_or_is_open() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut listener = BoundedListener::with_places(listener, 5);
+        let connections = listener.connections();
+        let _client = TcpStream::connect(address).await.unwrap();
+        let (held, _) = listener.accept().await;
+        let mut next = Box::pin(listener.accept());
+        assert!(next.as_mut().now_or_never().is_none());
+        assert!(connections.is_none_waiting() && !connections.is_none_open());
+        drop(held);
+        assert!(connections.is_none_open());
+    }
+
+    #[tokio::test]
+    async fn the_next_admin_listens_beside_this_one() {
+        let first = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let _second = listen(first.local_addr().unwrap()).unwrap();
+        assert!(TcpListener::bind(first.local_addr().unwrap()).await.is_err());
     }
 }

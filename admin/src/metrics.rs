@@ -31,6 +31,14 @@ pub fn describe() {
         "svc_renewals_put_off_total",
         "Subscriptions that could not be renewed here and were put off; the log names each."
     );
+    describe_counter!(
+        "svc_uploads_refused_total",
+        "Uploads refused here for want of room: the `spool` was full or could not be written, or too little of a `disk` is free."
+    );
+    describe_counter!(
+        "svc_store_failures_total",
+        "Requests that failed here because the store of deployments did not answer."
+    );
     describe_gauge!("svc_event_streams", "Event streams that are open at this admin.");
     describe_counter!(
         "svc_event_streams_refused_total",
@@ -177,6 +185,16 @@ pub(crate) fn last_backup(began_at: Option<Timestamp>) {
     let Some(began_at) = began_at else { return };
     #[expect(clippy::cast_precision_loss, reason = "seconds fit for a long time")]
     gauge!("svc_backup_last_timestamp_seconds").set(began_at.unix_seconds() as f64);
+}
+
+/// Counts an upload for which there was no room.
+pub(crate) fn upload_refused(why: &'static str) {
+    counter!("svc_uploads_refused_total", "why" => why).increment(1);
+}
+
+/// Counts a request that failed because the store did not answer.
+pub(crate) fn store_failed() {
+    counter!("svc_store_failures_total").increment(1);
 }
 
 /// Shows how many event streams are open.

@@ -7,7 +7,7 @@
 use std::{
     net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,7 @@ use governor::{
 };
 use live::Redis;
 use secrets::{MasterKey, Purpose};
+use telemetry::Outage;
 
 use crate::error::{ApiError, Code};
 
@@ -142,7 +143,14 @@ pub struct RateLimits {
     buckets: Arc<[Limiter; 13]>,
     /// Hashes of credentials that worked lately.
     proven: moka::sync::Cache<[u8; 32], ()>,
-    redis_paused_until: Arc<Mutex<Option<Instant>>>,
+    redis_pause: Arc<Mutex<RedisPause>>,
+}
+
+/// Whether Redis is left alone, because it did not answer.
+#[derive(Debug, Default)]
+struct RedisPause {
+    until: Option<Instant>,
+    outage: Outage,
 }
 
 impl RateLimits {
@@ -164,7 +172,7 @@ impl RateLimits {
             Limiter::new(PAYMENT_WEBHOOK_GUESSES, Duration::from_mins(1)),
         ]);
         let proven = moka::sync::Cache::builder().max_capacity(PROVEN).time_to_idle(PROVEN_FOR).build();
-        Self { redis, master_key, buckets, proven, redis_paused_until: Arc::default() }
+        Self { redis, master_key, buckets, proven, redis_pause: Arc::default() }
     }
 
     fn limiter(&self, bucket: Bucket) -> &Limiter {
@@ -207,11 +215,19 @@ impl RateLimits {
             return limiter.count_here(key);
         }
         match self.redis.count(bucket.name(), &self.subject(key), limiter.window).await {
-            Ok(count) => Standing::of(limiter.limit, count.events, count.resets_in),
+            Ok(count) => {
+                if let Some(lasted) = self.redis_pause().outage.ends(Instant::now()) {
+                    tracing::info!(seconds = lasted.as_secs(), "limits are kept in Redis again");
+                }
+                Standing::of(limiter.limit, count.events, count.resets_in)
+            }
             Err(error) => {
-                tracing::warn!("limits are kept in this process, because Redis does not answer: {error}");
-                *self.redis_paused_until.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(Instant::now() + REDIS_PAUSE);
+                let mut pause = self.redis_pause();
+                pause.until = Some(Instant::now() + REDIS_PAUSE);
+                if let Some(lasted) = pause.outage.fails(Instant::now()) {
+                    let seconds = lasted.as_secs();
+                    tracing::warn!(seconds, "limits are kept in this process, because Redis does not answer: {error}");
+                }
                 limiter.count_here(key)
             }
         }
@@ -247,8 +263,13 @@ impl RateLimits {
         self.proven.invalidate(credential);
     }
 
+    fn redis_pause(&self) -> MutexGuard<'_, RedisPause> {
+        // Nothing panics while the lock is held.
+        self.redis_pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn redis_is_paused(&self) -> bool {
-        let until = *self.redis_paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = self.redis_pause().until;
         until.is_some_and(|until| Instant::now() < until)
     }
 }

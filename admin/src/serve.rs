@@ -1,23 +1,42 @@
 //! The server, from its start to its graceful stop.
+//!
+//! It stops in steps, so that nothing that reaches it is lost: it says that it is about to (`GET /health`), and goes on accepting until
+//! every edge has heard of it; accepts what the kernel already has; then finishes what is under way, uploads for as long as they move.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use anyhow::Context as _;
 use axum::serve::ListenerExt as _;
 use db::billing::plan;
 use domain::networks::Networks;
-use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::{App, AppTasks},
+    bounds::Bounds,
     jobs,
-    listener::BoundedListener,
+    listener::{self, BoundedListener, Connections},
     router,
 };
 
-/// Longest time for running requests and tasks to end once the program was told to stop.
+/// Longest wait for Postgres and Redis to answer before the first connection is accepted.
+const START_WAIT: Duration = Duration::from_secs(5);
+/// How long connections are still accepted once the program was told to stop: edges look at our health every second.
+const LEAVE: Duration = Duration::from_secs(3);
+/// Longest time to accept what the kernel has accepted by then.
+const BACKLOG_WAIT: Duration = Duration::from_secs(2);
+/// How long no connection must have come before the listener is closed.
+const QUIET: Duration = Duration::from_millis(50);
+/// Longest time for running requests and tasks to end after that, other than uploads.
 const STOP_WAIT: Duration = Duration::from_secs(20);
+/// Time for the answers to the last uploads to leave.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Interval at which what is under way is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Serves until SIGTERM or SIGINT, then waits for running requests and tasks.
 pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
@@ -25,41 +44,96 @@ pub async fn serve(app: App, tasks: AppTasks) -> anyhow::Result<()> {
     let mut watch = app.watch();
     watch.start().await?;
     warn_of_retired_plans(&app).await.context("the plans of subscriptions could not be read")?;
+    // Stopped after the last request, which still waits for the edges.
+    let tasks_stopping = CancellationToken::new();
+    let watching = {
+        let (app, stop) = (app.clone(), tasks_stopping.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(app.vitals.watch(&app.db, &app.redis)).await })
+    };
+    // An edge that asks too early would take us for ill.
+    app.vitals.wait_until_well(START_WAIT).await;
     let listen = app.config.admin.listen;
-    let listener =
-        TcpListener::bind(listen).await.with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
+    let listener = listener::listen(listen).with_context(|| format!("admin.listen: cannot listen on {listen}"))?;
     let trusted = Networks::parse(&app.config.edge.trusted_proxies).context("edge.trusted_proxies")?;
     let service = router::router(&app, trusted)?.into_make_service_with_connect_info::<SocketAddr>();
     tracing::info!(address = %listen, "serving the control plane");
 
-    // Stopped after the last request, which still waits for the edges.
-    let tasks_stopping = CancellationToken::new();
     let tasks = tokio::spawn(tasks.run(tasks_stopping.clone()));
     jobs::start(&app);
-    let stopping = app.stopping.clone();
+    let listener = BoundedListener::new(listener, app.config.admin.connections);
+    let closing = close(app.stopping.clone(), listener.connections());
     // Without it the kernel holds small answers back; that it cannot be set is no reason not to serve.
-    let listener = BoundedListener::new(listener, app.config.admin.connections)
-        .tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
-    let server = axum::serve(listener, service).with_graceful_shutdown(async move { stopping.cancelled().await });
+    let listener = listener.tap_io(|connection| drop(connection.tcp().set_nodelay(true)));
+    let server = axum::serve(listener, service).with_graceful_shutdown(closing);
     let mut server = tokio::spawn(server.into_future());
+    let mut signals = StopSignals::new()?;
     let mut refusal = None;
     tokio::select! {
         ended = &mut server => ended?.context("the server ended by itself")?,
         found = watch.run() => refusal = Some(found),
-        signal = stop_signal() => tracing::info!("stopping on {}", signal?),
+        signal = signals.next() => tracing::info!("stopping on {signal}"),
     }
     app.stopping.cancel();
     app.tasks.close();
-    let finished = tokio::time::timeout(STOP_WAIT, async {
+    let ended = async {
         let _ = server.await;
         app.tasks.wait().await;
-    });
-    if finished.await.is_err() {
-        tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
+    };
+    let longest = Duration::from_secs(app.config.admin.drain_seconds.into()).max(LEAVE + BACKLOG_WAIT + STOP_WAIT);
+    tokio::select! {
+        is_over = drain(ended, &app.bounds) => if !is_over {
+            tracing::warn!("gave up on requests that did not end within {} s", STOP_WAIT.as_secs());
+        },
+        () = sleep(longest) => tracing::warn!("gave up on uploads that did not end within {} s", longest.as_secs()),
+        signal = signals.next() => tracing::warn!("giving up on what is under way, on another {signal}"),
     }
     tasks_stopping.cancel();
+    watching.await?;
     tasks.await?;
     refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Waits until the listener is to be closed: `stopping` was cancelled, whoever looks at our health has seen it, and no connection
+/// waits to be accepted.
+async fn close(stopping: CancellationToken, connections: Connections) {
+    stopping.cancelled().await;
+    // Nobody looks who has no connection.
+    let left_alone = async {
+        while !connections.is_none_open() {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    let _ = timeout(LEAVE, left_alone).await;
+    let quiet = async {
+        loop {
+            sleep(QUIET).await;
+            if connections.is_none_waiting() {
+                return;
+            }
+        }
+    };
+    let _ = timeout(BACKLOG_WAIT, quiet).await;
+}
+
+/// Waits until everything has `ended`, beyond [`STOP_WAIT`] only while there are uploads: those that stand still are refused before
+/// that. Returns whether everything has.
+async fn drain(ended: impl Future<Output = ()>, bounds: &Bounds) -> bool {
+    let mut ended = pin!(ended);
+    let uploads = async {
+        sleep(LEAVE + BACKLOG_WAIT + STOP_WAIT).await;
+        let waited_for = bounds.uploads_under_way();
+        if waited_for > 0 {
+            tracing::info!(uploads = waited_for, "uploads are under way still");
+        }
+        while bounds.uploads_under_way() > 0 {
+            sleep(LOOK_EVERY).await;
+        }
+        waited_for > 0
+    };
+    tokio::select! {
+        () = &mut ended => true,
+        waited = uploads => waited && timeout(LAST_ANSWERS, ended).await.is_ok(),
+    }
 }
 
 /// Names the plans that accounts are subscribed to and that the configuration has no more. Until it has, they have the limits
@@ -73,11 +147,37 @@ async fn warn_of_retired_plans(app: &App) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-async fn stop_signal() -> std::io::Result<&'static str> {
-    let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
-    let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    })
+/// The signals that stop the program.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one, and returns its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemd_waits_until_uploads_have_ended() {
+        let unit = include_str!("../../deploy/systemd/svc-admin.service");
+        let wait = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
+        let wait = Duration::from_secs(wait.parse().unwrap());
+        // Some seconds for a machine that is busy.
+        let needed = Duration::from_secs(config::Admin::default().drain_seconds.into()) + Duration::from_secs(10);
+        assert!(needed <= wait, "an admin may take {needed:?} to stop, and systemd kills it after {wait:?}");
+    }
 }

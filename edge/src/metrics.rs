@@ -81,6 +81,14 @@ pub fn describe() {
         "Requests for the platform refused because too many were in flight, by whose bound: `connection`, `client`, `process`, `memory`."
     );
     describe_counter!(
+        "svc_platform_failed_total",
+        "Requests that an admin did not answer: it was `unreached`, the connection `ended`, the answer was `late`, or the admin `hung`."
+    );
+    describe_counter!(
+        "svc_platform_asked_again_total",
+        "Requests that were made again to another admin, by what kept the first from answering; `refused` are those that it had no room for."
+    );
+    describe_counter!(
         "svc_platform_cached_total",
         "Requests for files of the console and icons of organizations, and whether the edge answered them itself."
     );
@@ -237,6 +245,16 @@ pub(crate) fn connections_shed(which: &'static str, count: usize) {
 /// Refused a request for the platform, because the `connection`, the `client` or the `process` has too many in flight.
 pub(crate) fn platform_refused(bound: &'static str) {
     counter!("svc_platform_refused_total", "bound" => bound).increment(1);
+}
+
+/// Counts a request that an admin did not answer.
+pub(crate) fn platform_failed(why: &'static str) {
+    counter!("svc_platform_failed_total", "why" => why).increment(1);
+}
+
+/// Counts a request that is made again to another admin.
+pub(crate) fn platform_asked_again(why: &'static str) {
+    counter!("svc_platform_asked_again_total", "why" => why).increment(1);
 }
 
 /// Counts a look for a public answer of admin in memory.

@@ -3,7 +3,10 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -34,6 +37,7 @@ pub struct Bucket {
 #[derive(Default)]
 struct Requests {
     refusal: Mutex<Option<Refusal>>,
+    is_silent: AtomicBool,
     reads: Mutex<Vec<usize>>,
 }
 
@@ -102,6 +106,11 @@ impl Bucket {
         *self.requests.refusal.lock().unwrap() = None;
     }
 
+    /// Leaves all requests that change something unanswered, or no more of them.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.requests.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+
     /// The lengths of the ranges of packs' data that were read since the last call.
     pub fn take_reads(&self) -> Vec<usize> {
         std::mem::take(&mut self.requests.reads.lock().unwrap())
@@ -156,7 +165,11 @@ async fn serve(listener: std::net::TcpListener, service: S3Service, requests: Ar
         let (service, requests) = (service.clone(), Arc::clone(&requests));
         let answer = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let (service, is_refused) = (service.clone(), requests.note(&request));
+            let is_unanswered = request.method() != "GET" && requests.is_silent.load(Ordering::Relaxed);
             async move {
+                if is_unanswered {
+                    std::future::pending::<()>().await;
+                }
                 if is_refused {
                     return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());
                 }

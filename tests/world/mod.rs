@@ -299,11 +299,21 @@ impl World {
         (port, self.start_admin_at(port))
     }
 
-    /// Starts an admin beside the first, at this port.
+    /// Starts an admin at this port, beside those that run.
     pub fn start_admin_at(&self, port: u16) -> Process {
         let mut command = Command::new(program("admin"));
         command.envs(self.env.iter().cloned()).env("SVC__ADMIN__LISTEN", format!("127.0.0.1:{port}"));
         Process::start("another-admin", self.folder.path(), &command)
+    }
+
+    /// The settings of programs that are started from now on.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        self.env.clone()
+    }
+
+    /// Replaces the settings of programs that are started from now on.
+    pub fn replace_settings(&mut self, settings: Vec<(String, String)>) {
+        self.env = settings;
     }
 
     /// Sets a configuration key, as [`Builder::set`] does, for programs that are started from now on.

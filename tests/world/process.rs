@@ -61,6 +61,11 @@ impl Process {
         self.child.wait().unwrap()
     }
 
+    /// The exit status of the program, if it has ended.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Stops the program with SIGTERM. Returns its exit status.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         self.signal("TERM");

@@ -2,6 +2,9 @@
 //!
 //! Most clients read the answer only once they have sent everything. Were the connection closed meanwhile, they would
 //! see a reset instead of the reason.
+//!
+//! An edge that expects `100 Continue` has sent nothing of a body that nobody has asked for. A refusal that another admin may not
+//! repeat ([`OfThisAdmin`]) leaves the body there, and says so to the edge, which asks that other.
 
 use std::{
     pin::Pin,
@@ -12,14 +15,17 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::Response,
 };
 use domain::limits::MB;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use secrets::edge_proof;
 use tokio::sync::oneshot;
+
+use crate::error::OfThisAdmin;
 
 /// Most bytes of a body that are read and discarded.
 const DRAIN_BYTES: u64 = 512 * MB;
@@ -28,19 +34,35 @@ const DRAIN_WAIT: Duration = Duration::from_secs(20);
 /// Longest pause within a body that is discarded: a client that sends nothing for so long waits for the answer.
 const DRAIN_PAUSE: Duration = Duration::from_secs(2);
 
+/// Tells an edge that another admin may take what this one refuses.
+const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
+
 /// Middleware: reads the body to its end before the answer goes out, or closes the connection when the body exceeds the
 /// bounds. `Connection: close` keeps the client, or the edge, from sending its next request there and losing it.
 pub async fn after_refused_bodies(request: Request, next: Next) -> Response {
+    let (is_of_edge, waits) =
+        (request.headers().contains_key(edge_proof::HEADER), waits_to_be_asked(request.headers()));
     let (hand_back, mut unread) = oneshot::channel();
-    let request = request.map(|body| Body::new(ReturnedBody { body: Some(body), hand_back: Some(hand_back) }));
+    let request =
+        request.map(|body| Body::new(ReturnedBody { body: Some(body), is_touched: false, hand_back: Some(hand_back) }));
     let mut response = next.run(request).await;
-    let Ok(rest) = unread.try_recv() else { return response };
+    let may_go_elsewhere = is_of_edge && response.extensions().get::<OfThisAdmin>().is_some();
+    if may_go_elsewhere {
+        response.headers_mut().insert(ELSEWHERE, HeaderValue::from_static("1"));
+    }
+    let Ok(Unread { rest, is_touched }) = unread.try_recv() else { return response };
+    let is_kept_by_edge = may_go_elsewhere && waits && !is_touched;
     // A client that already timed out gets no second wait.
-    let is_over = response.status() != StatusCode::REQUEST_TIMEOUT && drain(rest).await;
+    let is_over = !is_kept_by_edge && response.status() != StatusCode::REQUEST_TIMEOUT && drain(rest).await;
     if !is_over {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// Whether the client sends the body only once it is asked for.
+fn waits_to_be_asked(headers: &HeaderMap) -> bool {
+    headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Discards the rest of a body. Returns whether it ended within the bounds.
@@ -65,7 +87,15 @@ async fn drain(mut body: Body) -> bool {
 struct ReturnedBody {
     /// None once the body has ended or failed.
     body: Option<Body>,
-    hand_back: Option<oneshot::Sender<Body>>,
+    /// Whether anything of it was asked for.
+    is_touched: bool,
+    hand_back: Option<oneshot::Sender<Unread>>,
+}
+
+/// What is left of a body.
+struct Unread {
+    rest: Body,
+    is_touched: bool,
 }
 
 impl http_body::Body for ReturnedBody {
@@ -73,6 +103,7 @@ impl http_body::Body for ReturnedBody {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.is_touched = true;
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
@@ -96,7 +127,7 @@ impl Drop for ReturnedBody {
             && let Some(hand_back) = self.hand_back.take()
         {
             // The receiver is gone when the request was cancelled.
-            let _ = hand_back.send(body);
+            let _ = hand_back.send(Unread { rest: body, is_touched: self.is_touched });
         }
     }
 }
@@ -113,6 +144,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::error::{ApiError, Code};
 
     /// The answer, and how many of the body's ten chunks were taken.
     async fn answer(service: Router) -> (Response, usize) {
@@ -140,6 +172,37 @@ mod tests {
         for service in [refuses, reads_one] {
             let (response, taken) = answer(service).await;
             assert_eq!((taken, response.headers().get(header::CONNECTION)), (10, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_edge_keeps_a_body_that_another_admin_may_take() {
+        let refuses = |error: fn() -> ApiError| Router::new().route("/", post(async move || error()));
+        let busy: fn() -> ApiError = || ApiError::new(Code::Busy, "").of_this_admin();
+        let other: fn() -> ApiError = || ApiError::new(Code::Busy, "");
+        for (error, of_edge, waits, drained, marked) in [
+            (busy, true, true, false, true),
+            (busy, true, false, true, true),
+            (busy, false, true, true, false),
+            (other, true, true, true, false),
+        ] {
+            let taken = Arc::new(AtomicUsize::new(0));
+            let count = taken.clone();
+            let chunks = stream::iter(0..10).map(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, std::io::Error>("chunk")
+            });
+            let mut request = Request::post("/").body(Body::from_stream(chunks)).unwrap();
+            if of_edge {
+                request.headers_mut().insert(edge_proof::HEADER, HeaderValue::from_static("proof"));
+            }
+            if waits {
+                request.headers_mut().insert(header::EXPECT, HeaderValue::from_static("100-continue"));
+            }
+            let response = refuses(error).layer(from_fn(after_refused_bodies)).oneshot(request).await.unwrap();
+            assert_eq!(taken.load(Ordering::Relaxed) > 0, drained, "{of_edge} {waits}");
+            assert_eq!(response.headers().contains_key(ELSEWHERE), marked, "{of_edge} {waits}");
+            assert_eq!(response.headers().contains_key(header::CONNECTION), !drained, "{of_edge} {waits}");
         }
     }
 

@@ -9,13 +9,14 @@ use domain::{Account, limits::UPLOAD_BYTES, size};
 use fairness::Held;
 use futures_util::StreamExt as _;
 use http::{HeaderName, header};
-use packs::WriteError;
+use packs::{StoreError, WriteError};
 use sha2::{Digest as _, Sha256};
 use tokio::{io::AsyncWriteExt as _, time::Instant};
 
 use crate::{
-    bounds::{self, AccountTurn, Bounds},
+    bounds::{AccountTurn, Bounds, SPOOL_RETRY},
     error::{ApiError, Code, PossibleError},
+    metrics,
 };
 
 /// Longest pause within a body.
@@ -63,7 +64,8 @@ pub const UPLOAD_ERRORS: &[PossibleError] = &[
     PossibleError::new(Code::PlanLimitReached, "the owner's plan has no room for more files"),
     PossibleError::new(
         Code::Busy,
-        "the account has as many uploads under way as it may, the server does as much as it can, or its disk is nearly full",
+        "the account has as many uploads under way as it may, the server does as much as it can, its disk is nearly full, or its \
+         store does not answer",
     ),
 ];
 
@@ -73,6 +75,7 @@ pub struct UploadSlot {
     _turn: AccountTurn,
     /// What its body takes of the spool.
     spool: Held<Account>,
+    bounds: Bounds,
 }
 
 /// A received body. The file has no name, so it goes away with this.
@@ -87,14 +90,17 @@ pub struct Received {
 }
 
 impl UploadSlot {
-    /// Waits for a slot of `account`.
-    pub async fn wait(bounds: &Bounds, account: &Account) -> Result<Self, ApiError> {
-        Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account) })
+    /// Waits for a slot of `account` for the upload that has these headers. Nothing of its body has been read: a refusal leaves it to
+    /// another admin.
+    pub async fn wait(bounds: &Bounds, account: &Account, headers: &HeaderMap) -> Result<Self, ApiError> {
+        bounds.check_spool(account, length(headers).unwrap_or_default())?;
+        Ok(Self { _turn: bounds.upload(account).await?, spool: bounds.spool(account), bounds: bounds.clone() })
     }
 
     /// Writes the body to a file without a name in `folder`.
     pub async fn receive(mut self, body: Body, folder: &Path) -> Result<Received, ApiError> {
-        let spooled = |bytes| self.spool.grow(bytes).map_err(|_| bounds::too_much());
+        let (spool, bounds) = (&mut self.spool, &self.bounds);
+        let spooled = |bytes| spool.grow(bytes).map_err(|refused| bounds.spool_refuses(refused));
         let (file, sha256) = receive(body, folder, spooled).await?;
         Ok(Received { file, sha256, slot: self })
     }
@@ -110,8 +116,12 @@ pub fn check(headers: &HeaderMap) -> Result<(), ApiError> {
             "Send a gzipped tarball with `Content-Type: application/gzip`.",
         ));
     }
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
+    if length(headers).is_some_and(|length| length > UPLOAD_BYTES) { Err(too_large()) } else { Ok(()) }
+}
+
+/// The length that the body is said to have.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Writes the body to a file without a name in `folder`, and returns it with its SHA-256. `spooled` is asked before bytes are
@@ -121,7 +131,7 @@ async fn receive(
     folder: &Path,
     mut spooled: impl FnMut(u64) -> Result<(), ApiError>,
 ) -> Result<(File, [u8; 32]), ApiError> {
-    let spool = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
+    let spool = tempfile::tempfile_in(folder).map_err(no_spool)?;
     let mut spool = tokio::io::BufWriter::with_capacity(WRITE_BUFFER, tokio::fs::File::from_std(spool));
     let mut chunks = body.into_data_stream();
     let mut sha256 = Sha256::new();
@@ -144,12 +154,12 @@ async fn receive(
         }
         spooled(chunk.len() as u64)?;
         sha256.update(&chunk);
-        spool.write_all(&chunk).await.map_err(ApiError::internal)?;
+        spool.write_all(&chunk).await.map_err(no_spool)?;
     }
     if received == 0 {
         return Err(ApiError::new(Code::InvalidArchive, "The body is empty; send a gzipped tarball."));
     }
-    spool.flush().await.map_err(ApiError::internal)?;
+    spool.flush().await.map_err(no_spool)?;
     let file = spool.into_inner().into_std().await;
     Ok((file, sha256.finalize().into()))
 }
@@ -178,12 +188,21 @@ fn too_slow() -> ApiError {
     ApiError::new(Code::RequestTimeout, "The upload stood still or was too slow; please try again.")
 }
 
+/// The answer to an upload that the spool's disk does not take.
+fn no_spool(error: std::io::Error) -> ApiError {
+    metrics::upload_refused("spool");
+    let message = "The upload cannot be kept at the moment; please try again in a moment.";
+    ApiError::new(Code::Busy, message).retry_after(SPOOL_RETRY).of_this_admin().caused_by(error)
+}
+
 impl From<WriteError> for ApiError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Archive(error) if error.is_too_large() => Self::new(Code::PayloadTooLarge, error.to_string()),
             WriteError::Archive(error) => Self::new(Code::InvalidArchive, error.to_string()),
-            WriteError::Store(error) => Self::internal(error),
+            // There is no bucket, or no folder.
+            WriteError::Store(error @ StoreError::NotFound) => Self::internal(error),
+            WriteError::Store(error) => error.into(),
         }
     }
 }
@@ -243,7 +262,7 @@ mod tests {
         use std::io::{Read as _, Seek as _};
         let folder = tempfile::tempdir().unwrap();
         let (mut file, sha256) = receive(Body::from("abc"), folder.path(), |_| Ok(())).await.unwrap();
-        let full = receive(Body::from("abc"), folder.path(), |_| Err(bounds::too_much())).await.unwrap_err();
+        let full = receive(Body::from("abc"), folder.path(), |_| Err(crate::bounds::too_much())).await.unwrap_err();
         assert_eq!(full.code(), Code::Busy);
         assert_eq!(hex::encode(&sha256[..4]), "ba7816bf");
         file.rewind().unwrap();

@@ -44,11 +44,11 @@ pub(crate) async fn for_share(app: &App, account: &Account, attempt: Attempt) ->
 /// Checks that the disks of the spool and of the store are not nearly full: what fills them stops everybody, and a database
 /// that shares one of them as well.
 async fn on_disk(app: &App) -> Result<(), ApiError> {
-    if has_disk(app).await.map_err(ApiError::internal)? {
+    if has_disk(app).await? {
         return Ok(());
     }
     let message = "The server's disk is nearly full, so uploads are refused for now; please try again later.";
-    Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY))
+    Err(ApiError::new(Code::Busy, message).retry_after(FULL_RETRY).of_this_admin())
 }
 
 /// Whether enough of the disks of the spool and of the store is free for whatever is to be published.
@@ -59,7 +59,9 @@ pub(crate) async fn has_disk(app: &App) -> Result<bool, StoreError> {
     let least = app.config.admin.free_disk_percent;
     let is_full = spaces.iter().any(|space| space.is_below(least));
     if is_full {
-        tracing::error!(?spaces, percent = least, "nothing is published: too little of a disk is free");
+        app.bounds.fullness.disk_is_full(&spaces, least);
+    } else {
+        app.bounds.fullness.disk_has_room();
     }
     Ok(!is_full)
 }

@@ -35,4 +35,7 @@ pub struct Health {
     /// Whether Redis answers; absent while everything does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redis: Option<bool>,
+    /// Whether this server is about to stop; absent unless it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining: Option<bool>,
 }

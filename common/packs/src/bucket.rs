@@ -27,6 +27,11 @@ const PARTS_AT_ONCE: usize = 2;
 const RETRIES: usize = 3;
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
+/// Longest time for the bucket to take a part of an upload: one that hangs keeps nobody waiting.
+const PART_TIME: Duration = Duration::from_secs(20);
+/// Longest time to take back what the bucket has of an upload that failed. The search for orphans finds what stays.
+const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
+
 /// A bucket of packs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
@@ -108,12 +113,12 @@ impl Bucket {
     pub(super) async fn put(&self, id: &DeploymentId, data: File, manifest: Vec<u8>) -> Result<(), StoreError> {
         let put = async {
             self.put_data(id, data).await?;
-            self.s3.put(&self.manifest_path(id), manifest.into()).await?;
+            in_time(PART_TIME, self.s3.put(&self.manifest_path(id), manifest.into())).await?;
             Ok(())
         };
         let result = put.await;
         if result.is_err()
-            && let Err(error) = self.remove(id).await
+            && let Err(error) = in_time(TAKE_BACK_TIME, self.remove(id)).await
         {
             tracing::warn!(%error, %id, "a half-written pack could not be removed");
         }
@@ -125,14 +130,16 @@ impl Bucket {
         let data = Arc::new(data);
         let len = data.metadata()?.len();
         if len <= PART_BYTES as u64 {
-            self.s3.put(&path, part(&data, 0, len).await?.into()).await?;
+            let data = part(&data, 0, len).await?;
+            in_time(PART_TIME, self.s3.put(&path, data.into())).await?;
             return Ok(());
         }
-        let mut upload = WriteMultipart::new_with_chunk_size(self.s3.put_multipart(&path).await?, PART_BYTES);
+        let upload = in_time(PART_TIME, self.s3.put_multipart(&path)).await?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
         let mut offset = 0;
         while offset < len {
             let sent = async {
-                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                in_time(PART_TIME, upload.wait_for_capacity(PARTS_AT_ONCE)).await?;
                 part(&data, offset, len).await
             };
             match sent.await {
@@ -141,14 +148,15 @@ impl Bucket {
                     upload.put(bytes);
                 }
                 Err(error) => {
-                    if let Err(error) = upload.abort().await {
+                    if let Err(error) = in_time(TAKE_BACK_TIME, upload.abort()).await {
                         tracing::warn!(%error, %id, "an upload to the bucket could not be called off");
                     }
                     return Err(error);
                 }
             }
         }
-        upload.finish().await?;
+        // The last parts, and the word that they are all.
+        in_time(2 * PART_TIME, upload.finish()).await?;
         Ok(())
     }
 
@@ -190,6 +198,14 @@ impl From<object_store::Error> for StoreError {
             error => Self::Bucket(error),
         }
     }
+}
+
+/// Gives up on `step` after `time`.
+async fn in_time<T, E: Into<StoreError>>(
+    time: Duration,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(time, step).await.map_err(|_| StoreError::Stalled)?.map_err(Into::into)
 }
 
 /// The part of `data` at `offset`.

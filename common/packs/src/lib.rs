@@ -104,9 +104,19 @@ pub enum StoreError {
     /// Nothing is removed before the store is known to be this database's.
     #[error("the store is not known to be this database's yet")]
     Unconfirmed,
+    /// The bucket took nothing of an upload for too long.
+    #[error("the store's bucket does not answer")]
+    Stalled,
     /// A blocking task was cut off: the program is stopping.
     #[error("the program is stopping")]
     Stopping,
+}
+
+impl StoreError {
+    /// Whether the same may succeed later: the store did not answer, or failed.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Bucket(_) | Self::Stalled | Self::Stopping)
+    }
 }
 
 /// Why an upload did not become a pack.

@@ -4,6 +4,9 @@
 //! error is said that ends a program.
 
 pub mod metrics;
+mod outage;
+
+pub use outage::{Outage, SAY_EVERY};
 
 use tracing_subscriber::{EnvFilter, fmt};
 

@@ -4,18 +4,47 @@ use std::time::Duration;
 
 /// Longest time to connect to an admin.
 pub(crate) const ADMIN_CONNECT: Duration = Duration::from_secs(2);
-/// Longest wait for an admin's next bytes: an upload is judged and unpacked before its answer begins.
+/// Longest wait for an admin's next bytes of an answer to a GET or HEAD: longer than admin itself works on one, and than the pause
+/// between two signs of life of a stream of events.
+pub(crate) const ADMIN_ANSWER: Duration = Duration::from_mins(2);
+/// Longest wait for an admin's next bytes of any other answer: an upload is judged and unpacked before its answer begins.
 pub(crate) const ADMIN_READ: Duration = Duration::from_mins(5);
+/// Pause before the admins are asked once more when none of them got the request.
+pub(crate) const ADMIN_PAUSE: Duration = Duration::from_millis(100);
+/// Admins of which each may have begun to work on a request, at most: one that ends an admin is not carried to all of them.
+pub(crate) const ADMIN_ATTEMPTS: usize = 2;
 /// Longest wait for an admin to take bytes.
 pub(crate) const ADMIN_WRITE: Duration = Duration::from_mins(1);
 /// Time for which an idle connection to an admin is kept.
 pub(crate) const ADMIN_IDLE: Duration = Duration::from_mins(1);
 /// Longest wait for the next bytes of a request that is handed on, and for its sender to take those of the answer.
 pub(crate) const CLIENT_STALL: Duration = Duration::from_mins(1);
+/// Time without traffic after which the kernel probes a connection to an admin, the pause between probes, and the number of probes
+/// after which it gives the connection up: a machine that has gone resets nothing.
+pub(crate) const ADMIN_PROBE_AFTER: Duration = Duration::from_secs(4);
+pub(crate) const ADMIN_PROBE_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const ADMIN_PROBES: usize = 2;
 /// Interval at which an admin's health is checked.
 pub(crate) const HEALTH_EVERY: Duration = Duration::from_secs(1);
 /// Longest time for an admin to answer a health check.
 pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
+/// Health checks in a row that an admin leaves unanswered before it counts as hung, and what it is at is given up: some five seconds.
+pub(crate) const HUNG_AFTER: u32 = 2;
+/// Bytes that are read of the answer to a health check.
+pub(crate) const HEALTH_BYTES: usize = 4 * 1024;
+/// Longest time until `/health` is answered at the platform's hosts, and the part of it that one admin may take. Admin's own answer
+/// takes no time; what calls us allows two seconds.
+pub(crate) const HEALTH_ANSWER: Duration = Duration::from_millis(1_700);
+pub(crate) const HEALTH_ATTEMPT: Duration = Duration::from_millis(800);
+/// Interval at which the names of admins are resolved again.
+pub(crate) const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+/// Longest time to resolve the name of an admin.
+pub(crate) const RESOLVE_WAIT: Duration = Duration::from_secs(5);
+/// Addresses of a name at most: each is an admin.
+pub(crate) const ADMINS_PER_NAME: usize = 16;
+/// Bytes of an admin's refusal that are kept while another admin is asked, and the longest time to read them.
+pub(crate) const REFUSAL_BYTES: usize = 16 * 1024;
+pub(crate) const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that wait in each direction of the pipe between hyper and pingora-proxy.
 pub(crate) const HANDOVER_BYTES: usize = 16 * 1024;
 /// Bytes that a request which is handed on is charged as, for as long as its answer is not read: the pipe, and what pingora-proxy
@@ -50,6 +79,11 @@ pub(crate) const PLATFORM_BODIES: usize = 1_024;
 pub(crate) const PLATFORM_BODIES_PER_CLIENT: usize = 64;
 /// Longest time for those bytes of a body to arrive, as long as admin itself waits for one.
 pub(crate) const PLATFORM_BODY: Duration = Duration::from_secs(30);
+/// Most bytes that are read of the body of a request that every admin has refused, the longest time to read them, and the longest pause
+/// within: most clients read an answer only once they have sent everything.
+pub(crate) const REFUSED_BODY_BYTES: u64 = 128 * 1024 * 1024;
+pub(crate) const REFUSED_BODY_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const REFUSED_BODY_PAUSE: Duration = Duration::from_secs(2);
 /// Bytes of the path of an answer of admin that may be kept.
 pub(crate) const CACHED_PATH_BYTES: usize = 512;
 /// Bytes of the largest body of admin's that is kept: the largest icon fits.

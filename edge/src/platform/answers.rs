@@ -16,6 +16,8 @@ const HEALTH_PATHS: [&str; 2] = ["/health", "/api/health"];
 pub(super) enum Failure {
     /// No admin answers.
     NoAdmin,
+    /// The admin that was asked broke off, and may have done what it was asked for.
+    Unanswered,
     /// The client, or everybody together, has as many requests in flight as may be.
     Busy,
     /// The request's body did not come in time.
@@ -33,6 +35,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Whether the platform's health is asked for.
+    pub(super) fn is_health(&self) -> bool {
+        self.is_health
+    }
+
     /// What matters of a request whose id is `id`.
     pub(super) fn of(method: &Method, uri: &Uri, headers: &HeaderMap, id: HeaderValue) -> Self {
         let is_health = HEALTH_PATHS.contains(&uri.path());
@@ -44,10 +51,14 @@ impl Asked {
         let mut response = match failure {
             // Its answer has no error in it, as admin's own.
             _ if self.is_health => json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ok":false}"#),
-            Failure::NoAdmin if self.wants_page => pages::bad_gateway(),
+            Failure::NoAdmin | Failure::Unanswered if self.wants_page => pages::bad_gateway(),
             Failure::NoAdmin => json(
                 StatusCode::BAD_GATEWAY,
                 r#"{"error":{"code":"bad_gateway","message":"The control plane does not answer; try again in a moment."}}"#,
+            ),
+            Failure::Unanswered => json(
+                StatusCode::BAD_GATEWAY,
+                r#"{"error":{"code":"bad_gateway","message":"The control plane broke off; see whether it was done, then try again."}}"#,
             ),
             Failure::Busy if self.wants_page => pages::unavailable(),
             Failure::Busy => json(
@@ -67,7 +78,7 @@ impl Asked {
         match failure {
             // Described without it, as the answer that all is well.
             _ if self.is_health => drop(headers.remove(header::CACHE_CONTROL)),
-            Failure::NoAdmin | Failure::Busy => {
+            Failure::NoAdmin | Failure::Unanswered | Failure::Busy => {
                 headers.insert(header::RETRY_AFTER, limits::PLATFORM_RETRY_AFTER.as_secs().into());
             }
             // What still comes of the body is no next request.
@@ -111,6 +122,7 @@ mod tests {
     fn every_answer_carries_the_requests_id() {
         for (path, failure, status) in [
             ("/me", Failure::NoAdmin, 502),
+            ("/me", Failure::Unanswered, 502),
             ("/me", Failure::Busy, 503),
             ("/me", Failure::Late, 408),
             ("/health", Failure::NoAdmin, 503),

@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -12,8 +12,9 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::answers::Failure;
+use super::{answers::Failure, attempt::Attempt};
 use crate::{http::BodyError, limits};
 
 /// The body of a request of which the beginning has been read: most bodies are read whole.
@@ -69,7 +70,73 @@ where
     }
 }
 
-impl<B> Body for BegunBody<B>
+impl<B: Body<Data = Bytes>> BegunBody<B> {
+    /// Makes it the body of a request that may be made several times.
+    pub(super) fn share(self) -> SharedBody<B> {
+        SharedBody { first: self.first, is_whole: self.rest.is_none(), rest: Arc::new(Mutex::new(self.rest)) }
+    }
+}
+
+/// The body of a request that may be made several times: to one admin after the other, until one of them has taken the part of
+/// it that has not been read.
+pub(super) struct SharedBody<B> {
+    first: Bytes,
+    is_whole: bool,
+    /// What has not been read, until somebody takes it.
+    rest: Arc<Mutex<Option<B>>>,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> SharedBody<B> {
+    /// Whether all of it has been read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether a part of it was taken that is not here any more.
+    pub(super) fn has_left(&self) -> bool {
+        !self.is_whole && lock(&self.rest).is_none()
+    }
+
+    /// Reads what nobody has taken, and throws it away.
+    pub(super) async fn discard(&self) {
+        let rest = lock(&self.rest).take();
+        let Some(mut rest) = rest else { return };
+        let reading = async {
+            let mut read = 0;
+            while let Ok(Some(Ok(frame))) = timeout(limits::REFUSED_BODY_PAUSE, rest.frame()).await {
+                read += frame.data_ref().map_or(0, |data| data.len() as u64);
+                if read > limits::REFUSED_BODY_BYTES {
+                    return;
+                }
+            }
+        };
+        // What is too slow is cut.
+        let _ = timeout(limits::REFUSED_BODY_WAIT, reading).await;
+    }
+
+    /// The body for `attempt`. Unless it is whole nothing of it is sent before the admin wants it.
+    pub(super) fn attempt(&self, attempt: &Attempt) -> AttemptBody<B> {
+        let wanted = (!self.is_whole).then(|| Box::pin(attempt.wants_body.clone().cancelled_owned()));
+        AttemptBody { wanted, first: self.first.clone(), shared: self.rest.clone(), rest: None }
+    }
+}
+
+fn lock<B>(rest: &Mutex<Option<B>>) -> MutexGuard<'_, Option<B>> {
+    // Nothing panics while the lock is held.
+    rest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The body of one attempt.
+pub(super) struct AttemptBody<B> {
+    /// Waits until the admin wants the body; `None` once it does.
+    wanted: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    first: Bytes,
+    shared: Arc<Mutex<Option<B>>>,
+    /// What has not been read, once this attempt has taken it.
+    rest: Option<B>,
+}
+
+impl<B> Body for AttemptBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -77,6 +144,14 @@ where
     type Error = B::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if let Some(wanted) = &mut self.wanted {
+            ready!(wanted.as_mut().poll(cx));
+            self.wanted = None;
+        }
+        if self.rest.is_none() {
+            let rest = lock(&self.shared).take();
+            self.rest = rest;
+        }
         if !self.first.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.first)))));
         }
@@ -89,12 +164,14 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        let is_over = |rest: Option<&B>| rest.is_none_or(Body::is_end_stream);
+        self.first.is_empty() && is_over(self.rest.as_ref()) && is_over(lock(&self.shared).as_ref())
     }
 
     fn size_hint(&self) -> SizeHint {
         let first = self.first.len() as u64;
-        let Some(rest) = self.rest.as_ref().map(Body::size_hint) else { return SizeHint::with_exact(first) };
+        let rest = self.rest.as_ref().map(Body::size_hint).or_else(|| lock(&self.shared).as_ref().map(Body::size_hint));
+        let Some(rest) = rest else { return SizeHint::with_exact(first) };
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(first));
         if let Some(upper) = rest.upper() {
@@ -106,8 +183,15 @@ where
 
 /// The body of admin's answer. With it ends the request, and what the request held.
 pub struct HandedBody {
-    answer: Incoming,
+    answer: AnswerBody,
     _held: Arc<Held>,
+}
+
+enum AnswerBody {
+    /// As it comes.
+    Streamed(Incoming),
+    /// Read whole.
+    Whole(Bytes),
 }
 
 /// What a request for the platform holds while it is in flight.
@@ -122,8 +206,12 @@ pub(super) struct Held {
 }
 
 impl HandedBody {
-    pub(super) fn new(answer: Incoming, held: Arc<Held>) -> Self {
-        Self { answer, _held: held }
+    pub(super) fn streamed(answer: Incoming, held: Arc<Held>) -> Self {
+        Self { answer: AnswerBody::Streamed(answer), _held: held }
+    }
+
+    pub(super) fn whole(answer: Bytes, held: Arc<Held>) -> Self {
+        Self { answer: AnswerBody::Whole(answer), _held: held }
     }
 }
 
@@ -132,24 +220,38 @@ impl Body for HandedBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.answer).poll_frame(cx)
+        match &mut self.answer {
+            AnswerBody::Streamed(answer) => Pin::new(answer).poll_frame(cx),
+            AnswerBody::Whole(answer) if answer.is_empty() => Poll::Ready(None),
+            AnswerBody::Whole(answer) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(answer))))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.answer.is_end_stream()
+        match &self.answer {
+            AnswerBody::Streamed(answer) => answer.is_end_stream(),
+            AnswerBody::Whole(answer) => answer.is_empty(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.answer.size_hint()
+        match &self.answer {
+            AnswerBody::Streamed(answer) => answer.size_hint(),
+            AnswerBody::Whole(answer) => SizeHint::with_exact(answer.len() as u64),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream;
+    use futures_util::{FutureExt as _, stream};
     use http_body_util::{Full, StreamBody};
 
-    use super::*;
+    use super::{super::admins::Admins, *};
+
+    fn attempt() -> Arc<Attempt> {
+        Attempt::new(Admins::new(&["10.0.0.1:1".to_owned()]).unwrap().choose(&[]).unwrap())
+    }
 
     type Frames = Vec<Result<Frame<Bytes>, std::convert::Infallible>>;
 
@@ -162,10 +264,37 @@ mod tests {
         for (count, len) in [(0, 0), (1, 10), (3, limits::PLATFORM_BODY_BYTES), (200, 1_000)] {
             let body = BegunBody::read(StreamBody::new(stream::iter(chunks(count, len)))).await.unwrap();
             assert!(body.first.len() <= limits::PLATFORM_BODY_BYTES + len);
-            assert_eq!(body.collect().await.unwrap().to_bytes().len(), count * len);
+            let (body, attempt) = (body.share(), attempt());
+            attempt.wants_body.cancel();
+            assert_eq!(body.attempt(&attempt).collect().await.unwrap().to_bytes().len(), count * len);
         }
-        let whole = BegunBody::read(Full::new(Bytes::from_static(b"small"))).await.unwrap();
-        assert!(whole.rest.is_none() && whole.size_hint().exact() == Some(5));
+    }
+
+    #[tokio::test]
+    async fn a_whole_body_is_there_for_every_attempt() {
+        let whole = BegunBody::read(Full::new(Bytes::from_static(b"small"))).await.unwrap().share();
+        for _ in 0..2 {
+            let body = whole.attempt(&attempt());
+            assert_eq!(body.size_hint().exact(), Some(5));
+            assert_eq!(body.collect().await.unwrap().to_bytes(), "small");
+        }
+        assert!(whole.is_whole() && !whole.has_left());
+    }
+
+    #[tokio::test]
+    async fn a_large_body_waits_until_it_is_wanted_and_leaves_once() {
+        let large = Bytes::from(vec![b'x'; limits::PLATFORM_BODY_BYTES + 1]);
+        let shared = BegunBody::unread(Full::new(large.clone())).share();
+        let (refuses, takes) = (attempt(), attempt());
+        let mut body = shared.attempt(&refuses);
+        assert!(body.frame().now_or_never().is_none() && !body.is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(large.len() as u64));
+        drop(body);
+        assert!(!shared.has_left());
+        let body = shared.attempt(&takes);
+        takes.wants_body.cancel();
+        assert_eq!(body.collect().await.unwrap().to_bytes(), large);
+        assert!(shared.has_left());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,45 +1,42 @@
 //! The way to admin: the hosts of the API and the console.
 //!
 //! One HTTP implementation faces the visitor, with one set of limits: hyper. A request for the platform is handed from
-//! it, through a pipe in memory, to pingora-proxy, which keeps the connections to the admins, chooses a healthy one and
-//! tries another when the first could not be reached. [`proxy`] is what pingora-proxy asks of us, [`upstreams`] the admins.
+//! it, through a pipe in memory, to pingora-proxy, which keeps the connections to the admins. [`exchange`] chooses a healthy admin,
+//! and asks another when that is safe; [`proxy`] is what pingora-proxy asks of us, [`admins`] the admins, and [`health`] what looks
+//! at them. A request is given up once its admin has hung.
 //!
 //! Every request that is handed over takes an open file, so they have turns: so many in all, of a client, and on a
 //! connection. A body that is small has come before its request takes one. What is the same for everybody is kept ([`cache`]), and
 //! asked for again without any of that. Start with [`Platform::hand_over`].
 
+mod admins;
 mod answers;
+mod attempt;
 mod body;
 mod cache;
+mod exchange;
+mod health;
 mod proxy;
-mod upstreams;
 
 use std::{io, sync::Arc};
 
 use bytes::Bytes;
 use fairness::{Bounds, Client, Refused, Turns, budget::Account};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
-use hyper_util::rt::TokioIo;
-use pingora::{
-    apps::ServerApp as _,
-    proxy::{HttpProxy, http_proxy},
-    server::configuration::ServerConf,
-};
+use pingora::{proxy::http_proxy, server::configuration::ServerConf};
 use secrets::{MasterKey, edge_proof};
-use tokio::{
-    sync::{Semaphore, watch},
-    time::timeout,
-};
+use tokio::{sync::Semaphore, time::timeout};
 
 pub use self::body::HandedBody;
-pub(crate) use self::{answers::refusal, cache::PublicName};
 use self::{
+    admins::Admins,
     answers::{Asked, Failure},
     body::{BegunBody, Held},
     cache::{CACHE_NAME, PlatformCache, SURROGATE_KEY},
-    proxy::Admins,
-    upstreams::{Upstreams, watch_health},
+    exchange::{ELSEWHERE, Exchanges},
+    proxy::Proxy,
 };
+pub(crate) use self::{answers::refusal, cache::PublicName};
 use crate::{
     clients::Talkers,
     http::{BodyError, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, RequestIds, SiteBody, Visitor, X_REQUEST_ID},
@@ -69,8 +66,7 @@ const EDGE_PROOF: HeaderName = HeaderName::from_static(edge_proof::HEADER);
 
 /// Hands requests on to the admins.
 pub struct Platform {
-    proxy: Arc<HttpProxy<Admins>>,
-    upstreams: Arc<Upstreams>,
+    exchanges: Exchanges,
     cache: PlatformCache,
     /// Requests in flight.
     requests: Turns<Client>,
@@ -81,14 +77,11 @@ pub struct Platform {
     request_ids: RequestIds,
     master_key: MasterKey,
     talkers: Arc<Talkers>,
-    /// Pingora's proxy asks whether the server stops; connections are ended by `listen/`, so never.
-    stops: watch::Receiver<bool>,
-    _never: watch::Sender<bool>,
 }
 
 impl Platform {
     /// A proxy to `admin_upstreams` that has up to `requests` in flight, and keeps public answers within `shares` until a change
-    /// reaches `marks`. Fails when one of the upstreams is not an address.
+    /// reaches `marks`. Fails when one of the upstreams is not `host:port`.
     pub fn new(
         admin_upstreams: &[String],
         threads: usize,
@@ -98,11 +91,11 @@ impl Platform {
         master_key: MasterKey,
         talkers: Arc<Talkers>,
     ) -> io::Result<Self> {
-        let upstreams = Arc::new(Upstreams::resolve(admin_upstreams)?);
+        let admins = Arc::new(Admins::new(admin_upstreams)?);
         let cache = PlatformCache::new(shares, marks);
-        let conf = ServerConf { threads, max_retries: upstreams.len(), ..ServerConf::default() };
-        let proxy = Arc::new(http_proxy(&Arc::new(conf), Admins::new(upstreams.clone(), cache)));
-        let (never, stops) = watch::channel(false);
+        // Pingora tries once: `exchange` decides whether a request may be made again.
+        let conf = ServerConf { threads, max_retries: 1, ..ServerConf::default() };
+        let exchanges = Exchanges::new(http_proxy(&Arc::new(conf), Proxy::new(cache)), admins);
         let waiting = Bounds {
             total: requests,
             share: limits::PLATFORM_REQUESTS_PER_CLIENT,
@@ -118,19 +111,7 @@ impl Platform {
         });
         let (requests, bodies) = (Turns::new(waiting), Turns::new(bodies));
         let request_ids = RequestIds::new();
-        Ok(Self {
-            proxy,
-            upstreams,
-            cache,
-            requests,
-            event_streams,
-            bodies,
-            request_ids,
-            master_key,
-            talkers,
-            stops,
-            _never: never,
-        })
+        Ok(Self { exchanges, cache, requests, event_streams, bodies, request_ids, master_key, talkers })
     }
 
     /// As many requests as may be in flight where the process may open `files`: those that are `configured`, unless that is 0.
@@ -146,9 +127,9 @@ impl Platform {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
-    /// Looks at the admins' health for as long as it is polled.
+    /// Resolves the admins' names and looks at their health for as long as it is polled.
     pub fn health_watch(&self) -> impl Future<Output = ()> + Send + 'static {
-        watch_health(self.upstreams.clone())
+        health::watch(self.exchanges.admins.clone())
     }
 
     /// Bytes of memory that kept answers take.
@@ -180,17 +161,20 @@ impl Platform {
         let id = self.request_ids.of(request.headers());
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let asked = Asked::of(request.method(), request.uri(), request.headers(), id);
-        let failed = |failure| Box::new(asked.failed(failure));
-        let (request, held) = self.admit(request, visitor, places, account).await.map_err(|failure| {
-            if failure == Failure::Busy {
-                self.talkers.tally(visitor.address).refused();
-            }
-            failed(failure)
-        })?;
-        self.exchange(request, host, name, visitor, held).await.map_err(|error| {
-            tracing::warn!(%error, "a request could not be handed to admin");
-            failed(Failure::NoAdmin)
-        })
+        let answering = async {
+            let (request, held) = self.admit(request, visitor, places, account).await.inspect_err(|&failure| {
+                if failure == Failure::Busy {
+                    self.talkers.tally(visitor.address).refused();
+                }
+            })?;
+            self.exchange(request, host, name, visitor, held, asked.is_health()).await
+        };
+        let answered = if asked.is_health() {
+            timeout(limits::HEALTH_ANSWER, answering).await.unwrap_or(Err(Failure::NoAdmin))
+        } else {
+            answering.await
+        };
+        answered.map_err(|failure| Box::new(asked.failed(failure)))
     }
 
     /// Waits for a place on the connection, for memory, for what is read of the body, and for a turn, in this order: what a client makes
@@ -245,43 +229,31 @@ impl Platform {
 
     async fn exchange<B>(
         &self,
-        mut request: Request<B>,
+        mut request: Request<BegunBody<B>>,
         host: &str,
         name: Option<&PublicName>,
         visitor: Visitor,
         held: Held,
-    ) -> anyhow::Result<Response<HandedBody>>
+        is_health: bool,
+    ) -> Result<Response<HandedBody>, Failure>
     where
-        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + 'static,
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
     {
-        prepare(&mut request, host, visitor)?;
+        self.prepare(&mut request, host, visitor).map_err(|error| {
+            tracing::warn!(%error, "a request could not be handed to admin");
+            Failure::NoAdmin
+        })?;
         let id = request.headers().get(X_REQUEST_ID).cloned();
         if let Some(name) = name {
             PlatformCache::announce(name, request.headers_mut());
         }
-        // In place of what the visitor may have sent under this name.
-        let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
-        proof.set_sensitive(true);
-        request.headers_mut().insert(EDGE_PROOF, proof);
-        let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
-        let (proxy, stops) = (self.proxy.clone(), self.stops.clone());
-        // Both tasks end with the pipe: when the answer is read, or the visitor gone. The turn is given back when the last of
-        // what it stands for ends: the connection to admin, or what waits in the pipe.
-        let held = Arc::new(held);
-        let of_proxy = held.clone();
-        tokio::spawn(async move {
-            proxy.process_new(Box::new(theirs), &stops).await;
-            drop(of_proxy);
-        });
-        let mut client = hyper::client::conn::http1::Builder::new();
-        client.max_buf_size(limits::HANDOVER_BYTES);
-        let (mut sender, connection) = client.handshake(TokioIo::new(ours)).await?;
-        tokio::spawn(connection);
-        let mut response = sender.send_request(request).await?;
+        let (head, body) = request.into_parts();
+        let mut response = self.exchanges.answer(head, body.share(), held, is_health).await?;
         strip_connection_fields(response.headers_mut());
         let headers = response.headers_mut();
         headers.remove(header::TRANSFER_ENCODING);
         headers.remove(SURROGATE_KEY);
+        headers.remove(ELSEWHERE);
         if name.is_some() {
             // What the proxy adds for its cache: kept answers do not age, and admin says nothing of ranges. Nor does any carry another
             // request's id.
@@ -292,7 +264,17 @@ impl Platform {
             }
         }
         *response.version_mut() = http::Version::default();
-        Ok(response.map(|answer| HandedBody::new(answer, held)))
+        Ok(response)
+    }
+
+    /// Brings the request into the form in which admin gets it.
+    fn prepare<B>(&self, request: &mut Request<B>, host: &str, visitor: Visitor) -> anyhow::Result<()> {
+        prepare(request, host, visitor)?;
+        // In place of what the visitor may have sent under this name.
+        let mut proof = HeaderValue::try_from(self.master_key.edge_proof())?;
+        proof.set_sensitive(true);
+        request.headers_mut().insert(EDGE_PROOF, proof);
+        Ok(())
     }
 }
 
@@ -308,7 +290,7 @@ fn busy(bound: &'static str) -> Failure {
     Failure::Busy
 }
 
-/// Brings the request into the form in which admin gets it.
+/// Makes the target, the version and the fields about the visitor those that admin reads.
 fn prepare<B>(request: &mut Request<B>, host: &str, visitor: Visitor) -> anyhow::Result<()> {
     let authority = match request.uri().authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str())?,

@@ -1,55 +1,53 @@
-//! The callbacks of pingora-proxy: which admin is next, with which limits, what of its answers is kept, and what to answer when
-//! none did.
+//! The callbacks of pingora-proxy: with which limits the admin of an [`Attempt`] is asked, and what of its answers is kept. An
+//! attempt that fails ends without an answer: [`super::exchange`] decides what becomes of its request.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{HeaderValue, StatusCode};
-use http_body_util::BodyExt as _;
+use http::StatusCode;
 use pingora::{
     cache::{CacheKey, CacheMeta, ForcedFreshness, HitHandler, RespCacheable},
     http::ResponseHeader,
     prelude::{Error, ErrorType, HttpPeer, ProxyHttp, Session},
+    protocols::l4::ext::TcpKeepalive,
     proxy::FailToProxy,
 };
 
 use super::{
-    answers::{Asked, Failure},
+    attempt::{ATTEMPT, Attempt, AttemptFailure},
     cache::{self, CACHE_NAME, PlatformCache, PublicName},
-    upstreams::Upstreams,
 };
-use crate::{http::X_REQUEST_ID, limits, memory::Moment};
+use crate::{limits, memory::Moment};
 
 /// The proxy before the admins.
-pub(super) struct Admins {
-    upstreams: Arc<Upstreams>,
+pub(super) struct Proxy {
     cache: PlatformCache,
 }
 
 /// A request on its way.
 #[derive(Default)]
 pub(super) struct Exchange {
-    /// The upstreams that were tried.
-    tried: Vec<usize>,
+    /// The attempt that it is; every task that asks an admin makes one.
+    attempt: Option<Arc<Attempt>>,
     /// The name of what is asked for, if it is public.
     name: Option<PublicName>,
     /// The place in the order of changes at which admin was asked.
     moment: Option<Moment>,
 }
 
-impl Admins {
-    /// A proxy before `upstreams`, whose public answers `cache` keeps.
-    pub(super) fn new(upstreams: Arc<Upstreams>, cache: PlatformCache) -> Self {
-        Self { upstreams, cache }
+impl Proxy {
+    /// A proxy before the admins, whose public answers `cache` keeps.
+    pub(super) fn new(cache: PlatformCache) -> Self {
+        Self { cache }
     }
 }
 
 #[async_trait]
-impl ProxyHttp for Admins {
+impl ProxyHttp for Proxy {
     type CTX = Exchange;
 
     fn new_ctx(&self) -> Exchange {
-        Exchange::default()
+        Exchange { attempt: ATTEMPT.try_with(Arc::clone).ok(), ..Exchange::default() }
     }
 
     async fn request_filter(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<bool> {
@@ -96,17 +94,38 @@ impl ProxyHttp for Admins {
         Ok(self.cache.judge(name, exchange.moment, answer))
     }
 
-    async fn upstream_peer(&self, _: &mut Session, exchange: &mut Exchange) -> pingora::Result<Box<HttpPeer>> {
-        let at = self.upstreams.choose(&exchange.tried).ok_or_else(|| Error::new(ErrorType::ConnectNoRoute))?;
-        exchange.tried.push(at);
+    async fn upstream_peer(&self, session: &mut Session, exchange: &mut Exchange) -> pingora::Result<Box<HttpPeer>> {
+        let attempt = exchange.attempt.as_ref().ok_or_else(|| Error::new(ErrorType::ConnectNoRoute))?;
+        attempt.asked.cancel();
         exchange.moment = self.cache.moment();
-        let mut peer = HttpPeer::new(self.upstreams.address(at), false, String::new());
+        let only_reads = session.req_header().method.is_safe();
+        let mut peer = HttpPeer::new(attempt.admin.address(), false, String::new());
         peer.options.connection_timeout = Some(limits::ADMIN_CONNECT);
         peer.options.total_connection_timeout = Some(limits::ADMIN_CONNECT);
-        peer.options.read_timeout = Some(limits::ADMIN_READ);
+        peer.options.read_timeout = Some(if only_reads { limits::ADMIN_ANSWER } else { limits::ADMIN_READ });
         peer.options.write_timeout = Some(limits::ADMIN_WRITE);
         peer.options.idle_timeout = Some(limits::ADMIN_IDLE);
+        peer.options.tcp_keepalive = Some(TcpKeepalive {
+            idle: limits::ADMIN_PROBE_AFTER,
+            interval: limits::ADMIN_PROBE_EVERY,
+            count: limits::ADMIN_PROBES,
+            user_timeout: std::time::Duration::ZERO,
+        });
         Ok(Box::new(peer))
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        _: &mut Session,
+        answer: &mut ResponseHeader,
+        exchange: &mut Exchange,
+    ) -> pingora::Result<()> {
+        if answer.status == StatusCode::CONTINUE
+            && let Some(attempt) = &exchange.attempt
+        {
+            attempt.wants_body.cancel();
+        }
+        Ok(())
     }
 
     fn fail_to_connect(
@@ -116,39 +135,36 @@ impl ProxyHttp for Admins {
         exchange: &mut Exchange,
         mut error: Box<Error>,
     ) -> Box<Error> {
-        if let Some(&at) = exchange.tried.last() {
-            self.upstreams.mark_unhealthy(at);
+        if let Some(attempt) = &exchange.attempt {
+            attempt.admin.mark_unreachable();
+            attempt.fail(AttemptFailure::Unreached);
         }
-        // Nothing was sent yet, so trying another is always safe.
-        error.set_retry(exchange.tried.len() < self.upstreams.len());
+        error.set_retry(false);
         error
     }
 
-    /// One failure, one line: it is said in `fail_to_proxy`.
+    fn error_while_proxy(
+        &self,
+        _: &HttpPeer,
+        _: &mut Session,
+        mut error: Box<Error>,
+        exchange: &mut Exchange,
+        _: bool,
+    ) -> Box<Error> {
+        if let Some(attempt) = &exchange.attempt {
+            attempt.fail_by(&error);
+        }
+        error.set_retry(false);
+        error
+    }
+
+    /// One failure, one line: [`super::exchange`] logs it.
     fn suppress_error_log(&self, _: &Session, _: &Exchange, _: &Error) -> bool {
         true
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, _: &mut Exchange) -> FailToProxy {
-        if session.as_downstream().response_written().is_none() {
-            tracing::warn!(%error, "no admin answered");
-            // The client is our own pipe: when it is gone, nobody misses the answer.
-            let _ = write_failure(session).await;
-        }
+    async fn fail_to_proxy(&self, _: &mut Session, error: &Error, _: &mut Exchange) -> FailToProxy {
+        tracing::debug!(%error, "an attempt failed");
         FailToProxy { error_code: StatusCode::BAD_GATEWAY.as_u16(), can_reuse_downstream: false }
     }
-}
-
-async fn write_failure(session: &mut Session) -> pingora::Result<()> {
-    let request = session.req_header();
-    let id = request.headers.get(X_REQUEST_ID).cloned().unwrap_or(HeaderValue::from_static("req_unknown"));
-    let asked = Asked::of(&request.method, &request.uri, &request.headers, id);
-    let (parts, body) = asked.failed(Failure::NoAdmin).into_parts();
-    let mut head = ResponseHeader::build(parts.status, Some(parts.headers.len()))?;
-    for (name, value) in &parts.headers {
-        head.append_header(name, value)?;
-    }
-    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    session.write_response_header(Box::new(head), false).await?;
-    session.write_response_body(Some(body), true).await
 }

@@ -25,6 +25,7 @@ use crate::{
     auth::ProjectAccess,
     error::{ApiError, Code},
     extract::{Json, Path, Query},
+    metrics,
 };
 
 /// When to try again what the store did not give.
@@ -182,11 +183,16 @@ fn view(against: Option<DeploymentId>, changes: PackChanges) -> DeploymentChange
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        let message = if error.is_of_pack() {
-            "The deployment's files are lost or damaged in the store; the operator can see which. Deploy again, or activate \
-             another deployment."
-        } else {
-            "The store does not answer at the moment; please try again."
+        let message = match &error {
+            error if error.is_of_pack() => {
+                "The deployment's files are lost or damaged in the store; the operator can see which. Deploy again, or activate \
+                 another deployment."
+            }
+            error if error.is_passing() => {
+                metrics::store_failed();
+                "The store does not answer at the moment; please try again."
+            }
+            _ => return Self::internal(error),
         };
         Self::new(Code::FilesUnavailable, message).retry_after(STORE_RETRY).caused_by(error)
     }

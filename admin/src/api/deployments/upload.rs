@@ -55,7 +55,7 @@ pub async fn upload(
 ) -> Result<Response, ApiError> {
     receive::check(&headers)?;
     room::for_deployment(&app, &project.owner, idempotency.attempt(&app).await?).await?;
-    let slot = UploadSlot::wait(&app.bounds, &project.owner).await?;
+    let slot = UploadSlot::wait(&app.bounds, &project.owner, &headers).await?;
     let origin = receive::origin(&headers, caller.display_name());
     let id = DeploymentId::new(app.clock.now());
     let beginning = async {

@@ -60,7 +60,7 @@ pub struct Lifetime {
     extensions(("x-errors" = json!({
         "invalid_request": "the `ttl`, the password or the `Idempotency-Key` breaks a rule, or the upload broke off",
         "plan_limit_reached": "you have as many live shares as your plan allows, or it has no room for more files",
-        "busy": "you have as many uploads under way as you may, the server does as much as it can, or its disk is nearly full",
+        "busy": "you have as many uploads under way as you may, the server does as much as it can, its disk is nearly full, or its store does not answer",
     }))),
 )]
 pub async fn create(
@@ -77,7 +77,7 @@ pub async fn create(
     receive::check(&headers)?;
     let owner = Account::User(caller.user.id.clone());
     room::for_share(&app, &owner, idempotency.attempt(&app).await?).await?;
-    let slot = UploadSlot::wait(&app.bounds, &owner).await?;
+    let slot = UploadSlot::wait(&app.bounds, &owner, &headers).await?;
     let received = slot.receive(body, &app.spool_folder()).await?;
     let origin = receive::origin(&headers, caller.user.vcs_login.clone());
     let sha256 = received.sha256;

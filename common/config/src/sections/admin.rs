@@ -34,6 +34,9 @@ pub struct Admin {
     /// Deployments whose files are listed or compared at a time, each with up to 64 MB of memory; as many as fit into a sixteenth
     /// of the memory that the process may have when 0, and two at least. One account has half of them.
     pub listings: usize,
+    /// Seconds for which an admin that gets SIGTERM or SIGINT goes on with uploads that move; other requests have 20. Longer than
+    /// systemd waits (`TimeoutStopSec`) is of no use.
+    pub drain_seconds: u32,
     /// Percent of the disks of the spool and the store that have to be free for an upload to be taken.
     pub free_disk_percent: u8,
     /// The address of admin's metrics, as in `edge.metrics_listen`; such as `127.0.0.1:9465`.
@@ -57,6 +60,7 @@ impl Default for Admin {
             password_hashes: 0,
             webhook_bytes: 0,
             listings: 0,
+            drain_seconds: 600,
             free_disk_percent: 10,
             metrics_listen: None,
             console: None,

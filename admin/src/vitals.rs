@@ -1,0 +1,148 @@
+//! Whether Postgres and Redis answer, looked at once a second whoever asks: a question after our health costs them nothing, and is
+//! answered at once even while they hang.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use live::Redis;
+use sqlx::PgPool;
+use telemetry::Outage;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// Interval between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest time for a part to answer a look.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Interval at which a program that starts looks whether everything has answered.
+const WELL_LOOK: Duration = Duration::from_millis(20);
+/// How long an answer counts. Longer than a look that comes to nothing: an answer that is late, because every connection is at work,
+/// is no outage.
+const LASTING: Duration = Duration::from_millis(3_500);
+
+/// What is known of Postgres and Redis. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Vitals {
+    postgres: Part,
+    redis: Part,
+}
+
+/// What was known at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether Postgres answers.
+    pub postgres: bool,
+    /// Whether Redis answers.
+    pub redis: bool,
+}
+
+impl Reading {
+    /// Whether everything answers.
+    pub fn is_well(self) -> bool {
+        self.postgres && self.redis
+    }
+}
+
+/// When a part answered last.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    answered: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Part {
+    fn note_answer(&self, now: Instant) {
+        // Nothing panics while the lock is held.
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    fn is_up(&self, now: Instant) -> bool {
+        let answered = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.is_some_and(|answered| now.saturating_duration_since(answered) < LASTING)
+    }
+}
+
+impl Vitals {
+    /// What is known at `now`.
+    pub fn reading(&self, now: Instant) -> Reading {
+        Reading { postgres: self.postgres.is_up(now), redis: self.redis.is_up(now) }
+    }
+
+    /// Looks for as long as it is polled.
+    pub async fn watch(&self, db: &PgPool, redis: &Redis) {
+        tokio::join!(
+            follow("Postgres", &self.postgres, || async move { Ok::<_, anyhow::Error>(db::ping(db).await?) }),
+            follow("Redis", &self.redis, || async move { Ok::<_, anyhow::Error>(redis.ping().await?) }),
+        );
+    }
+
+    /// Waits until everything has answered, for `longest` at most.
+    pub async fn wait_until_well(&self, longest: Duration) {
+        let well = async {
+            while !self.reading(Instant::now()).is_well() {
+                tokio::time::sleep(WELL_LOOK).await;
+            }
+        };
+        let _ = timeout(longest, well).await;
+    }
+}
+
+async fn follow<Answer>(name: &'static str, part: &Part, ask: impl Fn() -> Answer)
+where
+    Answer: Future<Output = anyhow::Result<()>>,
+{
+    let mut every = interval(LOOK_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = Outage::default();
+    loop {
+        every.tick().await;
+        let answer = timeout(PATIENCE, ask()).await;
+        let now = Instant::now();
+        let why = match answer {
+            Ok(Ok(())) => {
+                part.note_answer(now);
+                if let Some(lasted) = outage.ends(now) {
+                    tracing::info!(seconds = lasted.as_secs(), "{name} answers again");
+                }
+                continue;
+            }
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => "no answer".to_owned(),
+        };
+        // What still counts as up has failed once or twice, as a machine that is busy does.
+        if !part.is_up(now)
+            && let Some(lasted) = outage.fails(now)
+        {
+            tracing::warn!(why, seconds = lasted.as_secs(), "{name} does not answer");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_for_some_seconds() {
+        let (vitals, start) = (Vitals::default(), Instant::now());
+        assert!(!vitals.reading(start).is_well());
+        vitals.postgres.note_answer(start);
+        assert_eq!(vitals.reading(start), Reading { postgres: true, redis: false });
+        vitals.redis.note_answer(start + PATIENCE);
+        assert!(vitals.reading(start + PATIENCE).is_well());
+        assert_eq!(vitals.reading(start + LASTING), Reading { postgres: false, redis: true });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_look_that_fails_is_no_outage() {
+        let part = Part::default();
+        let looks = Mutex::new(0);
+        let ask = || async {
+            let mut looks = looks.lock().unwrap();
+            *looks += 1;
+            if *looks == 2 { Err(anyhow::anyhow!("busy")) } else { Ok(()) }
+        };
+        let _ = timeout(LOOK_EVERY * 2, follow("a part", &part, ask)).await;
+        assert!(*looks.lock().unwrap() >= 2 && part.is_up(Instant::now()));
+    }
+}

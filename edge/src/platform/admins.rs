@@ -1,0 +1,243 @@
+//! The admins, and whether each of them answers. [`super::health`] looks.
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use tokio::{net::lookup_host, sync::watch, time::timeout};
+
+use crate::limits;
+
+/// The admins of the configuration: every address of every name is one.
+pub(super) struct Admins {
+    names: Vec<String>,
+    list: ArcSwap<Vec<Arc<Admin>>>,
+    next: AtomicUsize,
+}
+
+/// An admin at one address.
+pub(super) struct Admin {
+    address: SocketAddr,
+    state: watch::Sender<State>,
+    /// Whether it has said that it stops, and not come back since.
+    is_leaving: AtomicBool,
+}
+
+/// What the last health check of an admin found, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// It answers that all is well, or was not asked yet.
+    Healthy,
+    /// It answers that it is not well: it cannot reach what it needs.
+    Unwell,
+    /// It answers that it stops.
+    Draining,
+    /// It cannot be reached: nobody listens there.
+    Unreachable,
+    /// It has left a check unanswered.
+    Silent,
+    /// It has left [`limits::HUNG_AFTER`] checks in a row unanswered.
+    Hung,
+}
+
+impl Admins {
+    /// The admins at `names`, none of which has been resolved. Fails when one of them is not `host:port`.
+    pub(super) fn new(names: &[String]) -> io::Result<Self> {
+        for name in names {
+            let port =
+                name.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+            let _: u16 = port.ok_or_else(|| io::Error::other(format!("`{name}` is not an address and a port")))?;
+        }
+        // What is an address needs no resolver: it is there from the start.
+        let literal = names.iter().filter_map(|name| name.parse().ok()).map(|address| Arc::new(Admin::new(address)));
+        let list = ArcSwap::from_pointee(literal.collect::<Vec<_>>());
+        Ok(Self { names: names.to_vec(), list, next: AtomicUsize::new(0) })
+    }
+
+    /// Resolves the names again. A name that cannot be resolved keeps the addresses that it had; `known` are those of each name.
+    pub(super) async fn resolve(&self, known: &mut Vec<Vec<SocketAddr>>) {
+        known.resize(self.names.len(), Vec::new());
+        for (name, known) in self.names.iter().zip(known.iter_mut()) {
+            match timeout(limits::RESOLVE_WAIT, lookup_host(name)).await {
+                Ok(Ok(addresses)) => *known = addresses.take(limits::ADMINS_PER_NAME).collect(),
+                Ok(Err(error)) => tracing::warn!(name, %error, "an admin's name cannot be resolved"),
+                Err(_) => tracing::warn!(name, "no answer to an admin's name"),
+            }
+        }
+        self.replace(known.iter().flatten().copied());
+    }
+
+    /// Makes those at `addresses` the admins. Those that were there before stay the same.
+    fn replace(&self, addresses: impl Iterator<Item = SocketAddr>) {
+        let before = self.list.load();
+        let mut list: Vec<Arc<Admin>> = Vec::new();
+        for address in addresses {
+            if list.iter().all(|admin| admin.address != address) {
+                let known = before.iter().find(|admin| admin.address == address);
+                list.push(known.cloned().unwrap_or_else(|| Arc::new(Admin::new(address))));
+            }
+        }
+        if !list.is_empty() {
+            self.list.store(Arc::new(list));
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Arc<Vec<Arc<Admin>>> {
+        self.list.load_full()
+    }
+
+    /// The next admin that is not in `tried`, of those that are in the best state: a bad one is better than none, because health
+    /// may be wrong.
+    pub(super) fn choose(&self, tried: &[Arc<Admin>]) -> Option<Arc<Admin>> {
+        let list = self.list.load();
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        let untried = (0..list.len())
+            .map(|n| &list[start.wrapping_add(n) % list.len()])
+            .filter(|admin| tried.iter().all(|tried| !Arc::ptr_eq(tried, admin)));
+        untried.min_by_key(|admin| admin.state()).cloned()
+    }
+
+    /// Whether an admin is healthy that is not in `tried`.
+    pub(super) fn has_healthy(&self, tried: &[Arc<Admin>]) -> bool {
+        let is_other = |admin: &&Arc<Admin>| tried.iter().all(|tried| !Arc::ptr_eq(tried, admin));
+        self.list.load().iter().filter(is_other).any(|admin| admin.state() == State::Healthy)
+    }
+}
+
+impl Admin {
+    fn new(address: SocketAddr) -> Self {
+        Self { address, state: watch::Sender::new(State::Healthy), is_leaving: AtomicBool::new(false) }
+    }
+
+    /// Its address.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the last health check found.
+    pub(super) fn state(&self) -> State {
+        *self.state.borrow()
+    }
+
+    /// Notes what a health check found.
+    pub(super) fn set_state(&self, state: State) {
+        match state {
+            State::Draining => self.is_leaving.store(true, Ordering::Relaxed),
+            State::Healthy | State::Unwell => self.is_leaving.store(false, Ordering::Relaxed),
+            // It has stopped listening, or is slow in stopping.
+            State::Unreachable | State::Silent | State::Hung => {}
+        }
+        self.state.send_if_modified(|before| std::mem::replace(before, state) != state);
+    }
+
+    /// Notes that it could not be reached.
+    pub(super) fn mark_unreachable(&self) {
+        self.state.send_if_modified(|state| {
+            let is_news = *state < State::Unreachable;
+            *state = (*state).max(State::Unreachable);
+            is_news
+        });
+    }
+
+    /// Whether it has said that it stops: what it had not begun to work on by then it never will.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it has left a health check unanswered.
+    pub(super) async fn silent(&self) {
+        self.at_least(State::Silent).await;
+    }
+
+    /// Waits until it has hung.
+    pub(super) async fn hung(&self) {
+        self.at_least(State::Hung).await;
+    }
+
+    async fn at_least(&self, worst: State) {
+        let mut state = self.state.subscribe();
+        // The sender is ours: it does not go away meanwhile.
+        let _ = state.wait_for(|state| *state >= worst).await;
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Admin({}, {:?})", self.address, self.state())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admins(names: &[&str]) -> Admins {
+        Admins::new(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn addresses(of: &str) -> impl Iterator<Item = SocketAddr> {
+        of.split(' ').map(|address| address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_name_without_a_port_is_refused() {
+        for wrong in ["admin", "admin:", ":8081", "10.0.0.1", "admin:http"] {
+            assert!(Admins::new(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+        assert!(admins(&["admin:8081"]).choose(&[]).is_none());
+        assert!(admins(&["[::1]:8081"]).choose(&[]).is_some());
+    }
+
+    #[test]
+    fn every_address_is_an_admin_and_stays_the_same_one() {
+        let admins = admins(&["admin:8081"]);
+        admins.replace(addresses("10.0.0.1:8081 10.0.0.2:8081 10.0.0.1:8081"));
+        assert_eq!(admins.all().len(), 2);
+        let chosen: Vec<_> = (0..4).map(|_| admins.choose(&[]).unwrap().address()).collect();
+        assert!(chosen[0] != chosen[1] && chosen[..2] == chosen[2..], "{chosen:?}");
+        let second = admins.all()[1].clone();
+        admins.replace(addresses("10.0.0.3:8081 10.0.0.2:8081"));
+        assert!(Arc::ptr_eq(&second, &admins.all()[1]) && admins.all().len() == 2);
+        admins.replace(std::iter::empty());
+        assert_eq!(admins.all().len(), 2, "a resolver that knows nothing takes no admin away");
+    }
+
+    #[test]
+    fn a_healthy_one_is_chosen_and_any_when_there_is_none() {
+        let admins = admins(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"]);
+        let all = admins.all();
+        all[0].set_state(State::Hung);
+        all[1].set_state(State::Unwell);
+        let mut tried = Vec::new();
+        while let Some(admin) = admins.choose(&tried) {
+            tried.push(admin);
+        }
+        let order: Vec<_> = tried.iter().map(|admin| admin.state()).collect();
+        assert_eq!(order, [State::Healthy, State::Unwell, State::Hung]);
+        assert!(admins.has_healthy(&[]) && !admins.has_healthy(&tried[..1]));
+    }
+
+    #[test]
+    fn one_that_has_said_goodbye_leaves_until_it_is_back() {
+        let admins = admins(&["10.0.0.1:1"]);
+        let admin = admins.choose(&[]).unwrap();
+        let mut leaving = Vec::new();
+        for state in [State::Unreachable, State::Draining, State::Unreachable, State::Hung, State::Healthy] {
+            admin.set_state(state);
+            leaving.push(admin.is_leaving());
+        }
+        assert_eq!(leaving, [false, true, true, true, false]);
+        admin.mark_unreachable();
+        assert_eq!(admin.state(), State::Unreachable);
+        admin.set_state(State::Hung);
+        admin.mark_unreachable();
+        assert_eq!(admin.state(), State::Hung);
+    }
+}

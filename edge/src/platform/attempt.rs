@@ -1,0 +1,128 @@
+//! One attempt at having an admin answer a request: what pingora-proxy and whoever waits for the answer tell each other.
+
+use std::{
+    future::pending,
+    sync::{Arc, OnceLock},
+};
+
+use pingora::prelude::{Error, ErrorType};
+use tokio_util::sync::CancellationToken;
+
+use super::admins::Admin;
+
+tokio::task_local! {
+    /// The attempt that this task makes: pingora-proxy has no other way to know it.
+    pub(super) static ATTEMPT: Arc<Attempt>;
+}
+
+/// An attempt, shared by the task of pingora-proxy and the one that waits for the answer.
+pub(super) struct Attempt {
+    /// The admin that is asked.
+    pub(super) admin: Arc<Admin>,
+    /// Cancelled once the admin is about to be asked: kept answers come without.
+    pub(super) asked: CancellationToken,
+    /// Cancelled once the admin wants the body, or has answered without.
+    pub(super) wants_body: CancellationToken,
+    /// Cancelled when nobody waits for the answer any more.
+    pub(super) given_up: CancellationToken,
+    failure: OnceLock<AttemptFailure>,
+}
+
+/// Why an attempt brought no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptFailure {
+    /// The admin could not be reached: it got nothing of the request.
+    Unreached,
+    /// The connection ended before an answer began.
+    Ended,
+    /// The answer did not come in time.
+    Late,
+    /// The admin has hung.
+    Hung,
+}
+
+impl AttemptFailure {
+    /// The label of metrics.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Unreached => "unreached",
+            Self::Ended => "ended",
+            Self::Late => "late",
+            Self::Hung => "hung",
+        }
+    }
+}
+
+impl Attempt {
+    pub(super) fn new(admin: Arc<Admin>) -> Arc<Self> {
+        Arc::new(Self {
+            admin,
+            asked: CancellationToken::new(),
+            wants_body: CancellationToken::new(),
+            given_up: CancellationToken::new(),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Waits until the attempt is given up, or the admin that was asked has hung: nothing comes of it any more.
+    pub(super) async fn over(&self) {
+        let hung = async {
+            self.asked.cancelled().await;
+            self.admin.hung().await;
+            self.fail(AttemptFailure::Hung);
+        };
+        tokio::select! {
+            () = hung => {}
+            () = self.given_up.cancelled() => {}
+        }
+    }
+
+    /// Waits until the admin that was asked has left a health check unanswered. Never returns if `is_waited_for` is false.
+    pub(super) async fn silent(&self, is_waited_for: bool) {
+        if !is_waited_for {
+            pending::<()>().await;
+        }
+        self.asked.cancelled().await;
+        self.admin.silent().await;
+    }
+
+    /// Notes why there is no answer; the first reason counts.
+    pub(super) fn fail(&self, failure: AttemptFailure) {
+        let _ = self.failure.set(failure);
+    }
+
+    /// Notes the error that ended the exchange with the admin.
+    pub(super) fn fail_by(&self, error: &Error) {
+        let is_late = matches!(error.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
+        self.fail(if is_late { AttemptFailure::Late } else { AttemptFailure::Ended });
+    }
+
+    /// Why there is no answer.
+    pub(super) fn failure(&self) -> AttemptFailure {
+        self.failure.get().copied().unwrap_or(AttemptFailure::Ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::{
+        super::admins::{Admins, State},
+        *,
+    };
+
+    #[tokio::test]
+    async fn an_attempt_is_over_when_the_admin_that_was_asked_hangs() {
+        let admins = Admins::new(&["10.0.0.1:1".to_owned()]).unwrap();
+        let admin = admins.choose(&[]).unwrap();
+        let attempt = Attempt::new(admin.clone());
+        admin.set_state(State::Hung);
+        // A kept answer needs no admin.
+        assert!(attempt.over().now_or_never().is_none());
+        attempt.asked.cancel();
+        assert!(attempt.over().now_or_never().is_some());
+        assert_eq!(attempt.failure(), AttemptFailure::Hung);
+        assert!(attempt.silent(true).now_or_never().is_some() && attempt.silent(false).now_or_never().is_none());
+    }
+}

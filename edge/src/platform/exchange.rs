@@ -1,0 +1,206 @@
+//! An exchange with the admins: one after the other is asked for as long as asking again is safe.
+//!
+//! A request is asked again
+//!
+//! - when an admin could not be reached, or refused it before any work and says that another may take it ([`ELSEWHERE`]);
+//! - when it only reads (GET, HEAD), and the connection ended, or the admin became silent, before an answer began;
+//! - when the connection ended without an answer and the admin had said that it stops: it finishes what it has begun.
+//!
+//! A body must be whole for that: it was read beforehand because it is small, or nothing of it has been sent, because an upload
+//! waits until admin says that it wants it (`Expect: 100-continue`). Nothing else is asked again, PUT and DELETE included: an admin
+//! that broke off may have done what was asked, and somebody else may have changed the same thing since.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use pingora::{apps::ServerApp as _, proxy::HttpProxy};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    admins::{Admins, State},
+    answers::Failure,
+    attempt::{ATTEMPT, Attempt, AttemptFailure},
+    body::{HandedBody, Held, SharedBody},
+    proxy::Proxy,
+};
+use crate::{http::BodyError, limits, metrics};
+
+/// Marks an admin's refusal that came before any work, and that does not hold of other admins.
+pub(super) const ELSEWHERE: HeaderName = HeaderName::from_static("x-svc-elsewhere");
+
+/// What exchanges share.
+pub(super) struct Exchanges {
+    pub(super) proxy: Arc<HttpProxy<Proxy>>,
+    pub(super) admins: Arc<Admins>,
+    /// Pingora's proxy asks whether the server stops; connections are ended by `listen/`, so never.
+    stops: watch::Receiver<bool>,
+    _never: watch::Sender<bool>,
+}
+
+/// What came of an attempt.
+enum Outcome {
+    Answer(Response<Incoming>),
+    /// A refusal that another admin may not repeat.
+    Refusal(Response<Bytes>),
+    Failure(AttemptFailure),
+}
+
+impl Exchanges {
+    pub(super) fn new(proxy: HttpProxy<Proxy>, admins: Arc<Admins>) -> Self {
+        let (never, stops) = watch::channel(false);
+        Self { proxy: Arc::new(proxy), admins, stops, _never: never }
+    }
+
+    /// Asks admins for the answer to a request, which holds `held` until its end. `is_health` is a look at the platform's health.
+    pub(super) async fn answer<B>(
+        &self,
+        head: Parts,
+        body: SharedBody<B>,
+        held: Held,
+        is_health: bool,
+    ) -> Result<Response<HandedBody>, Failure>
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
+        let held = Arc::new(held);
+        let (mut tried, mut begun, mut refusal, mut failure) = (Vec::new(), 0, None, Failure::NoAdmin);
+        let mut is_last = false;
+        loop {
+            let admin = match self.admins.choose(&tried) {
+                Some(admin) => admin,
+                // The next program may listen where the last one did: whoever is left is asked once more.
+                None if !is_last && refusal.is_none() && !tried.is_empty() => {
+                    is_last = true;
+                    tried.clear();
+                    sleep(limits::ADMIN_PAUSE).await;
+                    continue;
+                }
+                None => break,
+            };
+            tried.push(admin.clone());
+            // A refusal is an answer: only an admin that is well may have a better one.
+            if refusal.is_some() && admin.state() != State::Healthy {
+                break;
+            }
+            let has_other = self.admins.has_healthy(&tried);
+            let attempt = Attempt::new(admin);
+            match self.attempt(&head, &body, &attempt, &held, has_other, is_health).await {
+                Outcome::Answer(answer) => return Ok(answer.map(|answer| HandedBody::streamed(answer, held))),
+                Outcome::Refusal(refused) => {
+                    if has_other {
+                        metrics::platform_asked_again("refused");
+                    }
+                    refusal = Some(refused);
+                }
+                Outcome::Failure(why) => {
+                    let is_lost = self.is_lost(&head, &attempt, why) || body.has_left();
+                    failure = if is_lost { Failure::Unanswered } else { Failure::NoAdmin };
+                    begun += usize::from(why != AttemptFailure::Unreached);
+                    let is_too_late = why == AttemptFailure::Late && !is_health;
+                    if is_lost || is_too_late || begun == limits::ADMIN_ATTEMPTS {
+                        break;
+                    }
+                    metrics::platform_asked_again(why.label());
+                }
+            }
+        }
+        match refusal {
+            Some(refused) => {
+                body.discard().await;
+                Ok(refused.map(|body| HandedBody::whole(body, held)))
+            }
+            None => Err(failure),
+        }
+    }
+
+    /// Whether an admin may have done what a request asks for that it did not answer.
+    fn is_lost(&self, head: &Parts, attempt: &Attempt, why: AttemptFailure) -> bool {
+        let is_untouched = match why {
+            AttemptFailure::Unreached => true,
+            AttemptFailure::Ended => attempt.admin.is_leaving(),
+            AttemptFailure::Late | AttemptFailure::Hung => false,
+        };
+        // A request that only reads has nothing to lose.
+        let is_lost = !is_untouched && !head.method.is_safe();
+        metrics::platform_failed(why.label());
+        // What is wrong with an admin that is not healthy is said by the look at its health.
+        if attempt.admin.state() == State::Healthy {
+            let (admin, method) = (attempt.admin.address(), &head.method);
+            tracing::warn!(%admin, %method, why = why.label(), is_lost, "an admin did not answer a request");
+        }
+        is_lost
+    }
+
+    async fn attempt<B>(
+        &self,
+        head: &Parts,
+        body: &SharedBody<B>,
+        attempt: &Arc<Attempt>,
+        held: &Arc<Held>,
+        has_other: bool,
+        is_health: bool,
+    ) -> Outcome
+    where
+        B: http_body::Body<Data = Bytes, Error: Into<BodyError>> + Send + Unpin + 'static,
+    {
+        let (ours, theirs) = tokio::io::duplex(limits::HANDOVER_BYTES);
+        // All tasks end with the pipe: when the answer is read, the visitor gone, or the attempt over. The turn is given back when the
+        // last of what it stands for ends: the connection to admin, or what waits in the pipe.
+        let (proxy, stops, proxied, held) = (self.proxy.clone(), self.stops.clone(), attempt.clone(), held.clone());
+        let working = async move {
+            tokio::select! {
+                _ = proxy.process_new(Box::new(theirs), &stops) => {}
+                () = proxied.over() => {}
+            }
+            drop(held);
+        };
+        tokio::spawn(ATTEMPT.scope(attempt.clone(), working));
+        let mut client = hyper::client::conn::http1::Builder::new();
+        client.max_buf_size(limits::HANDOVER_BYTES);
+        let Ok((mut sender, connection)) = client.handshake(TokioIo::new(ours)).await else {
+            return Outcome::Failure(AttemptFailure::Unreached);
+        };
+        tokio::spawn(connection);
+        let mut head = head.clone();
+        if !body.is_whole() {
+            head.headers.insert(header::EXPECT, HeaderValue::from_static("100-continue"));
+        }
+        let request = Request::from_parts(head, body.attempt(attempt));
+        let can_be_asked_again = request.method().is_safe() && has_other;
+        let deadline = Instant::now() + if is_health { limits::HEALTH_ATTEMPT } else { limits::ADMIN_READ };
+        let answered = tokio::select! {
+            answered = sender.send_request(request) => answered,
+            () = attempt.silent(can_be_asked_again) => {
+                attempt.given_up.cancel();
+                return Outcome::Failure(AttemptFailure::Hung);
+            }
+            () = sleep_until(deadline), if is_health => {
+                attempt.given_up.cancel();
+                return Outcome::Failure(AttemptFailure::Late);
+            }
+        };
+        let Ok(answer) = answered else { return Outcome::Failure(attempt.failure()) };
+        let is_refusal = answer.status() == StatusCode::SERVICE_UNAVAILABLE
+            && (answer.headers().contains_key(ELSEWHERE) || is_health)
+            && !body.has_left();
+        if !is_refusal {
+            // Whatever is still to come of the body goes where it would have gone.
+            attempt.wants_body.cancel();
+            return Outcome::Answer(answer);
+        }
+        let (head, rest) = answer.into_parts();
+        let rest = timeout(limits::REFUSAL_WAIT, Limited::new(rest, limits::REFUSAL_BYTES).collect()).await;
+        attempt.given_up.cancel();
+        match rest {
+            Ok(Ok(rest)) => Outcome::Refusal(Response::from_parts(head, rest.to_bytes())),
+            Ok(Err(_)) | Err(_) => Outcome::Failure(AttemptFailure::Ended),
+        }
+    }
+}

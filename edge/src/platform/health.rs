@@ -1,0 +1,167 @@
+//! Looks at the health of every admin, each in a task of its own: one that is slow to answer delays no look at another.
+
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use telemetry::Outage;
+use tokio::{
+    net::TcpStream,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use super::admins::{Admin, Admins, State};
+use crate::limits;
+
+/// Resolves the admins' names and looks at their health, again and again, for as long as it is polled.
+pub(super) async fn watch(admins: Arc<Admins>) {
+    let mut looking = JoinSet::new();
+    let mut watched = HashMap::new();
+    let mut known: Vec<Vec<SocketAddr>> = Vec::new();
+    let mut every = interval(limits::RESOLVE_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let list = admins.all();
+        watched.retain(|address, task: &mut tokio::task::AbortHandle| {
+            let stays = list.iter().any(|admin| admin.address() == *address);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for admin in list.iter() {
+            watched.entry(admin.address()).or_insert_with(|| looking.spawn(look_at(admin.clone())));
+        }
+        every.tick().await;
+        admins.resolve(&mut known).await;
+    }
+}
+
+async fn look_at(admin: Arc<Admin>) {
+    let mut every = interval(limits::HEALTH_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut check, mut unanswered, mut outage) = (Check::default(), 0_u32, Outage::default());
+    loop {
+        every.tick().await;
+        let state = match timeout(limits::HEALTH_WAIT, check.ask(admin.address())).await {
+            Ok(Ok(state)) => state,
+            Ok(Err(_)) => State::Unreachable,
+            Err(_) if unanswered + 1 >= limits::HUNG_AFTER => State::Hung,
+            Err(_) => State::Silent,
+        };
+        if state < State::Silent {
+            unanswered = 0;
+        } else {
+            unanswered = unanswered.saturating_add(1);
+            // The answer to the last question may come yet, and is no answer to the next.
+            check = Check::default();
+        }
+        admin.set_state(state);
+        say(&mut outage, admin.address(), state);
+    }
+}
+
+fn say(outage: &mut Outage, admin: SocketAddr, state: State) {
+    let now = Instant::now();
+    if state == State::Healthy {
+        if let Some(lasted) = outage.ends(now) {
+            tracing::info!(%admin, seconds = lasted.as_secs(), "an admin is healthy again");
+        }
+    } else if let Some(lasted) = outage.fails(now) {
+        tracing::warn!(%admin, ?state, seconds = lasted.as_secs(), "an admin is not healthy");
+    }
+}
+
+/// The question after an admin's health, over a connection that is kept: however many connections an admin has, this one is open.
+#[derive(Default)]
+struct Check {
+    connection: Option<SendRequest<Empty<Bytes>>>,
+}
+
+impl Check {
+    async fn ask(&mut self, address: SocketAddr) -> anyhow::Result<State> {
+        if let Some(mut connection) = self.connection.take()
+            && let Ok(state) = ask_over(&mut connection).await
+        {
+            self.connection = Some(connection);
+            return Ok(state);
+        }
+        // The program behind a connection that was kept may have been replaced.
+        let stream = TcpStream::connect(address).await?;
+        let (mut connection, work) = handshake(TokioIo::new(stream)).await?;
+        // Ends when the connection does, or when nobody asks over it any more.
+        tokio::spawn(work);
+        let state = ask_over(&mut connection).await?;
+        self.connection = Some(connection);
+        Ok(state)
+    }
+}
+
+async fn ask_over(connection: &mut SendRequest<Empty<Bytes>>) -> anyhow::Result<State> {
+    connection.ready().await?;
+    let question = Request::get("/health").header(header::HOST, "health").body(Empty::new())?;
+    let answer = connection.send_request(question).await?;
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), limits::HEALTH_BYTES).collect().await;
+    let body = body.map_err(|_| anyhow::anyhow!("the answer to a health check cannot be read"))?.to_bytes();
+    Ok(judge(status, &body))
+}
+
+fn judge(status: StatusCode, body: &[u8]) -> State {
+    if status == StatusCode::OK {
+        return State::Healthy;
+    }
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    if body["draining"] == true { State::Draining } else { State::Unwell }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_admin_that_stops_says_so() {
+        for (status, body, state) in [
+            (200, "", State::Healthy),
+            (503, r#"{"ok":false,"draining":true}"#, State::Draining),
+            (503, r#"{"ok":false,"postgres":false}"#, State::Unwell),
+            (503, "no JSON", State::Unwell),
+            (404, "{}", State::Unwell),
+        ] {
+            assert_eq!(judge(StatusCode::from_u16(status).unwrap(), body.as_bytes()), state, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_kept_and_made_anew_when_it_has_ended() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            for answers in [2, 1] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                for _ in 0..answers {
+                    let mut question = Vec::new();
+                    while !question.ends_with(b"\r\n\r\n") {
+                        question.push(stream.read_u8().await.unwrap());
+                    }
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+                }
+            }
+        });
+        let mut check = Check::default();
+        for _ in 0..3 {
+            assert_eq!(check.ask(address).await.unwrap(), State::Healthy);
+        }
+        serving.await.unwrap();
+        assert!(check.ask(address).await.is_err());
+    }
+}
