@@ -14,7 +14,11 @@ use std::{
 
 use axum::response::{IntoResponseParts, ResponseParts};
 use db::edges::route_changes;
-use domain::{Clock, changes::RouteChange, limits::ACKNOWLEDGE_WAIT};
+use domain::{
+    Clock,
+    changes::{Epoch, Position, RouteChange},
+    limits::ACKNOWLEDGE_WAIT,
+};
 use futures_util::StreamExt as _;
 use http::{HeaderName, HeaderValue};
 use live::{
@@ -115,12 +119,12 @@ impl Edges {
     /// Sends the committed changes of one transaction, and waits for the last of them: an edge applies them in order, so
     /// one that has reached the highest `seq` has applied all.
     pub async fn apply(&self, changes: Vec<RouteChange>) -> Propagation {
-        let last = changes.iter().map(|change| change.seq).max();
+        let last = changes.iter().filter_map(RouteChange::position).max_by_key(|position| position.seq);
         for change in changes {
             self.send(change);
         }
         match last {
-            Some(seq) => Propagation(Some(self.acknowledged(seq).await)),
+            Some(position) => Propagation(Some(self.acknowledged(&position).await)),
             None => Propagation::NONE,
         }
     }
@@ -145,16 +149,16 @@ impl Edges {
         }
     }
 
-    /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
+    /// Waits until every living edge has applied the change at `position`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
     /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
-    async fn acknowledged(&self, seq: i64) -> Receipt {
+    async fn acknowledged(&self, position: &Position) -> Receipt {
         let start = Instant::now();
         let deadline = start + ACKNOWLEDGE_WAIT;
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
             let now = Instant::now();
-            let tally = self.shared.table().tally(seq, now);
+            let tally = self.shared.table().tally(position, now);
             match tally.look_again.filter(|_| now < deadline) {
                 Some(at) => {
                     let _ = tokio::time::timeout_at(at.min(deadline), changed).await;
@@ -206,7 +210,22 @@ struct Table {
 
 struct Heard {
     seq: i64,
+    /// The epoch that `seq` is of; none of an edge whose version knows of none.
+    epoch: Option<Epoch>,
     at: Instant,
+}
+
+impl Heard {
+    /// Whether the edge has applied the change. One of another epoch has not verified what it remembers.
+    fn has_acknowledged(&self, position: &Position) -> bool {
+        self.epoch.as_ref() == Some(&position.epoch) && self.seq >= position.seq
+    }
+
+    /// Whether the edge is to be waited for. An edge that knows of no epochs is until it has reached the `seq`: then it has applied
+    /// the change, unless numbers were given again, and will say nothing more.
+    fn is_behind(&self, position: &Position) -> bool {
+        !self.has_acknowledged(position) && (self.epoch.is_some() || self.seq < position.seq)
+    }
 }
 
 struct Tally {
@@ -222,14 +241,15 @@ impl Table {
         if heartbeat.leaving {
             self.edges.remove(&heartbeat.edge);
         } else if self.edges.len() < EDGES_KNOWN || self.edges.contains_key(&heartbeat.edge) {
-            let heard = self.edges.entry(heartbeat.edge).or_insert(Heard { seq: heartbeat.seq, at: now });
-            *heard = Heard { seq: heard.seq.max(heartbeat.seq), at: now };
+            let EdgeHeartbeat { edge, seq, epoch, .. } = heartbeat;
+            let before = self.edges.get(&edge).filter(|before| before.epoch == epoch).map_or(seq, |before| before.seq);
+            self.edges.insert(edge, Heard { seq: seq.max(before), epoch, at: now });
         }
     }
 
-    fn tally(&self, seq: i64, now: Instant) -> Tally {
+    fn tally(&self, position: &Position, now: Instant) -> Tally {
         let known: Vec<&Heard> = self.edges.values().filter(|heard| now - heard.at < FORGOTTEN_AFTER).collect();
-        let acknowledged = known.iter().filter(|heard| heard.seq >= seq).count();
+        let acknowledged = known.iter().filter(|heard| heard.has_acknowledged(position)).count();
         let look_again = self.listening_since.and_then(|since| {
             let trusted_from = since + LISTEN_FIRST;
             if now < trusted_from {
@@ -238,7 +258,7 @@ impl Table {
             let presumed_dead_at = |heard: &&&Heard| heard.at + PRESUMED_DEAD_AFTER;
             known
                 .iter()
-                .filter(|heard| heard.seq < seq)
+                .filter(|heard| heard.is_behind(position))
                 .map(|heard| presumed_dead_at(&heard))
                 .filter(|&at| at > now)
                 .min()
@@ -329,12 +349,16 @@ async fn listen_once(shared: &Shared, redis: &Redis) -> Result<(), RedisError> {
 mod tests {
     use super::*;
 
+    fn position(epoch: &str, seq: i64) -> Position {
+        Position { epoch: epoch.parse().unwrap(), seq }
+    }
+
     fn heartbeat(edge: &str, seq: i64) -> EdgeHeartbeat {
-        EdgeHeartbeat { edge: edge.into(), seq, leaving: false }
+        EdgeHeartbeat::new(edge.into(), position("now", seq), false)
     }
 
     fn count(table: &Table, seq: i64, now: Instant) -> (usize, usize, bool) {
-        let tally = table.tally(seq, now);
+        let tally = table.tally(&position("now", seq), now);
         (tally.acknowledged, tally.known, tally.look_again.is_some())
     }
 
@@ -373,5 +397,31 @@ mod tests {
         assert_eq!(count(&table, 7, start + LISTEN_FIRST), (1, 1, false));
         table.listening_since = None;
         assert_eq!(count(&table, 8, start), (0, 1, false), "nothing can be heard: nothing is waited for");
+    }
+
+    #[test]
+    fn an_edge_of_another_epoch_is_waited_for_and_never_counted() {
+        let start = Instant::now();
+        let mut table = Table { listening_since: Some(start), ..Table::default() };
+        let now = start + LISTEN_FIRST;
+        table.hear(EdgeHeartbeat::new("a".into(), position("before", 9), false), now);
+        assert_eq!(count(&table, 7, now), (0, 1, true), "its 9 may be another one");
+        table.hear(heartbeat("a", 6), now);
+        assert_eq!(count(&table, 6, now), (1, 1, false), "it has started over, and its number went back");
+        assert_eq!(count(&table, 7, now), (0, 1, true));
+        table.hear(heartbeat("a", 7), now);
+        assert_eq!(count(&table, 7, now), (1, 1, false));
+    }
+
+    #[test]
+    fn an_edge_that_knows_of_no_epochs_is_waited_for_until_its_number_and_never_counted() {
+        let start = Instant::now();
+        let mut table = Table { listening_since: Some(start), ..Table::default() };
+        let now = start + LISTEN_FIRST;
+        let older = |seq| EdgeHeartbeat { epoch: None, ..heartbeat("a", seq) };
+        table.hear(older(6), now);
+        assert_eq!(count(&table, 7, now), (0, 1, true));
+        table.hear(older(7), now);
+        assert_eq!(count(&table, 7, now), (0, 1, false));
     }
 }

@@ -2,7 +2,7 @@
 //! whether it has already applied a newer one.
 
 use domain::{
-    Account, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    Account, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
     access::AccessMode,
     addresses::HostKey,
     limits,
@@ -16,12 +16,13 @@ use sqlx::PgPool;
 pub struct AsOf<T> {
     /// The value.
     pub value: T,
-    /// The `seq` of the newest change that this reading includes.
-    pub seq: i64,
+    /// The position of the newest change that this reading includes.
+    pub position: Position,
 }
 
 /// The columns of a [`Site`]; all null when no project is there.
 struct Row {
+    epoch: Epoch,
     seq: i64,
     project: Option<ProjectId>,
     deployment: Option<DeploymentId>,
@@ -48,7 +49,7 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
     };
     let row = sqlx::query_as!(
         Row,
-        r#"SELECT c.last_seq AS seq, p.id AS "project?",
+        r#"SELECT c.epoch, c.last_seq AS seq, p.id AS "project?",
                   COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
                   p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
                   p.org_id AS "org?", p.access_version AS "access_version?",
@@ -74,7 +75,8 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
     )
     .fetch_one(pool)
     .await?;
-    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
+    let position = Position { epoch: row.epoch.clone(), seq: row.seq };
+    Ok(AsOf { value: row.into_site(kind), position })
 }
 
 impl Row {
@@ -107,7 +109,7 @@ pub async fn recent(
     now: Timestamp,
 ) -> Result<AsOf<Vec<DeploymentId>>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT c.last_seq AS seq, ARRAY(
+        r#"SELECT c.epoch, c.last_seq AS seq, ARRAY(
                SELECT d.id FROM (
                    SELECT id, access_version, superseded_at FROM deployments
                    WHERE project_id = $1 AND status = 'superseded'
@@ -124,13 +126,13 @@ pub async fn recent(
     .fetch_one(pool)
     .await?;
     let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
-    Ok(AsOf { value: ids, seq: row.seq })
+    Ok(AsOf { value: ids, position: Position { epoch: row.epoch, seq: row.seq } })
 }
 
 /// Returns how often `user` has signed out everywhere, if the person belongs to `org`.
 pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT c.last_seq AS seq, u.gate_version AS "gate_version?"
+        r#"SELECT c.epoch, c.last_seq AS seq, u.gate_version AS "gate_version?"
            FROM route_counter c
            LEFT JOIN (org_members m JOIN users u ON u.id = m.user_id) ON m.org_id = $1 AND m.user_id = $2"#,
         org.as_str(),
@@ -138,10 +140,10 @@ pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Op
     )
     .fetch_one(pool)
     .await?;
-    Ok(AsOf { value: row.gate_version, seq: row.seq })
+    Ok(AsOf { value: row.gate_version, position: Position { epoch: row.epoch, seq: row.seq } })
 }
 
-/// Returns the `seq` of the newest committed change.
-pub async fn last_seq(pool: &PgPool) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar!("SELECT last_seq FROM route_counter").fetch_one(pool).await
+/// Returns the position of the newest committed change.
+pub async fn newest(pool: &PgPool) -> Result<Position, sqlx::Error> {
+    sqlx::query_as!(Position, "SELECT epoch, last_seq AS seq FROM route_counter").fetch_one(pool).await
 }
