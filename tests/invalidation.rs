@@ -270,7 +270,7 @@ async fn warm_sites_outlive_everything() {
 async fn a_change_that_was_never_published_is_published_later() {
     let (world, _, deployments) = three_edges().await;
     assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
-    // What a crash between commit and publication leaves behind.
+    // What a program of the version before leaves behind that ends between commit and publication.
     world
         .sql(&format!(
             "BEGIN;
@@ -294,24 +294,26 @@ async fn a_change_that_was_never_published_is_published_later() {
 async fn a_change_of_a_newer_version_holds_nothing_up() {
     let (world, _, deployments) = three_edges().await;
     assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
-    // Of a kind that these programs do not know, and behind it one that they do. Nobody has sent either.
+    // Of a kind that these programs do not know, and behind it one that they do. Their program ended after the commit: they have no
+    // numbers, and nobody has sent them.
     world
         .sql(&format!(
             "BEGIN;
-             UPDATE route_counter SET last_seq = last_seq + 2;
-             INSERT INTO route_changes (seq, subject, hosts, created_at)
-                 SELECT last_seq - 1, 'rgn_0123456789abcdefghij', '{{}}', now() FROM route_counter;
+             INSERT INTO pending_route_changes (subject, hosts, created_at)
+                 VALUES ('rgn_0123456789abcdefghij', '{{}}', now());
              UPDATE deployments SET status = 'superseded', superseded_at = now() WHERE id = '{0}';
              UPDATE deployments SET status = 'live', superseded_at = NULL WHERE id = '{1}';
              UPDATE projects SET active_deployment_id = '{1}';
-             INSERT INTO route_changes (seq, subject, hosts, created_at)
-                 SELECT c.last_seq, p.id, '{{}}', now() FROM route_counter c, projects p;
+             INSERT INTO pending_route_changes (subject, hosts, created_at) SELECT p.id, '{{}}', now() FROM projects p;
              COMMIT",
             deployments[0].id, deployments[1].id
         ))
         .await;
-    eventually(BACKGROUND, "both are sent", async || {
-        world.sql_number("SELECT count(*) FROM route_changes WHERE published_at IS NULL").await == 0
+    eventually(BACKGROUND, "both have numbers and are sent", async || {
+        let sent =
+            "SELECT count(*) FROM route_changes, route_counter WHERE seq > last_seq - 2 AND published_at IS NOT NULL
+                    AND pending_id IS NOT NULL AND NOT EXISTS (SELECT FROM pending_route_changes)";
+        world.sql_number(sent).await == 2
     })
     .await;
     eventually(BACKGROUND, "every edge has the change behind it", async || {

@@ -118,11 +118,11 @@ impl<V: Clone> Certificates<V> {
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
         let CertificateStore { marks, db, clock, .. } = &self.store;
         let failed = |error| RecallError::database("certificates", &error);
-        // Before the certificate: what is read may be newer than the reading says, never older. By how much shows the position after it.
-        let start = db::edges::routes::newest(db).await.map_err(failed)?;
+        // Before the certificate: what is read may be newer than the reading says, never older. By how much is known after it.
+        let first = db::edges::routes::newest(db).await.map_err(failed)?;
         let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
-        let end = db::edges::routes::newest(db).await.map_err(failed)?;
-        let reading = |depends_on| marks.reading_between(&start, &end, depends_on);
+        let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
+        let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);
         let depends_on = [name, last, last];
         let Some(certificate) = covering else {

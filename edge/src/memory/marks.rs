@@ -18,6 +18,7 @@ use std::{
     },
 };
 
+use db::edges::routes::Extent;
 use domain::{
     Epoch, Position, TokenId,
     changes::{RouteChange, Subject},
@@ -57,7 +58,7 @@ pub struct Marks {
 struct History {
     /// The epoch; none before it is known.
     epoch: Option<Epoch>,
-    /// The greatest `seq` of a reading in this era. It may be of a change that is not applied yet.
+    /// The greatest end of a reading in this era. It may be of a change that is not applied yet, or has no number.
     newest_reading: i64,
 }
 
@@ -102,22 +103,22 @@ impl Marks {
     /// The era of a reading that is of another epoch. No era that begins has this number.
     const FOREIGN: u32 = u32::MAX;
 
-    /// A reading as of `position` that a change of any of these names overtakes.
-    pub fn reading(&self, position: &Position, names: [&str; 3]) -> Reading {
-        self.reading_between(position, position, names)
+    /// A reading that includes these changes, and that a change of any of these names overtakes.
+    pub fn reading(&self, extent: &Extent, names: [&str; 3]) -> Reading {
+        self.reading_between(extent, extent, names)
     }
 
-    /// A reading of what was read after the database was at `position` and before it was at `end`.
-    pub fn reading_between(&self, position: &Position, end: &Position, names: [&str; 3]) -> Reading {
+    /// A reading that was made after one with the `first` extent and before one with the `last`.
+    pub fn reading_between(&self, first: &Extent, last: &Extent, names: [&str; 3]) -> Reading {
         let mut history = self.history();
-        let is_ours = [position, end].iter().all(|at| history.epoch.as_ref() == Some(&at.epoch));
+        let is_ours = [first, last].iter().all(|at| history.epoch.as_ref() == Some(&at.position.epoch));
         let era = if is_ours {
-            history.newest_reading = history.newest_reading.max(end.seq);
+            history.newest_reading = history.newest_reading.max(last.end);
             self.era.load(Ordering::Acquire)
         } else {
             Self::FOREIGN
         };
-        Reading { seq: position.seq, era, marks: names.map(|name| self.mark_of(name)) }
+        Reading { seq: first.position.seq, era, marks: names.map(|name| self.mark_of(name)) }
     }
 
     /// The present place in the order of changes, once it is known.

@@ -110,7 +110,6 @@ impl Progress {
             return Looked::Anew;
         };
         let found_nonce = nonce_of(position.seq);
-        // Before the first change there is none to be lost.
         let is_same = position.seq == 0 || (nonce.is_some() && nonce == found_nonce);
         let is_other = nonce.is_some() && found_nonce.is_some() && nonce != found_nonce;
         let is_new_epoch = newest.epoch != position.epoch;
@@ -120,12 +119,15 @@ impl Progress {
             newest.seq >= position.seq && !is_other
         };
         if !is_kept {
-            tracing::warn!(
-                reached = position.seq,
-                newest = newest.seq,
-                epoch = newest.epoch.as_str(),
-                "the database may lack changes that are applied here (a copy or a backup took its place); forgetting everything"
-            );
+            // Before the first change there was nothing to be lost, and next to nothing is remembered.
+            if position.seq > 0 {
+                tracing::warn!(
+                    reached = position.seq,
+                    newest = newest.seq,
+                    epoch = newest.epoch.as_str(),
+                    "the database may lack changes that are applied here (a copy or a backup took its place); forgetting everything"
+                );
+            }
             self.marks.start_over(newest.epoch.clone());
             self.reach(newest.clone(), newest_nonce);
             return Looked::Anew;

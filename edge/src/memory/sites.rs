@@ -103,7 +103,7 @@ impl<S: Source> Routes<S> {
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
         let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.clone()));
         let reading =
-            self.marks.reading(&read.position, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
+            self.marks.reading(&read.extent, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
         Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
@@ -125,7 +125,7 @@ impl<S: Source> Routes<S> {
         is_retry: bool,
     ) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
         let read = self.source.recent(project, self.clock.now(), is_retry).await?;
-        let reading = self.marks.reading(&read.position, [project.as_str(); 3]);
+        let reading = self.marks.reading(&read.extent, [project.as_str(); 3]);
         let value: Arc<[DeploymentId]> = read.value.into();
         let bytes = limits::RECENT_BYTES + size_of_val(&*value) as u64;
         Ok(Read { key: project.clone(), value: Some(value), reading, bytes })

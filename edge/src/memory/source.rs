@@ -56,8 +56,8 @@ impl Source for Postgres {
         is_retry: bool,
     ) -> Result<AsOf<Option<Membership>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
-        let AsOf { value, position } = db::edges::routes::member(pool, org, user).await.map_err(failed)?;
-        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), position })
+        let AsOf { value, extent } = db::edges::routes::member(pool, org, user).await.map_err(failed)?;
+        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), extent })
     }
 
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {

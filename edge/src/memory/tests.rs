@@ -6,7 +6,10 @@ use std::{
     },
 };
 
-use db::{edges::routes::AsOf, sign_in::gate_tickets::Ticket};
+use db::{
+    edges::routes::{AsOf, Extent},
+    sign_in::gate_tickets::Ticket,
+};
 use domain::{
     Clock, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
     addresses::HostKey,
@@ -51,6 +54,11 @@ fn epoch(name: &str) -> Epoch {
 /// A position in the epoch that the world begins with.
 fn at(seq: i64) -> Position {
     Position { epoch: epoch("first"), seq }
+}
+
+/// What a reading covers that was made when no change was without a number.
+fn until(position: Position) -> Extent {
+    Extent { end: position.seq, position }
 }
 
 fn changed(seq: i64, subject: Subject, hosts: &[&str]) -> RouteChange {
@@ -127,7 +135,7 @@ impl World {
     fn answer_at(&self, position: Position, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
         let answer: Answer = Box::new(move || {
             first();
-            Ok(AsOf { value, position })
+            Ok(AsOf { value, extent: until(position) })
         });
         self.script.answers.lock().unwrap().push_back(answer);
     }
@@ -243,7 +251,7 @@ impl World {
         let value = gate_version.map(|gate_version| Membership { gate_version });
         let answer: PlaceAnswer = Box::new(move || {
             first();
-            Ok(AsOf { value, position: at(seq) })
+            Ok(AsOf { value, extent: until(at(seq)) })
         });
         self.script.places.lock().unwrap().push_back(answer);
     }

@@ -1,3 +1,4 @@
+use db::edges::routes::Extent;
 use domain::{Epoch, OrgId, Subject};
 
 use super::*;
@@ -37,13 +38,18 @@ fn edge() -> (Progress, Arc<Marks>) {
 
 /// Something that was read as of a position, of another subject than the one that changes.
 fn read(marks: &Marks, position: &Position) -> Reading {
-    marks.reading(position, ["blog"; 3])
+    marks.reading(&until(position), ["blog"; 3])
+}
+
+/// What a reading covers that was made when no change was without a number.
+fn until(position: &Position) -> Extent {
+    Extent { position: position.clone(), end: position.seq }
 }
 
 #[test]
 fn changes_are_applied_in_order_and_known_ones_are_harmless() {
     let (mut progress, marks) = edge();
-    let of_org = marks.reading(&at("one", 10), [org().as_str(); 3]);
+    let of_org = marks.reading(&until(&at("one", 10)), [org().as_str(); 3]);
     assert_eq!(progress.hear(&change("one", 10, 1)), Heard::Known);
     assert_eq!(progress.hear(&change("one", 7, 1)), Heard::Known);
     assert!(marks.is_current(&of_org));
@@ -111,6 +117,15 @@ fn what_was_read_of_a_lost_change_starts_over_although_no_applied_one_is_lost() 
     let (mut progress, marks) = edge();
     // It was read before its change was heard, and its change was lost.
     let reading = read(&marks, &at("one", 11));
+    assert!(marks.is_current(&reading));
+    assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::Anew);
+    assert!(!marks.is_current(&reading));
+}
+
+#[test]
+fn what_was_read_of_a_lost_change_that_had_no_number_starts_over() {
+    let (mut progress, marks) = edge();
+    let reading = marks.reading(&Extent { position: at("one", 10), end: 11 }, ["blog"; 3]);
     assert!(marks.is_current(&reading));
     assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::Anew);
     assert!(!marks.is_current(&reading));

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use db::edges::routes::Extent;
+
 use super::*;
 
 const BOUNDS: Bounds = Bounds {
@@ -19,13 +21,13 @@ const BOUNDS: Bounds = Bounds {
     failures: 16,
 };
 
-fn at(seq: i64) -> domain::Position {
-    domain::Position { epoch: "first".parse().unwrap(), seq }
+fn at(seq: i64) -> Extent {
+    Extent { position: domain::Position { epoch: "first".parse().unwrap(), seq }, end: seq }
 }
 
 fn marks() -> Arc<Marks> {
     let marks = Arc::<Marks>::default();
-    marks.begin(at(0).epoch);
+    marks.begin(at(0).position.epoch);
     marks
 }
 
