@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     BACKGROUND,
-    world::{Actor, Site, World, actor::Uploaded, eventually},
+    world::{Actor, Builder, Edge, Site, World, actor::Uploaded, eventually},
 };
 
 /// The contract's own bound on an answer while an edge is dead.
@@ -19,7 +19,12 @@ const PROMISED: Duration = Duration::from_secs(2);
 
 /// Three edges that admin knows of, and `engine` with two deployments.
 async fn three_edges() -> (World, Actor, [Uploaded; 2]) {
-    let world = World::builder().edges(3).start().await;
+    three_edges_of(World::builder()).await
+}
+
+/// What [`three_edges`] are, in a world that is configured otherwise.
+pub(crate) async fn three_edges_of(builder: Builder) -> (World, Actor, [Uploaded; 2]) {
+    let world = builder.edges(3).start().await;
     let ada = world.user("ada").await;
     let one = ada.publish("engine", &Site::page("one")).await;
     let two = ada.deploy("engine", &Site::page("two")).await;
@@ -28,13 +33,18 @@ async fn three_edges() -> (World, Actor, [Uploaded; 2]) {
     (world, ada, [one, two])
 }
 
-async fn propagation(ada: &Actor, deployment: &Uploaded) -> String {
+pub(crate) async fn propagation(ada: &Actor, deployment: &Uploaded) -> String {
     ada.activate("engine", &deployment.id).await.assert_status(200).header("x-svc-propagation").to_owned()
 }
 
 /// What every edge answers at `url`, asked at once.
 async fn seen(world: &World, url: &str) -> Vec<(StatusCode, String)> {
-    join_all(world.edges.iter().map(async |edge| {
+    seen_at(&world.edges, url).await
+}
+
+/// What each of `edges` answers at `url`, asked at once.
+pub(crate) async fn seen_at(edges: &[Edge], url: &str) -> Vec<(StatusCode, String)> {
+    join_all(edges.iter().map(async |edge| {
         let answer = edge.get(url).await;
         (answer.status, answer.text())
     }))
@@ -42,7 +52,7 @@ async fn seen(world: &World, url: &str) -> Vec<(StatusCode, String)> {
 }
 
 #[track_caller]
-fn assert_all(seen: &[(StatusCode, String)], status: u16, body: Option<&str>) {
+pub(crate) fn assert_all(seen: &[(StatusCode, String)], status: u16, body: Option<&str>) {
     for (index, (found, text)) in seen.iter().enumerate() {
         assert_eq!(found.as_u16(), status, "edge {index}: {text}");
         if let Some(body) = body {
@@ -260,7 +270,7 @@ async fn warm_sites_outlive_everything() {
 async fn a_change_that_was_never_published_is_published_later() {
     let (world, _, deployments) = three_edges().await;
     assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
-    // What a crash between commit and publication leaves behind.
+    // What a program of the version before leaves behind that ends between commit and publication.
     world
         .sql(&format!(
             "BEGIN;
@@ -278,4 +288,84 @@ async fn a_change_that_was_never_published_is_published_later() {
         seen(&world, &deployments[0].url).await.iter().all(|(_, text)| text == "two")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_change_of_a_newer_version_holds_nothing_up() {
+    let (world, _, deployments) = three_edges().await;
+    assert_all(&seen(&world, &deployments[0].url).await, 200, Some("one"));
+    // Of a kind that these programs do not know, and behind it one that they do. Their program ended after the commit: they have no
+    // numbers, and nobody has sent them.
+    world
+        .sql(&format!(
+            "BEGIN;
+             INSERT INTO pending_route_changes (subject, hosts, created_at)
+                 VALUES ('rgn_0123456789abcdefghij', '{{}}', now());
+             UPDATE deployments SET status = 'superseded', superseded_at = now() WHERE id = '{0}';
+             UPDATE deployments SET status = 'live', superseded_at = NULL WHERE id = '{1}';
+             UPDATE projects SET active_deployment_id = '{1}';
+             INSERT INTO pending_route_changes (subject, hosts, created_at) SELECT p.id, '{{}}', now() FROM projects p;
+             COMMIT",
+            deployments[0].id, deployments[1].id
+        ))
+        .await;
+    eventually(BACKGROUND, "both have numbers and are sent", async || {
+        let sent =
+            "SELECT count(*) FROM route_changes, route_counter WHERE seq > last_seq - 2 AND published_at IS NOT NULL
+                    AND pending_id IS NOT NULL AND NOT EXISTS (SELECT FROM pending_route_changes)";
+        world.sql_number(sent).await == 2
+    })
+    .await;
+    eventually(BACKGROUND, "every edge has the change behind it", async || {
+        seen(&world, &deployments[0].url).await.iter().all(|(_, text)| text == "two")
+    })
+    .await;
+    for edge in &world.edges {
+        let log = edge.process.log();
+        assert!(!log.contains("ERROR") && !log.contains("forgetting"), "{log}");
+    }
+    let log = world.admin.log();
+    assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+}
+
+/// Changes in flight at the same time, as many a second as operators have met; `SVC_TEST_CHANGES` has it make more of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipts_do_not_wait_for_looks_under_many_changes() {
+    let (_world, ada, _) = three_edges().await;
+    let count = std::env::var("SVC_TEST_CHANGES").map_or(200, |text| text.parse().unwrap());
+    let mut every = tokio::time::interval(Duration::from_millis(33));
+    let (mut changes, mut busy) = (Vec::new(), Vec::new());
+    for number in 0..8 {
+        busy.push(ada.publish(&format!("busy{number}"), &Site::page("busy")).await.id);
+    }
+    for number in 0..count {
+        every.tick().await;
+        let (ada, number) = (ada.clone(), number % busy.len());
+        let deployment = busy[number].clone();
+        changes.push(tokio::spawn(async move {
+            let started = Instant::now();
+            let answer = ada.activate(&format!("busy{number}"), &deployment).await;
+            (started.elapsed(), answer.header("x-svc-propagation").to_owned())
+        }));
+    }
+    let mut taken = Vec::new();
+    for change in changes {
+        let (took, receipt): (Duration, String) = change.await.unwrap();
+        assert!(receipt.starts_with("3/3"), "{receipt}");
+        taken.push((took, receipt[5..].trim_end_matches("ms").trim().parse::<u64>().unwrap()));
+    }
+    let mut answers: Vec<_> = taken.iter().map(|(took, _)| took.as_millis()).collect();
+    let mut waits: Vec<_> = taken.iter().map(|(_, wait)| *wait).collect();
+    answers.sort_unstable();
+    waits.sort_unstable();
+    let at = |percent: usize| (taken.len() * percent / 100).min(taken.len() - 1);
+    println!(
+        "{count} changes: answers p50 {} p99 {} most {} ms; receipts p50 {} p99 {} most {} ms",
+        answers[at(50)],
+        answers[at(99)],
+        answers[at(100)],
+        waits[at(50)],
+        waits[at(99)],
+        waits[at(100)]
+    );
 }

@@ -35,6 +35,7 @@ mod dns_updates;
 mod documents;
 mod domains;
 mod env;
+mod epochs;
 mod errors;
 mod events;
 mod files;

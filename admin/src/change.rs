@@ -1,21 +1,17 @@
 //! A change of the platform, from its transaction to the edges that have applied it.
 //!
 //! Every change goes through the same steps in the same order, and a [`Change`] is the one place that knows it: acts, then
-//! the audit log, then the rows of `route_changes`, the commit, the messages to the edges, the wait for them. The rows of
-//! `route_changes` come last because their counter stays locked until the commit: whatever stood after them would make
-//! every other change of the platform wait.
+//! the audit log, then the rows that tell the edges, the commit, the numbers of these rows, the messages to the edges, the wait for
+//! them. No change waits for another one before its commit; the numbers are given afterwards, to many at once.
 
 use std::ops::{Deref, DerefMut};
 
 use db::{
     audit::{self, Actor, Entry},
     certificates,
-    edges::route_changes,
+    edges::route_changes::{self, PendingId},
 };
-use domain::{
-    CertificateId, Clock, Subject, Timestamp, UserId,
-    changes::{RouteChange, Touched},
-};
+use domain::{CertificateId, Clock, Subject, Timestamp, UserId, changes::Touched};
 use live::events::{Event, Message};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
@@ -111,15 +107,13 @@ impl<'a> Change<'a> {
     /// Commits, and tells the edges without waiting for them: for changes that nobody looks for right away.
     pub async fn commit_without_waiting(self) -> Result<(), sqlx::Error> {
         let edges = self.edges.clone();
-        for change in self.finish().await?.0 {
-            edges.send(change);
-        }
+        edges.send(self.finish().await?.0);
         Ok(())
     }
 
     /// Writes the rows that end the transaction, commits it, and publishes what was done as events. Returns those of the
     /// audit log.
-    async fn finish(mut self) -> Result<(Vec<RouteChange>, Vec<Event>), sqlx::Error> {
+    async fn finish(mut self) -> Result<(Vec<PendingId>, Vec<Event>), sqlx::Error> {
         for entry in &self.entries {
             audit::record(&mut self.transaction, self.actor, entry, self.now).await?;
         }

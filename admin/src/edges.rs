@@ -1,9 +1,11 @@
 //! The edges as admin sees them: what they are told, and how far each of them has got.
 //!
-//! [`Change`](crate::change::Change) commits and hands its rows to [`Edges::apply`](crate::edges::Edges::apply), which
-//! sends them and waits. One task sends changes to Redis, one listens to the edges' heartbeats; both live as long as the
-//! program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
-//! A change that could not be sent stays marked so in Postgres, where a job finds it.
+//! [`Change`](crate::change::Change) commits and hands the names of its rows to [`Edges::apply`](crate::edges::Edges::apply), which
+//! has them numbered and sent, and waits. One task numbers changes ([`sequencer`]), one sends them to Redis, one listens to the edges'
+//! heartbeats; all live as long as the program ([`EdgesTasks::run`](crate::edges::EdgesTasks::run)).
+//! A change that could not be numbered or sent stays so in Postgres, where a job finds it.
+
+mod sequencer;
 
 use std::{
     collections::HashMap,
@@ -13,8 +15,12 @@ use std::{
 };
 
 use axum::response::{IntoResponseParts, ResponseParts};
-use db::edges::route_changes;
-use domain::{Clock, changes::RouteChange, limits::ACKNOWLEDGE_WAIT};
+use db::edges::route_changes::{self, PendingId};
+use domain::{
+    Clock,
+    changes::{Epoch, Position, RouteChange},
+    limits::ACKNOWLEDGE_WAIT,
+};
 use futures_util::StreamExt as _;
 use http::{HeaderName, HeaderValue};
 use live::{
@@ -24,11 +30,13 @@ use live::{
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
+/// Transactions whose changes wait for their numbers. When the queue is full, they are left to the job that sends again.
+const NUMBER_QUEUE: usize = 1_024;
 /// Changes that wait to be sent. When the queue is full, they are left to the job that sends again.
 const SEND_QUEUE: usize = 1_024;
 /// Changes marked as sent in one statement.
@@ -49,7 +57,14 @@ const PROPAGATION: HeaderName = HeaderName::from_static("x-svc-propagation");
 #[derive(Clone)]
 pub struct Edges {
     shared: Arc<Shared>,
-    outbox: mpsc::Sender<RouteChange>,
+    commits: mpsc::Sender<Commit>,
+}
+
+/// The changes of a committed transaction, which want their numbers.
+struct Commit {
+    ids: Vec<PendingId>,
+    /// Hears the position of the last of them, if anybody waits for it.
+    reply: Option<oneshot::Sender<Position>>,
 }
 
 struct Shared {
@@ -61,7 +76,7 @@ struct Shared {
 /// The tasks behind [`Edges`]: made together with it, and run for the program's life.
 pub struct EdgesTasks {
     shared: Arc<Shared>,
-    inbox: mpsc::Receiver<RouteChange>,
+    commits: mpsc::Receiver<Commit>,
     redis: Redis,
     db: PgPool,
     clock: Clock,
@@ -101,28 +116,37 @@ impl Edges {
     /// Makes the handle, and the tasks that have to run for it to be of use.
     pub fn new(redis: Redis, db: PgPool, clock: Clock) -> (Self, EdgesTasks) {
         let shared = Arc::new(Shared { table: Mutex::default(), changed: Notify::new() });
-        let (outbox, inbox) = mpsc::channel(SEND_QUEUE);
-        (Self { shared: shared.clone(), outbox }, EdgesTasks { shared, inbox, redis, db, clock })
+        let (sender, commits) = mpsc::channel(NUMBER_QUEUE);
+        (Self { shared: shared.clone(), commits: sender }, EdgesTasks { shared, commits, redis, db, clock })
     }
 
-    /// Sends a committed change to the edges, without waiting.
-    pub fn send(&self, change: RouteChange) {
-        if let Err(refused) = self.outbox.try_send(change) {
-            tracing::warn!(%refused, "a change is left to the job that sends again");
+    /// Has the changes of a committed transaction numbered and sent to the edges, without waiting.
+    pub fn send(&self, ids: Vec<PendingId>) {
+        self.hand_over(Commit { ids, reply: None });
+    }
+
+    fn hand_over(&self, commit: Commit) {
+        if !commit.ids.is_empty() && self.commits.try_send(commit).is_err() {
+            tracing::warn!("a change is left without a number to the job that sends again");
         }
     }
 
-    /// Sends the committed changes of one transaction, and waits for the last of them: an edge applies them in order, so
-    /// one that has reached the highest `seq` has applied all.
-    pub async fn apply(&self, changes: Vec<RouteChange>) -> Propagation {
-        let last = changes.iter().map(|change| change.seq).max();
-        for change in changes {
-            self.send(change);
+    /// Has the changes of a committed transaction numbered and sent, and waits for the last of them: an edge applies them in
+    /// order, so one that has reached the highest `seq` has applied all.
+    pub async fn apply(&self, ids: Vec<PendingId>) -> Propagation {
+        if ids.is_empty() {
+            return Propagation::NONE;
         }
-        match last {
-            Some(seq) => Propagation(Some(self.acknowledged(seq).await)),
-            None => Propagation::NONE,
-        }
+        let start = Instant::now();
+        let (reply, position) = oneshot::channel();
+        self.hand_over(Commit { ids, reply: Some(reply) });
+        let position = tokio::time::timeout_at(start + ACKNOWLEDGE_WAIT, position).await;
+        let Ok(Ok(position)) = position else {
+            // It is committed, and edges learn of it once it has its number.
+            let known = self.shared.table().known(Instant::now()).count();
+            return Propagation(Some(Receipt { acknowledged: 0, known, took: start.elapsed() }));
+        };
+        Propagation(Some(self.acknowledged(&position, start).await))
     }
 
     /// Waits until the edges can be heard, at most `patience`: for a program that makes one change and ends. While they cannot,
@@ -151,16 +175,15 @@ impl Edges {
         self.shared.table().edges.values().filter(|heard| now - heard.at < PRESUMED_DEAD_AFTER).count()
     }
 
-    /// Waits until every living edge has applied the change `seq`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
+    /// Waits until every living edge has applied the change at `position`, at most [`ACKNOWLEDGE_WAIT`]. Returns immediately
     /// while Redis is away, because nothing can be heard then: the edges find the change in Postgres.
-    async fn acknowledged(&self, seq: i64) -> Receipt {
-        let start = Instant::now();
+    async fn acknowledged(&self, position: &Position, start: Instant) -> Receipt {
         let deadline = start + ACKNOWLEDGE_WAIT;
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
             changed.as_mut().enable();
             let now = Instant::now();
-            let tally = self.shared.table().tally(seq, now);
+            let tally = self.shared.table().tally(position, now);
             match tally.look_again.filter(|_| now < deadline) {
                 Some(at) => {
                     let _ = tokio::time::timeout_at(at.min(deadline), changed).await;
@@ -212,7 +235,22 @@ struct Table {
 
 struct Heard {
     seq: i64,
+    /// The epoch that `seq` is of; none of an edge whose version knows of none.
+    epoch: Option<Epoch>,
     at: Instant,
+}
+
+impl Heard {
+    /// Whether the edge has applied the change. One of another epoch has not verified what it remembers.
+    fn has_acknowledged(&self, position: &Position) -> bool {
+        self.epoch.as_ref() == Some(&position.epoch) && self.seq >= position.seq
+    }
+
+    /// Whether the edge is to be waited for. An edge that knows of no epochs is until it has reached the `seq`: then it has applied
+    /// the change, unless numbers were given again, and will say nothing more.
+    fn is_behind(&self, position: &Position) -> bool {
+        !self.has_acknowledged(position) && (self.epoch.is_some() || self.seq < position.seq)
+    }
 }
 
 struct Tally {
@@ -228,14 +266,20 @@ impl Table {
         if heartbeat.leaving {
             self.edges.remove(&heartbeat.edge);
         } else if self.edges.len() < EDGES_KNOWN || self.edges.contains_key(&heartbeat.edge) {
-            let heard = self.edges.entry(heartbeat.edge).or_insert(Heard { seq: heartbeat.seq, at: now });
-            *heard = Heard { seq: heard.seq.max(heartbeat.seq), at: now };
+            let EdgeHeartbeat { edge, seq, epoch, .. } = heartbeat;
+            let before = self.edges.get(&edge).filter(|before| before.epoch == epoch).map_or(seq, |before| before.seq);
+            self.edges.insert(edge, Heard { seq: seq.max(before), epoch, at: now });
         }
     }
 
-    fn tally(&self, seq: i64, now: Instant) -> Tally {
-        let known: Vec<&Heard> = self.edges.values().filter(|heard| now - heard.at < FORGOTTEN_AFTER).collect();
-        let acknowledged = known.iter().filter(|heard| heard.seq >= seq).count();
+    /// The edges heard of lately.
+    fn known(&self, now: Instant) -> impl Iterator<Item = &Heard> {
+        self.edges.values().filter(move |heard| now - heard.at < FORGOTTEN_AFTER)
+    }
+
+    fn tally(&self, position: &Position, now: Instant) -> Tally {
+        let known: Vec<&Heard> = self.known(now).collect();
+        let acknowledged = known.iter().filter(|heard| heard.has_acknowledged(position)).count();
         let look_again = self.listening_since.and_then(|since| {
             let trusted_from = since + LISTEN_FIRST;
             if now < trusted_from {
@@ -244,7 +288,7 @@ impl Table {
             let presumed_dead_at = |heard: &&&Heard| heard.at + PRESUMED_DEAD_AFTER;
             known
                 .iter()
-                .filter(|heard| heard.seq < seq)
+                .filter(|heard| heard.is_behind(position))
                 .map(|heard| presumed_dead_at(&heard))
                 .filter(|&at| at > now)
                 .min()
@@ -256,10 +300,16 @@ impl Table {
 impl EdgesTasks {
     /// Sends and listens until `stop`. Stop it after the last request was answered.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { shared, inbox, redis, db, clock } = self;
-        let (sent, to_mark) = mpsc::channel(SEND_QUEUE);
-        let forever =
-            async { tokio::join!(send(inbox, sent, &redis), mark(to_mark, &db, &clock), listen(&shared, &redis)) };
+        let Self { shared, commits, redis, db, clock } = self;
+        let ((outbox, inbox), (sent, to_mark)) = (mpsc::channel(SEND_QUEUE), mpsc::channel(SEND_QUEUE));
+        let forever = async {
+            tokio::join!(
+                sequencer::run(commits, outbox, &db),
+                send(inbox, sent, &redis),
+                mark(to_mark, &db, &clock),
+                listen(&shared, &redis)
+            )
+        };
         stop.run_until_cancelled(forever).await;
     }
 }
@@ -332,52 +382,4 @@ async fn listen_once(shared: &Shared, redis: &Redis) -> Result<(), RedisError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn heartbeat(edge: &str, seq: i64) -> EdgeHeartbeat {
-        EdgeHeartbeat { edge: edge.into(), seq, leaving: false }
-    }
-
-    fn count(table: &Table, seq: i64, now: Instant) -> (usize, usize, bool) {
-        let tally = table.tally(seq, now);
-        (tally.acknowledged, tally.known, tally.look_again.is_some())
-    }
-
-    #[test]
-    fn only_a_change_that_edges_must_know_of_has_a_receipt() {
-        use axum::response::IntoResponse as _;
-        let header = |propagation: Propagation| (propagation, ()).into_response().headers().get(PROPAGATION).cloned();
-        assert_eq!(header(Propagation::NONE), None);
-        let receipt = Receipt { acknowledged: 2, known: 3, took: Duration::from_millis(9) };
-        assert_eq!(header(Propagation(Some(receipt))).unwrap(), "2/3; 9ms");
-    }
-
-    #[test]
-    fn an_answer_waits_for_the_living_and_counts_the_dead() {
-        let start = Instant::now();
-        let mut table = Table { listening_since: Some(start), ..Table::default() };
-        let now = start + LISTEN_FIRST;
-        table.hear(heartbeat("a", 7), now);
-        table.hear(heartbeat("b", 6), now);
-        assert_eq!(count(&table, 7, now), (1, 2, true), "b lives and is behind");
-        assert_eq!(count(&table, 6, now), (2, 2, false), "both are there");
-        assert_eq!(count(&table, 7, now + PRESUMED_DEAD_AFTER), (1, 2, false), "b is presumed dead");
-        assert_eq!(count(&table, 7, now + FORGOTTEN_AFTER), (0, 0, false), "both are forgotten");
-        table.hear(heartbeat("b", 7), now);
-        assert_eq!(count(&table, 7, now), (2, 2, false));
-        table.hear(EdgeHeartbeat { leaving: true, ..heartbeat("b", 7) }, now);
-        assert_eq!(count(&table, 7, now), (1, 1, false), "b has said goodbye");
-    }
-
-    #[test]
-    fn the_table_is_trusted_only_once_every_edge_could_have_spoken() {
-        let start = Instant::now();
-        let mut table = Table { listening_since: Some(start), ..Table::default() };
-        table.hear(heartbeat("a", 7), start);
-        assert_eq!(count(&table, 7, start), (1, 1, true));
-        assert_eq!(count(&table, 7, start + LISTEN_FIRST), (1, 1, false));
-        table.listening_since = None;
-        assert_eq!(count(&table, 8, start), (0, 1, false), "nothing can be heard: nothing is waited for");
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ const ROOMS: [&str; 14] = [
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.
-const NO_BOUNDS: [(&str, &str); 24] = [
+const NO_BOUNDS: [(&str, &str); 25] = [
     ("AWAKE_FOR", "a bound in the unit of a clock"),
     ("CALM", "a code"),
     ("CREATED", "a date that the API's answers repeat"),
@@ -32,6 +32,7 @@ const NO_BOUNDS: [(&str, &str); 24] = [
     ("ENTRY_WEIGHT", "an estimate"),
     ("EXPIRY_LEN", "a format"),
     ("FILE_WEIGHT", "an estimate"),
+    ("FOREIGN", "a code"),
     ("FORM_WEIGHT", "an estimate"),
     ("FINGERPRINTED_NAME", "the shape of a name"),
     ("HEAD_LEN", "a format"),

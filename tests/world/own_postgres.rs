@@ -25,6 +25,11 @@ pub(super) struct OwnPostgres {
     copy_port: u16,
     primary: Option<Process>,
     copy: Option<Process>,
+    /// The folder of the primary's data.
+    primary_folder: String,
+    /// The folder of the copy's data, and the number of copies that were made before it.
+    copy_folder: String,
+    copies: u32,
     servers: Servers,
 }
 
@@ -145,19 +150,47 @@ impl OwnPostgres {
         let servers = Servers::new(database, logs).await;
         let (port, copy_port) = (ports::free(), ports::free());
         let primary = servers.begin("primary", port, database).await;
+        let mut own = Self {
+            port,
+            copy_port,
+            primary: Some(primary),
+            copy: None,
+            primary_folder: "primary".to_owned(),
+            copy_folder: String::new(),
+            copies: 0,
+            servers,
+        };
+        own.make_copy().await;
+        own
+    }
+
+    /// Starts another copy, which follows the present primary.
+    async fn make_copy(&mut self) {
+        self.copies += 1;
+        self.copy_folder = format!("copy-{}", self.copies);
         let follow = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--host=127.0.0.1", "--username=svc"];
-        let mut backup = servers.program("pg_basebackup");
-        run(backup.args(follow).arg(format!("--port={port}")).arg("--pgdata").arg(servers.folder("copy")));
-        let copy = servers.start("copy", copy_port, &[]).await;
+        let mut backup = self.servers.program("pg_basebackup");
+        let folder = self.servers.folder(&self.copy_folder);
+        run(backup.args(follow).arg(format!("--port={}", self.port)).arg("--pgdata").arg(folder));
+        self.copy = Some(self.servers.start(&self.copy_folder, self.copy_port, &[]).await);
         let receivers = "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'";
-        let follows = async || ask(copy_port, "postgres", receivers).await == 1;
+        let follows = async || ask(self.copy_port, "postgres", receivers).await == 1;
         eventually(READY_WITHIN, "the copy follows", follows).await;
-        Self { port, copy_port, primary: Some(primary), copy: Some(copy), servers }
     }
 
     /// The URL of the world's database.
     pub(super) fn url(&self) -> Url {
         url(self.port, "svc")
+    }
+
+    fn dump(&self) -> PathBuf {
+        self.servers.logs.join("own.sql")
+    }
+
+    fn server_sql(&self, statement: &str) {
+        let psql = self.servers.programs.join("psql");
+        let server = url(self.port, "postgres");
+        run(Command::new(psql).args(["--no-psqlrc", "--quiet", "--command", statement]).arg(server.as_str()));
     }
 }
 
@@ -194,7 +227,50 @@ impl World {
         let mut lost = own.primary.take().unwrap();
         lost.signal("QUIT");
         lost.wait();
-        own.copy = Some(own.servers.start("copy", own.port, &["primary_conninfo="]).await);
+        own.primary_folder = own.copy_folder.clone();
+        own.primary = Some(own.servers.start(&own.primary_folder, own.port, &["primary_conninfo="]).await);
         assert_eq!(ask(own.port, "postgres", "SELECT pg_promote()::int::bigint").await, 1);
+    }
+
+    /// Gives the world's own Postgres a copy again, after [`Self::fail_over`].
+    pub async fn copy_again(&mut self) {
+        self.own_postgres().make_copy().await;
+    }
+
+    /// Stops the world's own Postgres.
+    pub fn stop_own_postgres(&mut self) {
+        let mut primary = self.own_postgres().primary.take().unwrap();
+        primary.signal("INT");
+        primary.wait();
+    }
+
+    /// Ends [`Self::stop_own_postgres`].
+    pub async fn start_own_postgres(&mut self) {
+        let own = self.own_postgres();
+        own.primary = Some(own.servers.start(&own.primary_folder, own.port, &[]).await);
+    }
+
+    /// Dumps the world's database in its own Postgres.
+    pub fn dump(&mut self) {
+        let own = self.own_postgres();
+        run(Command::new(own.servers.programs.join("pg_dump")).arg("--file").arg(own.dump()).arg(own.url().as_str()));
+    }
+
+    /// Puts the dump in the place of the world's database, in the same server.
+    pub fn restore_dump(&mut self) {
+        let own = self.own_postgres();
+        for statement in [
+            "ALTER DATABASE svc ALLOW_CONNECTIONS false",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'svc'",
+            "DROP DATABASE svc WITH (FORCE)",
+            "CREATE DATABASE restored",
+        ] {
+            own.server_sql(statement);
+        }
+        let restore = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file"];
+        let restored = url(own.port, "restored");
+        run(Command::new(own.servers.programs.join("psql")).args(restore).arg(own.dump()).arg(restored.as_str()));
+        // Nobody gets to it before it is whole.
+        own.server_sql("ALTER DATABASE restored RENAME TO svc");
     }
 }

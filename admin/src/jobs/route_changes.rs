@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use db::edges::route_changes;
+use db::edges::route_changes::{self, Numbered};
 
 use super::{Batch, Job};
 use crate::{app::App, edges};
@@ -14,7 +14,7 @@ const KEPT: Duration = Duration::from_hours(48);
 const SEND_BATCH: i64 = 256;
 const PRUNE_BATCH: i64 = 5_000;
 
-/// Sends changes that a crash, or an outage of Redis, left unsent.
+/// Sends changes that a crash, or an outage of Redis, left unsent, and numbers those that a crash left without a number.
 pub(super) struct SendAgain;
 
 impl Job for SendAgain {
@@ -24,6 +24,15 @@ impl Job for SendAgain {
 
     async fn run(&self, app: &App) -> anyhow::Result<Batch> {
         let before = app.clock.now() - ORPHANED_AFTER;
+        if route_changes::is_any_pending(&app.db, before).await? {
+            // Also those of a request that is waiting for its numbers: it finds them, and leaves the sending to whoever gave them.
+            let numbered = route_changes::number(&app.db).await?;
+            for Numbered { change, .. } in &numbered {
+                edges::send_now(change, &app.redis).await?;
+            }
+            let seqs: Vec<i64> = numbered.iter().map(|numbered| numbered.change.seq).collect();
+            route_changes::mark_sent(&app.db, &seqs, app.clock.now()).await?;
+        }
         let changes = route_changes::unsent(&app.db, before, SEND_BATCH).await?;
         if changes.is_empty() {
             return Ok(Batch::of(0, SEND_BATCH));

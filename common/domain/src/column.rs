@@ -1,8 +1,15 @@
 //! Columns of text that hold a type of ours.
 
 /// Lets columns of text hold a type that has `as_str` and `FromStr`. What is read from a column is parsed, so it is known to be valid.
+/// With a second argument, that reads any text.
 macro_rules! text {
     ($name:ident) => {
+        crate::column::text!(@implement $name, |text| text.parse()?);
+    };
+    ($name:ident, |$text:ident| $read:expr) => {
+        crate::column::text!(@implement $name, |$text| $read);
+    };
+    (@implement $name:ident, |$text:ident| $read:expr) => {
         impl sqlx::Type<sqlx::Postgres> for $name {
             fn type_info() -> sqlx::postgres::PgTypeInfo {
                 <&str as sqlx::Type<sqlx::Postgres>>::type_info()
@@ -34,7 +41,8 @@ macro_rules! text {
 
         impl<'r> sqlx::Decode<'r, sqlx::Postgres> for $name {
             fn decode(value: sqlx::postgres::PgValueRef<'r>) -> Result<Self, sqlx::error::BoxDynError> {
-                Ok(<&str as sqlx::Decode<'r, sqlx::Postgres>>::decode(value)?.parse()?)
+                let $text = <&str as sqlx::Decode<'r, sqlx::Postgres>>::decode(value)?;
+                Ok($read)
             }
         }
     };

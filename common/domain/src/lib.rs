@@ -38,7 +38,7 @@ pub mod usage;
 
 pub use account::Account;
 pub use addresses::{Addresses, HostKey};
-pub use changes::{RouteChange, Subject, Touched};
+pub use changes::{Epoch, Position, RouteChange, Subject, Touched};
 pub use clock::{Clock, Timestamp};
 pub use email::EmailAddress;
 pub use hostname::Hostname;

@@ -1,11 +1,16 @@
 //! The change bus: how a committed change reaches the edges, and how admin hears that they have it.
 //!
 //! After the commit admin publishes the change on [`CHANGES_CHANNEL`]; every edge applies it, then says on
-//! [`ACKS_CHANNEL`] which `seq` it has reached. A message may be lost: the rows of `route_changes` are the truth, and a gap
+//! [`ACKS_CHANNEL`] which position it has reached. A message may be lost: the rows of `route_changes` are the truth, and a gap
 //! in `seq` shows the loss.
+//!
+//! Versions that know of no epochs read these messages as well, and their messages are without one. An edge looks into Postgres when
+//! it hears of such a change. Admin waits for such an edge until it has reached the `seq`, and never counts it as having
+//! acknowledged: it does not notice when numbers are given again.
 
 use std::time::Duration;
 
+use domain::{Epoch, Position};
 use serde::{Deserialize, Serialize};
 
 /// Redis channel on which admin publishes [`RouteChange`](domain::RouteChange)s, as JSON.
@@ -81,7 +86,17 @@ pub struct EdgeHeartbeat {
     pub edge: String,
     /// The last change that the edge has applied.
     pub seq: i64,
+    /// The epoch that `seq` is of. Absent from edges whose version knows of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
     /// Whether the edge is stopping, so that nobody waits for it any more.
     #[serde(default)]
     pub leaving: bool,
+}
+
+impl EdgeHeartbeat {
+    /// The heartbeat of `edge`, which has applied every change up to a position.
+    pub fn new(edge: String, reached: Position, leaving: bool) -> Self {
+        Self { edge, seq: reached.seq, epoch: Some(reached.epoch), leaving }
+    }
 }

@@ -85,7 +85,10 @@ pub(crate) const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const MISSED_CHANGES: i64 = 1_000;
 /// Interval at which Postgres is asked for missed changes while Redis brings them.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Interval at which Postgres is asked for changes while Redis is away.
+/// Time after a look that found a change by which Redis has to have brought that change as well. Later, the subscription is taken for
+/// broken. A message under way is heard within milliseconds.
+pub(crate) const MISSED_AFTER: Duration = Duration::from_millis(250);
+/// Interval at which Postgres is asked for changes while Redis is away, and for the epoch while that is in doubt.
 pub(crate) const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
 /// Longest time for Postgres to answer which changes there are.
 pub(crate) const LOOK_WAIT: Duration = Duration::from_secs(1);

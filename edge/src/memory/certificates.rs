@@ -118,13 +118,15 @@ impl<V: Clone> Certificates<V> {
         let names: Vec<String> = std::iter::once(name.to_owned()).chain(wildcard).collect();
         let CertificateStore { marks, db, clock, .. } = &self.store;
         let failed = |error| RecallError::database("certificates", &error);
-        // Before the certificate: what is read may be newer than the reading says, never older.
-        let seq = db::edges::routes::last_seq(db).await.map_err(failed)?;
+        // Before the certificate: what is read may be newer than the reading says, never older. By how much is known after it.
+        let first = db::edges::routes::newest(db).await.map_err(failed)?;
         let covering = certificates::covering(db, &names, clock.now()).await.map_err(failed)?;
+        let last_extent = db::edges::routes::newest(db).await.map_err(failed)?;
+        let reading = |depends_on| marks.reading_between(&first, &last_extent, depends_on);
         let last = names.last().map_or(name, String::as_str);
         let depends_on = [name, last, last];
         let Some(certificate) = covering else {
-            return Ok(Read { key: name.into(), value: None, reading: marks.reading(seq, depends_on), bytes: 0 });
+            return Ok(Read { key: name.into(), value: None, reading: reading(depends_on), bytes: 0 });
         };
         let unusable = |error: CertificateError| RecallError::Unreadable(error.to_string().into());
         let (value, bytes) = self.prepare(&certificate).map_err(unusable)?;
@@ -135,7 +137,7 @@ impl<V: Clone> Certificates<V> {
             Some(parent) if !is_own => (parent, [last; 3]),
             _ => (name, depends_on),
         };
-        Ok(Read { key: key.into(), value: Some(value), reading: marks.reading(seq, depends_on), bytes })
+        Ok(Read { key: key.into(), value: Some(value), reading: reading(depends_on), bytes })
     }
 
     /// Opens a certificate's key. Returns what visitors are presented with, and the bytes of memory that it takes.

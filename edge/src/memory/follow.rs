@@ -1,9 +1,10 @@
 //! Following the changes: heard over Redis, looked up in Postgres when some were missed or Redis is away, applied in
-//! order, and then acknowledged.
+//! order, and then acknowledged. What is heard and found is judged by [`super::progress`].
 
 use std::sync::Arc;
 
-use domain::{Clock, Timestamp, changes::RouteChange};
+use db::edges::route_changes;
+use domain::{Clock, Position, Timestamp, changes::RouteChange};
 use futures_util::StreamExt as _;
 use live::{
     Redis,
@@ -13,25 +14,39 @@ use redis::{AsyncCommands as _, aio::PubSub};
 use sqlx::PgPool;
 use tokio::{
     sync::watch,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Marks;
+use super::{
+    Marks,
+    progress::{Heard, Looked, Progress},
+};
 use crate::limits;
 
 /// Applies changes to the marks, and tells admin how far it has come.
 pub struct Follower {
     marks: Arc<Marks>,
+    progress: Progress,
     db: PgPool,
     redis: Redis,
     clock: Clock,
-    /// The last change applied; none before Postgres has said where we start.
-    reached: watch::Sender<Option<i64>>,
+    /// The position of the last change applied; none before Postgres has said where we start.
+    reached: watch::Sender<Option<Position>>,
+    /// Whether a change of another epoch was heard that could not be looked up.
+    is_in_doubt: bool,
     /// The last time at which nothing was known to be missed.
     confirmed: Timestamp,
     /// Cancelled, as a signal, once Redis has taken our first heartbeat.
     announced: CancellationToken,
+}
+
+/// Why a subscription is no longer listened to.
+enum Silence {
+    /// Redis ended it.
+    Ended,
+    /// It did not bring a change that Postgres has.
+    Missed,
 }
 
 impl Follower {
@@ -39,7 +54,8 @@ impl Follower {
     pub fn new(marks: Arc<Marks>, db: PgPool, redis: Redis, clock: Clock) -> Self {
         let confirmed = clock.now();
         let (reached, announced) = (watch::Sender::new(None), CancellationToken::new());
-        Self { marks, db, redis, clock, reached, confirmed, announced }
+        let progress = Progress::new(marks.clone());
+        Self { marks, progress, db, redis, clock, reached, is_in_doubt: false, confirmed, announced }
     }
 
     /// Done once admin can know of this edge. A site that is served before could be remembered while admin, which
@@ -60,23 +76,28 @@ impl Follower {
             loop {
                 let subscribed = tokio::select! {
                     subscribed = timeout(limits::SUBSCRIBE_WAIT, self.subscribe()) => subscribed,
-                    () = marks.awake().slept() => {
+                    () = marks.look_wanted() => {
                         self.catch_up().await;
                         continue;
                     }
                 };
                 match subscribed {
-                    Ok(Ok(changes)) => {
-                        self.listen(changes).await;
-                        tracing::warn!("the subscription to route changes ended; subscribing again");
-                    }
+                    Ok(Ok(changes)) => match self.listen(changes).await {
+                        Silence::Ended => {
+                            tracing::warn!("the subscription to route changes ended; subscribing again");
+                        }
+                        Silence::Missed => {
+                            tracing::info!("route changes had not been announced; subscribing again");
+                            continue;
+                        }
+                    },
                     Ok(Err(error)) => tracing::warn!(%error, "Redis is away; asking Postgres for route changes"),
                     Err(_) => tracing::warn!("Redis does not answer; asking Postgres for route changes"),
                 }
                 self.catch_up().await;
                 tokio::select! {
                     () = sleep(limits::LOOK_EVERY_ALONE) => {}
-                    () = marks.awake().slept() => {
+                    () = marks.look_wanted() => {
                         self.catch_up().await;
                     }
                 }
@@ -96,110 +117,114 @@ impl Follower {
     }
 
     /// Applies what the subscription brings, until it ends or is found to have missed something.
-    async fn listen(&mut self, subscription: PubSub) {
+    async fn listen(&mut self, subscription: PubSub) -> Silence {
         let mut changes = subscription.into_on_message();
         let marks = self.marks.clone();
         // What happened before the subscription stood.
         self.catch_up().await;
-        let mut look = interval(limits::LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        look.reset();
+        let mut look_at = Instant::now() + limits::LOOK_EVERY;
+        // A change that Postgres had before Redis brought it, and the time by which that is to have happened.
+        let mut expected: Option<(i64, Instant)> = None;
         loop {
-            tokio::select! {
+            let overdue = async {
+                match expected {
+                    Some((_, by)) => sleep_until(by).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let looked = tokio::select! {
+                // Before it is said that a message did not come.
+                biased;
                 message = changes.next() => {
-                    let Some(message) = message else { return };
+                    let Some(message) = message else { return Silence::Ended };
                     match serde_json::from_slice::<RouteChange>(message.get_payload_bytes()) {
-                        Ok(change) => self.hear(&change).await,
+                        Ok(change) => {
+                            expected = expected.filter(|(seq, _)| change.seq < *seq);
+                            self.hear(&change).await;
+                        }
                         Err(error) => tracing::error!(%error, "a route change could not be read"),
                     }
+                    continue;
                 }
-                () = marks.awake().slept() => {
-                    self.catch_up().await;
-                }
-                _ = look.tick() => {
-                    if self.catch_up().await {
-                        tracing::info!("route changes had not been announced; subscribing again");
-                        return;
-                    }
-                }
+                () = overdue => return Silence::Missed,
+                () = marks.look_wanted() => self.catch_up().await,
+                () = sleep_until(look_at) => self.catch_up().await,
+            };
+            look_at = Instant::now() + if self.is_in_doubt { limits::LOOK_EVERY_ALONE } else { limits::LOOK_EVERY };
+            // Committed, and perhaps still on its way.
+            if looked == Some(Looked::CaughtUp) && expected.is_none() {
+                let seq = self.progress.position().map(|position| position.seq);
+                expected = seq.map(|seq| (seq, Instant::now() + limits::MISSED_AFTER));
             }
         }
     }
 
     async fn hear(&mut self, change: &RouteChange) {
-        let reached = *self.reached.borrow();
-        match reached {
-            Some(reached) if change.seq <= reached => {}
-            Some(reached) if change.seq == reached + 1 => {
-                self.marks.apply(change);
-                self.reach(change.seq);
+        match self.progress.hear(change) {
+            Heard::Known => return,
+            Heard::Applied => {
+                self.tell();
                 self.confirm();
+                return;
             }
-            _ => {
-                self.catch_up().await;
-                if self.reached.borrow().is_none_or(|reached| reached < change.seq) {
-                    tracing::warn!(seq = change.seq, "missed route changes cannot be read; forgetting all routes");
-                    self.marks.forget_before(change.seq);
-                    self.reach(change.seq);
-                }
+            Heard::Unclear => {}
+        }
+        let is_foreign = change.epoch.is_some() && !self.progress.is_ours(change);
+        // That is looked up soon anyway; changes of our epoch are not to wait for it each time.
+        if is_foreign && self.is_in_doubt {
+            return;
+        }
+        let has_looked = self.catch_up().await.is_some();
+        if is_foreign {
+            self.is_in_doubt = !has_looked;
+        } else if self.progress.position().is_none_or(|position| position.seq < change.seq) {
+            if has_looked {
+                // A program at another database, or at a copy that was lost.
+                tracing::warn!(seq = change.seq, "Postgres does not have a change that was announced; ignoring it");
+            } else {
+                tracing::warn!(seq = change.seq, "missed route changes cannot be read; forgetting all routes");
+                self.progress.skip_to(change);
+                self.tell();
             }
         }
     }
 
-    /// Applies what Postgres has beyond what we reached; says whether there was anything.
-    async fn catch_up(&mut self) -> bool {
+    /// Applies what Postgres has beyond what we reached; none when Postgres cannot be asked.
+    async fn catch_up(&mut self) -> Option<Looked> {
         let sleeps = self.marks.awake().sleeps();
+        let find = route_changes::from(&self.db, self.progress.asks_from(), Progress::most_changes());
         // A database that hangs must not keep us from what Redis says.
-        let looked = timeout(limits::LOOK_WAIT, self.look()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-        let missed = match looked {
-            Ok(missed) => {
+        let found = timeout(limits::LOOK_WAIT, find).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let looked = match found {
+            Ok(found) => {
+                let looked = self.progress.look(&found);
+                self.is_in_doubt = false;
+                self.tell();
                 self.confirm();
-                missed
+                Some(looked)
             }
             Err(error) => {
                 tracing::warn!(%error, "Postgres cannot be asked for route changes");
                 telemetry::metrics::postgres_failed("route changes");
                 self.marks.set_lapsed(self.clock.now().since(self.confirmed) > limits::STALE);
-                false
+                None
             }
         };
+        self.marks.note_look();
         // Also when Postgres is away: then admin can change nothing, and warm sites are served.
         self.marks.awake().wake(sleeps);
-        missed
+        looked
     }
 
-    async fn look(&self) -> Result<bool, sqlx::Error> {
-        let newest = db::edges::routes::last_seq(&self.db).await?;
-        let reached = *self.reached.borrow();
-        match reached {
-            Some(reached) if newest == reached => return Ok(false),
-            Some(reached) if newest < reached => {
-                tracing::warn!(reached, newest, "the database is older than our memory of it; starting over");
-                self.marks.start_over();
+    /// Has the announcer acknowledge what is applied.
+    fn tell(&self) {
+        self.reached.send_if_modified(|told| {
+            let is_new = told.as_ref() != self.progress.position();
+            if is_new {
+                *told = self.progress.position().cloned();
             }
-            Some(reached) if newest - reached <= limits::MISSED_CHANGES => {
-                let changes = db::edges::route_changes::since(&self.db, reached, limits::MISSED_CHANGES).await?;
-                for change in &changes {
-                    self.marks.apply(change);
-                }
-                // Old changes are pruned in time: then what they touched is not known.
-                if changes.first().is_none_or(|first| first.seq != reached + 1) {
-                    self.marks.forget_before(newest);
-                }
-                let last = changes.last().map_or(newest, |last| last.seq);
-                self.reach(last.max(newest));
-                return Ok(true);
-            }
-            Some(_) | None => self.marks.forget_before(newest),
-        }
-        self.reach(newest);
-        Ok(reached.is_some())
-    }
-
-    /// Only after everything up to `seq` is applied: this is what gets acknowledged.
-    fn reach(&self, seq: i64) {
-        self.marks.set_applied(seq);
-        self.reached.send_replace(Some(seq));
+            is_new
+        });
     }
 
     fn confirm(&mut self) {
@@ -212,7 +237,7 @@ impl Follower {
 async fn announce(
     redis: Redis,
     edge: String,
-    mut reached: watch::Receiver<Option<i64>>,
+    mut reached: watch::Receiver<Option<Position>>,
     announced: CancellationToken,
     stop: CancellationToken,
 ) {
@@ -224,9 +249,9 @@ async fn announce(
             _ = reached.changed() => false,
             _ = beat.tick() => false,
         };
-        let seq = *reached.borrow_and_update();
-        if let Some(seq) = seq {
-            let heartbeat = EdgeHeartbeat { edge: edge.clone(), seq, leaving };
+        let position = reached.borrow_and_update().clone();
+        if let Some(position) = position {
+            let heartbeat = EdgeHeartbeat::new(edge.clone(), position, leaving);
             match publish(&redis, &heartbeat).await {
                 Ok(()) => announced.cancel(),
                 Err(error) => tracing::debug!(%error, "the heartbeat was not heard"),

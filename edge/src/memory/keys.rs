@@ -104,7 +104,7 @@ impl Keys {
     async fn read(&self, hash: TokenHash, is_retry: bool) -> Result<Read<TokenHash, Arc<GatewayKey>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
         let found = db::gateway::ai_keys::find(pool, &hash).await;
-        let AsOf { value, seq } = found.map_err(|error| RecallError::database("keys", &error))?;
+        let AsOf { value, extent } = found.map_err(|error| RecallError::database("keys", &error))?;
         let value = value.map(|AiKey { token, account, subscribed, limit, account_limit }| {
             let credit = self.plans.limits_of(subscribed.as_deref()).ai_credit();
             Arc::new(GatewayKey { token, account, credit, limit, account_limit })
@@ -114,6 +114,6 @@ impl Keys {
             (Some(key), Some(plan)) => [key.token.as_str(), key.account.as_str(), plan.as_str()],
             _ => [Marks::ANY_TOKEN; 3],
         };
-        Ok(Read { key: hash, reading: self.marks.reading(seq, names), value, bytes: limits::KEY_BYTES })
+        Ok(Read { key: hash, reading: self.marks.reading(&extent, names), value, bytes: limits::KEY_BYTES })
     }
 }

@@ -65,7 +65,7 @@ impl<S: Source> Members for OrgMembers<S> {
         let key = (org.clone(), user.clone());
         let read = |is_retry| async move {
             let read = self.source.membership(org, user, is_retry).await?;
-            let reading = self.marks.reading(read.seq, [org.as_str(), user.as_str(), user.as_str()]);
+            let reading = self.marks.reading(&read.extent, [org.as_str(), user.as_str(), user.as_str()]);
             let key = (org.clone(), user.clone());
             Ok(Read { key, value: read.value, reading, bytes: limits::MEMBERSHIP_BYTES })
         };

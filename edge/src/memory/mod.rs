@@ -1,7 +1,8 @@
 //! What an edge remembers of what changes, the reads that fill the memory, and the changes that empty it.
 //!
 //! [`recall`] is the read-through memory, [`marks`] knows which of its readings are still current, [`follow`] hears of
-//! changes and raises marks, [`awake`] when some may have been missed; SQL is in `db`. Start with [`recall`], then [`Routes::site`].
+//! changes, [`progress`] judges them and raises marks, [`awake`] says when some may have been missed; SQL is in `db`. Start with
+//! [`recall`], then [`Routes::site`].
 
 pub mod awake;
 pub mod certificates;
@@ -10,6 +11,7 @@ pub mod follow;
 pub mod keys;
 pub mod marks;
 mod members;
+mod progress;
 pub mod recall;
 mod sites;
 mod source;

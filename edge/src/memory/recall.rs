@@ -1,7 +1,7 @@
 //! The read-through memory: what is remembered of a key, else one read of it.
 //!
 //! A key that is not remembered is read by one reader; the others that ask for the same key wait, and find what was read.
-//! A read that a change overtook is repeated; one that failed is not repeated for a moment, for this key alone. Readers
+//! A read that a change overtook is repeated, and one that is of another epoch of the database; one that failed is not repeated for a moment, for this key alone. Readers
 //! of different keys wait for each other only when [`Bounds::reads`] are under way, or those that are one client's share;
 //! then the clients take turns.
 //!
@@ -210,7 +210,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     }
 
     /// The value of `key` for `asker`: remembered, or read by `read`, which is told whether a former read was overtaken by a
-    /// change.
+    /// change or was of another epoch.
     pub(super) async fn find<R>(
         &self,
         key: &K,
@@ -282,6 +282,14 @@ impl<K: Eq + Hash + Clone, V: Clone> Recall<K, V> {
     {
         for tried in 0..self.bounds.tries {
             let Read { key, value, reading, bytes } = read(tried > 0).await?;
+            if Marks::is_foreign(&reading) {
+                // A copy may be of a former epoch. When Postgres itself is in another than we are, that has to be settled first: what
+                // was lost, or is new, is not known before.
+                if tried > 0 {
+                    self.marks.settle_epoch().await;
+                }
+                continue;
+            }
             self.remember(key, value.clone(), reading, bytes);
             // What a change overtook must not be served either.
             if self.marks.is_current(&reading) {

@@ -110,13 +110,14 @@ impl<S: Source> Routes<S> {
         let subject = read.value.as_ref().map_or(label.as_str(), |site| site.project.as_str());
         let plan = read.value.as_ref().map(|site| AccountPlan::from(site.owner.clone()));
         let reading =
-            self.marks.reading(read.seq, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
+            self.marks.reading(&read.extent, [subject, &label, plan.as_ref().map_or(&label, AccountPlan::as_str)]);
         Ok(Read { key: host.into(), value: read.value.map(Arc::new), reading, bytes: limits::SITE_BYTES })
     }
 
     /// The project's recent deployments, newest first, for tabs that are still open; empty when they cannot be read.
     pub async fn recent(&self, project: &ProjectId) -> Arc<[DeploymentId]> {
-        match self.recents.find(project, Client::from(EVERYBODY), |_| self.read_recent(project)).await {
+        match self.recents.find(project, Client::from(EVERYBODY), |is_retry| self.read_recent(project, is_retry)).await
+        {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(%error, project = project.as_str(), "recent deployments cannot be read");
@@ -125,9 +126,13 @@ impl<S: Source> Routes<S> {
         }
     }
 
-    async fn read_recent(&self, project: &ProjectId) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
-        let read = self.source.recent(project, self.clock.now()).await?;
-        let reading = self.marks.reading(read.seq, [project.as_str(); 3]);
+    async fn read_recent(
+        &self,
+        project: &ProjectId,
+        is_retry: bool,
+    ) -> Result<Read<ProjectId, Arc<[DeploymentId]>>, RecallError> {
+        let read = self.source.recent(project, self.clock.now(), is_retry).await?;
+        let reading = self.marks.reading(&read.extent, [project.as_str(); 3]);
         let value: Arc<[DeploymentId]> = read.value.into();
         let bytes = limits::RECENT_BYTES + size_of_val(&*value) as u64;
         Ok(Read { key: project.clone(), value: Some(value), reading, bytes })

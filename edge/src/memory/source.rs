@@ -8,7 +8,7 @@ use sqlx::PgPool;
 
 use super::{Membership, RecallError};
 
-/// Reads routes, each with the `seq` of the newest change that the reading includes.
+/// Reads routes, each with the position of the newest change that the reading includes.
 pub trait Source: Send + Sync + 'static {
     /// The site at a host. On a retry the last reading was overtaken, so a copy that lags behind will not do.
     fn site(
@@ -25,11 +25,12 @@ pub trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = Result<AsOf<Option<Membership>>, RecallError>> + Send;
     /// Takes a ticket into a gated site out: the first to ask has it.
     fn take_ticket(&self, secret_hash: &[u8; 32]) -> impl Future<Output = Result<Option<Ticket>, RecallError>> + Send;
-    /// The recent deployments of a project.
+    /// The recent deployments of a project. On a retry the last reading was overtaken, as with [`Self::site`].
     fn recent(
         &self,
         project: &ProjectId,
         now: Timestamp,
+        is_retry: bool,
     ) -> impl Future<Output = Result<AsOf<Vec<DeploymentId>>, RecallError>> + Send;
     /// Whether there is a deployment with files.
     fn is_kept(&self, id: &DeploymentId) -> impl Future<Output = Result<bool, RecallError>> + Send;
@@ -57,16 +58,22 @@ impl Source for Postgres {
         is_retry: bool,
     ) -> Result<AsOf<Option<Membership>>, RecallError> {
         let pool = if is_retry { &self.primary } else { &self.near };
-        let AsOf { value, seq } = db::edges::routes::member(pool, org, user).await.map_err(failed)?;
-        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), seq })
+        let AsOf { value, extent } = db::edges::routes::member(pool, org, user).await.map_err(failed)?;
+        Ok(AsOf { value: value.map(|gate_version| Membership { gate_version }), extent })
     }
 
     async fn take_ticket(&self, secret_hash: &[u8; 32]) -> Result<Option<Ticket>, RecallError> {
         db::sign_in::gate_tickets::take(&self.primary, secret_hash).await.map_err(failed)
     }
 
-    async fn recent(&self, project: &ProjectId, now: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
-        db::edges::routes::recent(&self.near, project, now).await.map_err(failed)
+    async fn recent(
+        &self,
+        project: &ProjectId,
+        now: Timestamp,
+        is_retry: bool,
+    ) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
+        let pool = if is_retry { &self.primary } else { &self.near };
+        db::edges::routes::recent(pool, project, now).await.map_err(failed)
     }
 
     async fn is_kept(&self, id: &DeploymentId) -> Result<bool, RecallError> {

@@ -6,9 +6,12 @@ use std::{
     },
 };
 
-use db::{edges::routes::AsOf, sign_in::gate_tickets::Ticket};
+use db::{
+    edges::routes::{AsOf, Extent},
+    sign_in::gate_tickets::Ticket,
+};
 use domain::{
-    Clock, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    Clock, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
     addresses::HostKey,
     changes::{RouteChange, Subject},
     site::{Gate, Site, SiteKind},
@@ -44,12 +47,27 @@ fn site(access_version: i64) -> Site {
     }
 }
 
+fn epoch(name: &str) -> Epoch {
+    name.parse().unwrap()
+}
+
+/// A position in the epoch that the world begins with.
+fn at(seq: i64) -> Position {
+    Position { epoch: epoch("first"), seq }
+}
+
+/// What a reading covers that was made when no change was without a number.
+fn until(position: Position) -> Extent {
+    Extent { end: position.seq, position }
+}
+
+fn changed(seq: i64, subject: Subject, hosts: &[&str]) -> RouteChange {
+    let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+    RouteChange { seq, subject, hosts, epoch: Some(epoch("first")), nonce: Some(10 * seq) }
+}
+
 fn change(seq: i64, hosts: &[&str]) -> RouteChange {
-    RouteChange {
-        seq,
-        subject: Subject::Project(project()),
-        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
-    }
+    changed(seq, Subject::Project(project()), hosts)
 }
 
 type Answer = Box<dyn FnOnce() -> Result<AsOf<Option<Site>>, RecallError> + Send>;
@@ -83,7 +101,7 @@ impl Source for Arc<Script> {
         Err(RecallError::Unsettled)
     }
 
-    async fn recent(&self, _: &ProjectId, _: Timestamp) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
+    async fn recent(&self, _: &ProjectId, _: Timestamp, _: bool) -> Result<AsOf<Vec<DeploymentId>>, RecallError> {
         Err(RecallError::Unsettled)
     }
 
@@ -102,6 +120,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let marks = Arc::<Marks>::default();
+        marks.begin(epoch("first"));
         let script = Arc::new(Script::default());
         let clock = Clock::from_fn(|| Timestamp::from_unix_millis(1_000_000));
         let shares = crate::limits::Shares::least();
@@ -114,9 +133,13 @@ impl World {
     }
 
     fn answer_after(&self, seq: i64, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
+        self.answer_at(at(seq), value, first);
+    }
+
+    fn answer_at(&self, position: Position, value: Option<Site>, first: impl FnOnce() + Send + 'static) {
         let answer: Answer = Box::new(move || {
             first();
-            Ok(AsOf { value, seq })
+            Ok(AsOf { value, extent: until(position) })
         });
         self.script.answers.lock().unwrap().push_back(answer);
     }
@@ -159,7 +182,7 @@ async fn a_change_of_the_owners_plan_is_read_anew_and_one_of_another_is_not() {
     assert_eq!(world.version().await, Some(1));
     let plan_of = |owner: &str| Subject::from(&owner.parse::<domain::Account>().unwrap());
     for (seq, owner, version) in [(2, "usr_00000000000000000bob", 1), (3, "usr_00000000000000000ada", 2)] {
-        world.marks.apply(&RouteChange { seq, subject: plan_of(owner), hosts: Vec::new() });
+        world.marks.apply(&changed(seq, plan_of(owner), &[]));
         assert_eq!(world.version().await, Some(version), "{owner}");
     }
     assert_eq!(world.reads(), 2);
@@ -193,7 +216,7 @@ async fn a_host_that_another_project_took_over_is_read_anew() {
     world.answer(2, Some(site(9)));
     assert_eq!(world.version().await, Some(1));
     let other = "prj_000000000000000other".parse().unwrap();
-    world.marks.apply(&RouteChange { seq: 2, subject: Subject::Project(other), hosts: vec!["blog".into()] });
+    world.marks.apply(&changed(2, Subject::Project(other), &["blog"]));
     assert_eq!(world.version().await, Some(9));
 }
 
@@ -232,7 +255,7 @@ impl World {
         let value = gate_version.map(|gate_version| Membership { gate_version });
         let answer: PlaceAnswer = Box::new(move || {
             first();
-            Ok(AsOf { value, seq })
+            Ok(AsOf { value, extent: until(at(seq)) })
         });
         self.script.places.lock().unwrap().push_back(answer);
     }
@@ -249,16 +272,15 @@ async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
     let asked: Vec<_> = (0..50).map(|_| world.gate_version()).collect();
     assert!(futures_util::future::join_all(asked).await.iter().all(|version| *version == Some(1)));
     assert_eq!(world.reads(), 1);
-    let changed = |seq, subject| RouteChange { seq, subject, hosts: Vec::new() };
-    world.marks.apply(&changed(2, Subject::User(member())));
+    world.marks.apply(&changed(2, Subject::User(member()), &[]));
     world.place(2, Some(2));
     assert_eq!(world.gate_version().await, Some(2));
-    world.marks.apply(&changed(3, Subject::Org(org())));
+    world.marks.apply(&changed(3, Subject::Org(org()), &[]));
     world.place(3, None);
     assert_eq!(world.gate_version().await, None);
     assert_eq!(world.gate_version().await, None);
     assert_eq!(world.reads(), 3);
-    let elsewhere = changed(4, Subject::Org("org_0000000000000000else".parse().unwrap()));
+    let elsewhere = changed(4, Subject::Org("org_0000000000000000else".parse().unwrap()), &[]);
     world.marks.apply(&elsewhere);
     assert_eq!(world.gate_version().await, None);
 }
@@ -267,7 +289,7 @@ async fn a_membership_is_remembered_until_the_org_or_the_person_changes() {
 async fn a_membership_read_before_its_end_is_never_believed_after_it() {
     let world = World::new();
     let marks = world.marks.clone();
-    let ends = RouteChange { seq: 2, subject: Subject::Org(org()), hosts: Vec::new() };
+    let ends = changed(2, Subject::Org(org()), &[]);
     world.place_after(1, Some(1), move || marks.apply(&ends));
     world.place(2, None);
     assert_eq!(world.gate_version().await, None);
@@ -282,7 +304,7 @@ fn key_static() -> &'static HostKey {
 async fn another_database_empties_the_memory() {
     let world = World::new();
     world.marks.apply(&change(900, &[]));
-    world.marks.start_over();
+    world.marks.start_over(epoch("first"));
     world.answer(3, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
     assert_eq!(world.routes.remembered(HOST), Recollection::Present(Arc::new(site(1))));
@@ -303,4 +325,46 @@ async fn made_up_hosts_whose_reads_fail_refuse_no_other_host() {
     }
     world.answer(1, Some(site(1)));
     assert_eq!(world.version().await, Some(1));
+}
+
+#[tokio::test]
+async fn a_change_of_an_unknown_kind_ends_the_hosts_that_it_names_and_nothing_else() {
+    let world = World::new();
+    world.answer(1, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+    let newer = |seq, hosts| changed(seq, Subject::Unknown("rgn_0123456789abcdefghij".into()), hosts);
+    world.marks.apply(&newer(2, &[]));
+    assert_eq!(world.version().await, Some(1));
+    world.marks.apply(&newer(3, &["blog"]));
+    world.answer(3, Some(site(2)));
+    assert_eq!(world.version().await, Some(2));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_reading_of_another_epoch_is_read_again_and_never_remembered() {
+    let world = World::new();
+    // A copy of a former epoch, whose number is higher.
+    world.answer_at(Position { epoch: epoch("former"), seq: 900 }, Some(site(9)), || {});
+    world.answer(1, Some(site(1)));
+    assert_eq!(world.version().await, Some(1));
+    assert_eq!(world.routes.remembered(HOST), Recollection::Present(Arc::new(site(1))));
+    assert_eq!(world.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_reading_of_an_epoch_that_nobody_knows_yet_waits_until_postgres_was_asked() {
+    let world = World::new();
+    let next = Position { epoch: epoch("next"), seq: 2 };
+    for _ in 0..3 {
+        world.answer_at(next.clone(), Some(site(2)), || {});
+    }
+    let follower = async {
+        world.marks.look_wanted().await;
+        assert!(world.marks.adopt(&next, 1));
+        world.marks.note_look();
+    };
+    let (version, ()) = futures_util::future::join(world.version(), follower).await;
+    assert_eq!(version, Some(2));
+    assert_eq!(world.reads(), 3, "the first is of a copy perhaps, the second has Postgres asked");
 }

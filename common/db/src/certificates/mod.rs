@@ -9,15 +9,11 @@ pub mod operations;
 pub mod orders;
 pub mod renewals;
 
-use domain::{
-    AcmeAccountId, CertificateId, Timestamp,
-    certificates::CertificateSource,
-    changes::{RouteChange, Subject},
-};
+use domain::{AcmeAccountId, CertificateId, Timestamp, certificates::CertificateSource, changes::Subject};
 use secrets::{MasterKey, Purpose, master_key::OpenError};
 use sqlx::{PgConnection, PgPool};
 
-use crate::edges::route_changes;
+use crate::edges::route_changes::{self, PendingId};
 
 /// A certificate as stored.
 #[derive(Debug, Clone)]
@@ -67,7 +63,7 @@ impl Certificate {
 }
 
 /// Seals the key and stores the certificate, drops those that have expired, and records the change, which edges learn of
-/// within seconds. Call it in a transaction, and last.
+/// within seconds. Call it in a transaction.
 pub async fn store(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -79,7 +75,7 @@ pub async fn store(
     Ok(id)
 }
 
-/// Does what [`store`] does without recording the change: a transaction that does more records it last, by [`announce`].
+/// Does what [`store`] does without recording the change, which [`announce`] does.
 pub async fn insert(
     conn: &mut PgConnection,
     master: &MasterKey,
@@ -108,13 +104,13 @@ pub async fn insert(
     Ok(id)
 }
 
-/// Records that edges must look for the certificate of `names` again. Last in its transaction, like every change.
+/// Records that edges must look for the certificate of `names` again.
 pub async fn announce(
     conn: &mut PgConnection,
     id: &CertificateId,
     names: Vec<String>,
     now: Timestamp,
-) -> Result<RouteChange, sqlx::Error> {
+) -> Result<PendingId, sqlx::Error> {
     route_changes::record_names(conn, Subject::Certificate(id.clone()), names, now).await
 }
 

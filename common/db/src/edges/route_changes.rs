@@ -1,17 +1,35 @@
 //! Changes that the edges must learn of, in the order of their commits. See [`domain::changes`].
 
 use domain::{
-    Timestamp,
+    Epoch, Position, Timestamp,
     addresses::HostKey,
     changes::{RouteChange, Subject, Touched},
 };
 use sqlx::{PgConnection, PgExecutor};
 
-/// Records, in the transaction that makes it true, that edges must forget what they know of the touched subject.
+/// The most changes that one call of [`number`] gives numbers.
+pub const NUMBERED_TOGETHER: usize = 1_000;
+/// The newest changes among which [`numbered`] looks for some.
+const LOOKED_THROUGH: i64 = 100_000;
+
+/// The name of a change that is recorded and has no number yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PendingId(i64);
+
+/// A change that was given its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// The name that it was recorded under.
+    pub id: PendingId,
+    /// The change.
+    pub change: RouteChange,
+}
+
+/// Records, in the transaction that makes it true, that edges must forget what they know of the touched subject. Once that is
+/// committed, [`number`] makes a [`RouteChange`] of it.
 ///
-/// Belongs last in the transaction: the counter's row stays locked until the commit, which makes `seq` follow the order of
-/// commits, and makes every other change wait. Admin's `Change` calls it, and nothing else there does.
-pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<RouteChange, sqlx::Error> {
+/// Admin's `Change` calls it, and nothing else there does.
+pub async fn record(conn: &mut PgConnection, touched: Touched, now: Timestamp) -> Result<PendingId, sqlx::Error> {
     let Touched { subject, hosts } = touched;
     let hosts: Vec<String> = hosts.iter().map(HostKey::label).collect();
     record_names(conn, subject, hosts, now).await
@@ -23,38 +41,111 @@ pub(crate) async fn record_names(
     subject: Subject,
     hosts: Vec<String>,
     now: Timestamp,
-) -> Result<RouteChange, sqlx::Error> {
-    let seq = sqlx::query_scalar!(
-        "WITH next AS (UPDATE route_counter SET last_seq = last_seq + 1 RETURNING last_seq)
-         INSERT INTO route_changes (seq, subject, hosts, created_at)
-         SELECT last_seq, $1, $2, $3 FROM next RETURNING seq",
+) -> Result<PendingId, sqlx::Error> {
+    let id = sqlx::query_scalar!(
+        "INSERT INTO pending_route_changes (subject, hosts, created_at) VALUES ($1, $2, $3) RETURNING id",
         subject.as_str(),
         &hosts,
         now,
     )
     .fetch_one(conn)
     .await?;
-    Ok(RouteChange { seq, subject, hosts })
+    Ok(PendingId(id))
 }
 
-/// Returns at most `limit` changes after `seq`, oldest first. When the first is not `seq + 1`, older ones were pruned.
-pub async fn since(db: impl PgExecutor<'_>, seq: i64, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
-    sqlx::query_as!(
-        RouteChange,
-        "SELECT seq, subject, hosts FROM route_changes
-           WHERE seq > $1 ORDER BY seq LIMIT $2",
+/// Gives the committed changes that have none yet their numbers, at most [`NUMBERED_TOGETHER`], and returns them in the order of
+/// these. Whoever calls it sends them to the edges, whoever recorded them.
+///
+/// A trigger of the counter begins another epoch when the database's history is another than at the last number.
+pub async fn number(db: impl PgExecutor<'_>) -> Result<Vec<Numbered>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT pending_id AS "pending_id!", seq AS "seq!", subject AS "subject!: Subject", hosts AS "hosts!",
+                  epoch AS "epoch!: Epoch", nonce AS "nonce!"
+           FROM number_route_changes($1) ORDER BY seq"#,
+        i32::try_from(NUMBERED_TOGETHER).unwrap_or(i32::MAX),
+    )
+    .fetch_all(db)
+    .await?;
+    let numbered = rows.into_iter().map(|row| Numbered {
+        id: PendingId(row.pending_id),
+        change: RouteChange {
+            seq: row.seq,
+            subject: row.subject,
+            hosts: row.hosts,
+            epoch: Some(row.epoch),
+            nonce: Some(row.nonce),
+        },
+    });
+    Ok(numbered.collect())
+}
+
+/// Returns those of some changes that have their numbers, given by whatever program, lately.
+pub async fn numbered(db: impl PgExecutor<'_>, ids: &[PendingId]) -> Result<Vec<Numbered>, sqlx::Error> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let rows = sqlx::query!(
+        r#"SELECT pending_id AS "pending_id!", seq, subject, hosts, epoch, nonce
+           FROM route_changes, route_counter
+           WHERE seq > last_seq - $2 AND pending_id = ANY ($1) ORDER BY seq"#,
+        &ids,
+        LOOKED_THROUGH,
+    )
+    .fetch_all(db)
+    .await?;
+    let numbered = rows.into_iter().map(|row| {
+        let (id, epoch) = (PendingId(row.pending_id), Some(row.epoch));
+        Numbered {
+            id,
+            change: RouteChange { seq: row.seq, subject: row.subject, hosts: row.hosts, epoch, nonce: row.nonce },
+        }
+    });
+    Ok(numbered.collect())
+}
+
+/// Whether a change that was recorded before `before` has no number: its program ended after the commit.
+pub async fn is_any_pending(db: impl PgExecutor<'_>, before: Timestamp) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM pending_route_changes WHERE created_at < $1) AS "is_any!""#,
+        before,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// The changes that the database has, from one on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The position of the newest change.
+    pub newest: Position,
+    /// The changes asked for, oldest first. Older ones were pruned when the first is not the one asked for.
+    pub changes: Vec<RouteChange>,
+}
+
+/// Returns the newest position and, of the same snapshot, at most `limit` changes from `seq` on, that one included. Without
+/// a `seq` it is the newest change alone.
+pub async fn from(db: impl PgExecutor<'_>, seq: Option<i64>, limit: i64) -> Result<Found, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"SELECT c.last_seq, c.epoch, r.seq AS "seq?", r.subject AS "subject?", r.hosts AS "hosts?", r.nonce AS "nonce?"
+           FROM route_counter c LEFT JOIN route_changes r ON r.seq >= COALESCE($1, c.last_seq)
+           ORDER BY r.seq LIMIT $2"#,
         seq,
         limit,
     )
     .fetch_all(db)
-    .await
+    .await?;
+    let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let newest = Position { epoch: first.epoch.clone(), seq: first.last_seq };
+    let changes = rows.into_iter().filter_map(|row| {
+        let (seq, subject, hosts) = (row.seq?, row.subject?, row.hosts?);
+        Some(RouteChange { seq, subject, hosts, epoch: Some(row.epoch), nonce: row.nonce })
+    });
+    Ok(Found { newest, changes: changes.collect() })
 }
 
 /// Returns at most `limit` changes committed before `before` that are not marked as sent, oldest first.
 pub async fn unsent(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<Vec<RouteChange>, sqlx::Error> {
     sqlx::query_as!(
         RouteChange,
-        "SELECT seq, subject, hosts FROM route_changes
+        "SELECT seq, subject, hosts, epoch, nonce FROM route_changes, route_counter
            WHERE published_at IS NULL AND created_at < $1 ORDER BY seq LIMIT $2",
         before,
         limit,
@@ -71,11 +162,14 @@ pub async fn mark_sent(db: impl PgExecutor<'_>, seqs: &[i64], now: Timestamp) ->
         .map(drop)
 }
 
-/// Deletes at most `limit` sent changes made before `before`, and returns how many there were.
+/// Deletes at most `limit` sent changes made before `before`, and returns how many there were. Keeps the newest: by it the edges
+/// tell that nothing was lost when the epoch has changed.
 pub async fn prune(db: impl PgExecutor<'_>, before: Timestamp, limit: i64) -> Result<u64, sqlx::Error> {
     let pruned = sqlx::query!(
         "DELETE FROM route_changes WHERE seq IN (
-             SELECT seq FROM route_changes WHERE created_at < $1 AND published_at IS NOT NULL ORDER BY seq LIMIT $2)",
+             SELECT seq FROM route_changes
+             WHERE created_at < $1 AND published_at IS NOT NULL AND seq < (SELECT last_seq FROM route_counter)
+             ORDER BY seq LIMIT $2)",
         before,
         limit,
     )

@@ -2,7 +2,7 @@
 //! whether it has already applied a newer one.
 
 use domain::{
-    Account, DeploymentId, OrgId, ProjectId, Timestamp, UserId,
+    Account, DeploymentId, Epoch, OrgId, Position, ProjectId, Timestamp, UserId,
     access::AccessMode,
     addresses::HostKey,
     limits,
@@ -16,13 +16,31 @@ use sqlx::PgPool;
 pub struct AsOf<T> {
     /// The value.
     pub value: T,
-    /// The `seq` of the newest change that this reading includes.
-    pub seq: i64,
+    /// The changes that the reading includes.
+    pub extent: Extent,
+}
+
+/// The changes that a reading includes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent {
+    /// It includes every change up to here.
+    pub position: Position,
+    /// It includes no change beyond this number. Greater than the position's while changes are committed that have no number.
+    pub end: i64,
+}
+
+impl Extent {
+    /// Makes one of the columns of a query.
+    pub(crate) fn of((epoch, seq, end): (Epoch, i64, i64)) -> Self {
+        Self { position: Position { epoch, seq }, end }
+    }
 }
 
 /// The columns of a [`Site`]; all null when no project is there.
 struct Row {
+    epoch: Epoch,
     seq: i64,
+    end: i64,
     project: Option<ProjectId>,
     deployment: Option<DeploymentId>,
     access_mode: Option<AccessMode>,
@@ -48,7 +66,7 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
     };
     let row = sqlx::query_as!(
         Row,
-        r#"SELECT c.last_seq AS seq, p.id AS "project?",
+        r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", p.id AS "project?",
                   COALESCE(d.id, p.active_deployment_id) AS "deployment?: DeploymentId",
                   p.access_mode AS "access_mode?", p.password_hash AS "password_hash?",
                   p.org_id AS "org?", p.access_version AS "access_version?",
@@ -74,7 +92,8 @@ pub async fn site(pool: &PgPool, key: &HostKey) -> Result<AsOf<Option<Site>>, sq
     )
     .fetch_one(pool)
     .await?;
-    Ok(AsOf { seq: row.seq, value: row.into_site(kind) })
+    let extent = Extent::of((row.epoch.clone(), row.seq, row.end));
+    Ok(AsOf { value: row.into_site(kind), extent })
 }
 
 impl Row {
@@ -107,7 +126,7 @@ pub async fn recent(
     now: Timestamp,
 ) -> Result<AsOf<Vec<DeploymentId>>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT c.last_seq AS seq, ARRAY(
+        r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", ARRAY(
                SELECT d.id FROM (
                    SELECT id, access_version, superseded_at FROM deployments
                    WHERE project_id = $1 AND status = 'superseded'
@@ -124,7 +143,7 @@ pub async fn recent(
     .fetch_one(pool)
     .await?;
     let ids = row.ids.iter().filter_map(|id| id.parse().ok()).collect();
-    Ok(AsOf { value: ids, seq: row.seq })
+    Ok(AsOf { value: ids, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }
 
 /// Whether there is a deployment that has files, so that its pack must be in the store.
@@ -140,7 +159,7 @@ pub async fn has_files(pool: &PgPool, id: &DeploymentId) -> Result<bool, sqlx::E
 /// Returns how often `user` has signed out everywhere, if the person belongs to `org`.
 pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Option<i64>>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT c.last_seq AS seq, u.gate_version AS "gate_version?"
+        r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", u.gate_version AS "gate_version?"
            FROM route_counter c
            LEFT JOIN (org_members m JOIN users u ON u.id = m.user_id) ON m.org_id = $1 AND m.user_id = $2"#,
         org.as_str(),
@@ -148,10 +167,16 @@ pub async fn member(pool: &PgPool, org: &OrgId, user: &UserId) -> Result<AsOf<Op
     )
     .fetch_one(pool)
     .await?;
-    Ok(AsOf { value: row.gate_version, seq: row.seq })
+    Ok(AsOf { value: row.gate_version, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }
 
-/// Returns the `seq` of the newest committed change.
-pub async fn last_seq(pool: &PgPool) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar!("SELECT last_seq FROM route_counter").fetch_one(pool).await
+/// Returns the changes that a reading of this moment includes.
+pub async fn newest(pool: &PgPool) -> Result<Extent, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT epoch, last_seq AS seq, last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!"
+           FROM route_counter"#
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(Extent::of((row.epoch, row.seq, row.end)))
 }

@@ -3,7 +3,7 @@
 use domain::{Account, TokenId, token::TokenHash, usage::Microcents};
 use sqlx::PgPool;
 
-use crate::edges::routes::AsOf;
+use crate::edges::routes::{AsOf, Extent};
 
 /// An `ai` token that works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct AiKey {
 /// Returns the `ai` token with this secret, unless it was revoked; with the reading's place in the order of changes.
 pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey>>, sqlx::Error> {
     let row = sqlx::query!(
-        r#"SELECT c.last_seq AS seq, t.id AS "id?", t.user_id AS "user_id?", t.org_id AS "org_id?",
+        r#"SELECT c.epoch, c.last_seq AS seq, c.last_seq + (EXISTS (SELECT FROM pending_route_changes))::int AS "end!", t.id AS "id?", t.user_id AS "user_id?", t.org_id AS "org_id?",
                   t.monthly_limit_cents AS "limit_cents?", o.ai_monthly_limit_cents AS "account_limit_cents?",
                   s.plan AS "plan?"
            FROM route_counter c
@@ -42,5 +42,5 @@ pub async fn find(pool: &PgPool, secret: &TokenHash) -> Result<AsOf<Option<AiKey
         limit: row.limit_cents.map(Microcents::from),
         account_limit: row.account_limit_cents.map(Microcents::from),
     });
-    Ok(AsOf { value, seq: row.seq })
+    Ok(AsOf { value, extent: Extent::of((row.epoch, row.seq, row.end)) })
 }

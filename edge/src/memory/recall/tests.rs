@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use db::edges::routes::Extent;
+
 use super::*;
 
 const BOUNDS: Bounds = Bounds {
@@ -19,6 +21,16 @@ const BOUNDS: Bounds = Bounds {
     failures: 16,
 };
 
+fn at(seq: i64) -> Extent {
+    Extent { position: domain::Position { epoch: "first".parse().unwrap(), seq }, end: seq }
+}
+
+fn marks() -> Arc<Marks> {
+    let marks = Arc::<Marks>::default();
+    marks.begin(at(0).position.epoch);
+    marks
+}
+
 fn asker(last: u8) -> Client {
     std::net::IpAddr::from([192, 0, 2, last]).into()
 }
@@ -31,7 +43,7 @@ struct World {
 
 impl World {
     fn new(bounds: Bounds) -> Self {
-        let marks = Arc::<Marks>::default();
+        let marks = marks();
         Self { recall: Recall::new(marks.clone(), bounds), marks, reads: AtomicUsize::new(0) }
     }
 
@@ -40,7 +52,7 @@ impl World {
     }
 
     async fn find(&self, key: u32, value: Option<u32>) -> Result<Option<u32>, RecallError> {
-        let reading = self.marks.reading(1, ["a", "b", "b"]);
+        let reading = self.marks.reading(&at(1), ["a", "b", "b"]);
         let read = |_| async move {
             self.reads.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
@@ -123,7 +135,7 @@ async fn one_client_leaves_reads_for_the_others() {
         };
         world.recall.find(&key, asker(1), read).await
     });
-    let reading = world.marks.reading(1, ["a", "b", "b"]);
+    let reading = world.marks.reading(&at(1), ["a", "b", "b"]);
     let other = async {
         tokio::task::yield_now().await;
         assert_eq!(world.reads(), 3);
@@ -175,9 +187,9 @@ async fn what_is_remembered_ends_by_age_where_it_has_a_bound() {
 async fn keys_are_remembered_for_the_bytes_that_they_take() {
     const BYTES: u64 = 100_000;
     const LARGE: u64 = 1_000;
-    let marks = Arc::<Marks>::default();
+    let marks = marks();
     let recall = Recall::<u32, u32>::new(marks.clone(), Bounds { present: BYTES, usual: 100, ..BOUNDS });
-    let reading = marks.reading(1, ["a", "b", "b"]);
+    let reading = marks.reading(&at(1), ["a", "b", "b"]);
     for key in 0..1_000 {
         let read = |_| async move { Ok(Read { key, value: Some(key), reading, bytes: LARGE }) };
         assert_eq!(recall.find(&key, asker(1), read).await.unwrap(), Some(key));

@@ -150,7 +150,7 @@ impl PlatformCache {
             let subject = answer.headers.get(SURROGATE_KEY).and_then(|key| key.to_str().ok());
             let subject = subject.and_then(|key| Subject::from_str(key).ok()).ok_or(NOT_PUBLIC)?;
             let moment = moment.ok_or(NOT_PUBLIC)?;
-            Some(self.memory.marks().reading_at(moment, [subject.as_str(); 3]))
+            Some(self.memory.marks().reading_at(moment, subject.as_str()))
         } else {
             None
         };

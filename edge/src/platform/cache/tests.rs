@@ -161,7 +161,7 @@ async fn a_change_of_the_organization_ends_its_icon_and_nothing_else() {
     assert!(fill(&cache, &asset, &answer(1, &[("cache-control", FOREVER)]), b"a").await);
     let held = cache.bytes();
     let asked_before = marks.moment();
-    marks.apply(&RouteChange { seq: 2, subject: (&org).into(), hosts: Vec::new() });
+    marks.apply(&RouteChange { seq: 2, subject: (&org).into(), hosts: Vec::new(), epoch: None, nonce: None });
     marks.set_applied(2);
     assert_eq!(kept(&cache, &icon).await, None);
     assert_eq!(kept(&cache, &asset).await.as_deref(), Some(&b"a"[..]));
@@ -173,7 +173,7 @@ async fn a_change_of_the_organization_ends_its_icon_and_nothing_else() {
     assert_eq!(kept(&cache, &icon).await, None);
     assert!(fill(&cache, &icon, &icon_head, b"new").await);
     assert_eq!(kept(&cache, &icon).await.as_deref(), Some(&b"new"[..]));
-    marks.start_over();
+    marks.start_over("next".parse().unwrap());
     assert_eq!(kept(&cache, &icon).await, None, "the order of changes began anew");
     assert_eq!(kept(&cache, &asset).await.as_deref(), Some(&b"a"[..]));
 }

@@ -1,0 +1,70 @@
+//! Giving committed changes their numbers, as many at once as there are.
+//!
+//! A change is committed without a number, so that changes do not wait for one another's commits. While Postgres writes the numbers
+//! of some, others commit, and share the next round. A program that numbers changes sends them, also those of another one.
+
+use std::collections::HashMap;
+
+use db::edges::route_changes::{self, Numbered, PendingId};
+use domain::changes::{Position, RouteChange};
+use sqlx::PgPool;
+use tokio::sync::mpsc;
+
+use super::Commit;
+
+/// Transactions whose changes are numbered in one round.
+const ROUND: usize = 256;
+
+/// Numbers what is committed, and hands it on to be sent, for the program's life.
+pub(super) async fn run(mut commits: mpsc::Receiver<Commit>, outbox: mpsc::Sender<RouteChange>, db: &PgPool) {
+    let mut round = Vec::with_capacity(ROUND);
+    while commits.recv_many(&mut round, ROUND).await > 0 {
+        match number(&round, &outbox, db).await {
+            Ok(positions) => {
+                for Commit { ids, reply } in round.drain(..) {
+                    let all: Option<Vec<&Position>> = ids.iter().map(|id| positions.get(id)).collect();
+                    let last = all.and_then(|all| all.into_iter().max_by_key(|position| position.seq));
+                    // Whoever waited may be gone.
+                    if let (Some(reply), Some(last)) = (reply, last) {
+                        let _ = reply.send(last.clone());
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, changes = round.len(), "changes are left without numbers to the job that sends again");
+                round.clear();
+            }
+        }
+    }
+}
+
+/// Returns the positions of these transactions' changes.
+async fn number(
+    round: &[Commit],
+    outbox: &mpsc::Sender<RouteChange>,
+    db: &PgPool,
+) -> Result<HashMap<PendingId, Position>, sqlx::Error> {
+    let mut numbered = Vec::new();
+    loop {
+        let some = db::in_time(route_changes::number(db)).await?;
+        let is_all = some.len() < route_changes::NUMBERED_TOGETHER;
+        numbered.extend(some);
+        if is_all {
+            break;
+        }
+    }
+    for Numbered { change, .. } in &numbered {
+        if let Err(refused) = outbox.try_send(change.clone()) {
+            tracing::warn!(%refused, "a change is left to the job that sends again");
+        }
+    }
+    let place = |Numbered { id, change }: Numbered| change.position().map(|position| (id, position));
+    let mut positions: HashMap<_, _> = numbered.into_iter().filter_map(place).collect();
+    let ids = round.iter().flat_map(|commit| &commit.ids);
+    let missing: Vec<PendingId> = ids.filter(|id| !positions.contains_key(id)).copied().collect();
+    if !missing.is_empty() {
+        // Another program was faster, and sends them.
+        positions.extend(db::in_time(route_changes::numbered(db, &missing)).await?.into_iter().filter_map(place));
+    }
+    Ok(positions)
+}

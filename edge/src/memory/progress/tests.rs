@@ -1,0 +1,179 @@
+use db::edges::routes::Extent;
+use domain::{Epoch, OrgId, Subject};
+
+use super::*;
+use crate::memory::Reading;
+
+fn epoch(name: &str) -> Epoch {
+    name.parse().unwrap()
+}
+
+fn at(name: &str, seq: i64) -> Position {
+    Position { epoch: epoch(name), seq }
+}
+
+fn org() -> OrgId {
+    "org_00000000000000000org".parse().unwrap()
+}
+
+/// A change of the org. Its nonce is its history's: the same number in another history has another.
+fn change(name: &str, seq: i64, history: i64) -> RouteChange {
+    let subject = Subject::Org(org());
+    RouteChange { seq, subject, hosts: Vec::new(), epoch: Some(epoch(name)), nonce: Some(1_000 * history + seq) }
+}
+
+/// What Postgres has: the changes of these histories, the last one's epoch being its own.
+fn found(name: &str, changes: &[(i64, i64)]) -> Found {
+    let changes: Vec<_> = changes.iter().map(|&(seq, history)| change(name, seq, history)).collect();
+    Found { newest: at(name, changes.last().map_or(0, |last| last.seq)), changes }
+}
+
+/// An edge that has applied everything up to change 10 of history 1, in the epoch "one".
+fn edge() -> (Progress, Arc<Marks>) {
+    let marks = Arc::<Marks>::default();
+    let mut progress = Progress::new(marks.clone());
+    assert_eq!(progress.look(&found("one", &[(10, 1)])), Looked::Anew);
+    (progress, marks)
+}
+
+/// Something that was read as of a position, of another subject than the one that changes.
+fn read(marks: &Marks, position: &Position) -> Reading {
+    marks.reading(&until(position), ["blog"; 3])
+}
+
+/// What a reading covers that was made when no change was without a number.
+fn until(position: &Position) -> Extent {
+    Extent { position: position.clone(), end: position.seq }
+}
+
+#[test]
+fn changes_are_applied_in_order_and_known_ones_are_harmless() {
+    let (mut progress, marks) = edge();
+    let of_org = marks.reading(&until(&at("one", 10)), [org().as_str(); 3]);
+    assert_eq!(progress.hear(&change("one", 10, 1)), Heard::Known);
+    assert_eq!(progress.hear(&change("one", 7, 1)), Heard::Known);
+    assert!(marks.is_current(&of_org));
+    assert_eq!(progress.hear(&change("one", 11, 1)), Heard::Applied);
+    assert!(!marks.is_current(&of_org));
+    assert_eq!(progress.hear(&change("one", 13, 1)), Heard::Unclear, "a gap");
+    assert_eq!(progress.position(), Some(&at("one", 11)));
+    assert_eq!(progress.look(&found("one", &[(11, 1), (12, 1), (13, 1)])), Looked::CaughtUp);
+    assert_eq!(progress.look(&found("one", &[(13, 1)])), Looked::Current);
+    assert_eq!(progress.position(), Some(&at("one", 13)));
+}
+
+#[test]
+fn a_number_of_another_epoch_is_never_taken_for_known() {
+    let (mut progress, _) = edge();
+    for seq in 8..12 {
+        assert_eq!(progress.hear(&change("two", seq, 2)), Heard::Unclear, "{seq}");
+    }
+    assert_eq!(progress.hear(&change("one", 10, 2)), Heard::Unclear, "another change has our number");
+    let older = RouteChange { epoch: None, nonce: None, ..change("one", 11, 1) };
+    assert_eq!(progress.hear(&older), Heard::Unclear, "whoever sent it may be at another history");
+    assert_eq!(progress.position(), Some(&at("one", 10)), "nothing is acknowledged before it is looked up");
+}
+
+#[test]
+fn an_epoch_that_lost_nothing_is_adopted_and_nothing_is_forgotten() {
+    let (mut progress, marks) = edge();
+    let reading = read(&marks, &at("one", 10));
+    marks.set_applied(10);
+    let moment = marks.moment().unwrap();
+    let asked = marks.reading_at(moment, "icon");
+    // 10 is still there, with its nonce.
+    assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::CaughtUp);
+    assert_eq!(progress.position(), Some(&at("two", 11)));
+    assert!(marks.is_current(&reading), "what was read is kept");
+    assert!(!marks.is_current(&asked), "admin's answer may have been of a lost change");
+    assert!(marks.is_current(&marks.reading_at(marks.moment().unwrap(), "icon")));
+    assert!(Marks::is_foreign(&read(&marks, &at("one", 11))), "a copy that is in the former epoch");
+    assert_eq!(progress.hear(&change("two", 12, 2)), Heard::Applied);
+}
+
+#[test]
+fn an_epoch_that_lacks_what_was_applied_starts_over() {
+    for history in [
+        // Fewer changes than are applied here, as many, and more.
+        vec![(9, 2)],
+        vec![(10, 2)],
+        vec![(10, 2), (11, 2), (12, 2)],
+        // The row is pruned.
+        vec![(12, 2)],
+    ] {
+        let (mut progress, marks) = edge();
+        let reading = read(&marks, &at("one", 10));
+        assert_eq!(progress.look(&found("two", &history)), Looked::Anew, "{history:?}");
+        let newest = at("two", history.last().unwrap().0);
+        assert_eq!(progress.position(), Some(&newest));
+        assert!(!marks.is_current(&reading), "{history:?}");
+        assert!(marks.is_current(&read(&marks, &newest)));
+        assert_eq!(progress.hear(&change("two", newest.seq + 1, 2)), Heard::Applied);
+    }
+}
+
+#[test]
+fn what_was_read_of_a_lost_change_starts_over_although_no_applied_one_is_lost() {
+    let (mut progress, marks) = edge();
+    // It was read before its change was heard, and its change was lost.
+    let reading = read(&marks, &at("one", 11));
+    assert!(marks.is_current(&reading));
+    assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::Anew);
+    assert!(!marks.is_current(&reading));
+}
+
+#[test]
+fn what_was_read_of_a_lost_change_that_had_no_number_starts_over() {
+    let (mut progress, marks) = edge();
+    let reading = marks.reading(&Extent { position: at("one", 10), end: 11 }, ["blog"; 3]);
+    assert!(marks.is_current(&reading));
+    assert_eq!(progress.look(&found("two", &[(10, 1), (11, 2)])), Looked::Anew);
+    assert!(!marks.is_current(&reading));
+}
+
+#[test]
+fn a_new_database_is_nothing_that_was_lost() {
+    let mut progress = Progress::new(Arc::default());
+    assert_eq!(progress.look(&found("one", &[])), Looked::Anew);
+    assert_eq!(progress.look(&found("two", &[(1, 1)])), Looked::CaughtUp);
+    assert_eq!(progress.position(), Some(&at("two", 1)));
+}
+
+#[test]
+fn a_lost_change_shows_within_an_epoch_too() {
+    // Rows that somebody put back without the counter's triggers.
+    for history in [vec![(10, 2), (11, 2)], vec![(9, 1)]] {
+        let (mut progress, _) = edge();
+        assert_eq!(progress.look(&found("one", &history)), Looked::Anew, "{history:?}");
+    }
+}
+
+#[test]
+fn changes_that_are_pruned_or_too_many_end_what_is_older() {
+    for (history, newest) in [(vec![(12, 1), (13, 1)], 13), (vec![(10, 1), (11, 1)], 5_000)] {
+        let (mut progress, marks) = edge();
+        let reading = read(&marks, &at("one", 10));
+        let found = Found { newest: at("one", newest), ..found("one", &history) };
+        assert_eq!(progress.look(&found), Looked::CaughtUp, "{history:?}");
+        assert!(!marks.is_current(&reading), "{history:?}");
+        assert_eq!(progress.position(), Some(&at("one", newest)));
+        // Its nonce is learned at the next look.
+        assert_eq!(progress.look(&super::Found { newest: at("one", newest), ..found_one(newest) }), Looked::Current);
+        assert_eq!(progress.look(&super::Found { newest: at("two", newest), ..found_one(newest) }), Looked::Current);
+    }
+}
+
+fn found_one(seq: i64) -> Found {
+    found("one", &[(seq, 1)])
+}
+
+#[test]
+fn what_cannot_be_read_is_forgotten_and_then_acknowledged() {
+    let (mut progress, marks) = edge();
+    let reading = read(&marks, &at("one", 10));
+    progress.skip_to(&change("one", 13, 1));
+    assert_eq!(progress.position(), Some(&at("one", 13)));
+    assert!(!marks.is_current(&reading));
+    progress.skip_to(&change("one", 12, 1));
+    assert_eq!(progress.position(), Some(&at("one", 13)));
+}
