@@ -4,6 +4,7 @@
 //! error is said that ends a program.
 
 pub mod metrics;
+pub mod seldom;
 
 use tracing_subscriber::{EnvFilter, fmt};
 

@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use domain::{Clock, DeploymentId, ProjectId, addresses::HostKey, changes::AccountPlan, site::Site};
 use fairness::Client;
+use telemetry::seldom::Seldom;
 
 use super::{
     Marks, Postgres, RecallError, Recollection, Source,
@@ -112,7 +113,10 @@ impl<S: Source> Routes<S> {
         match self.recents.find(project, Client::from(EVERYBODY), |_| self.read_recent(project)).await {
             Ok(recent) => recent.unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(%error, project = project.as_str(), "recent deployments cannot be read");
+                static UNREAD: Seldom = Seldom::new();
+                if let Some(left_out) = UNREAD.due() {
+                    tracing::warn!(%error, project = project.as_str(), left_out, "recent deployments cannot be read");
+                }
                 Arc::default()
             }
         }
