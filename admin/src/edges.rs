@@ -29,6 +29,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics;
+
 /// Changes that wait to be sent. When the queue is full, they are left to the job that sends again.
 const SEND_QUEUE: usize = 1_024;
 /// Changes marked as sent in one statement.
@@ -120,7 +122,11 @@ impl Edges {
             self.send(change);
         }
         match last {
-            Some(seq) => Propagation(Some(self.acknowledged(seq).await)),
+            Some(seq) => {
+                let receipt = self.acknowledged(seq).await;
+                metrics::change_propagated(receipt.took, receipt.acknowledged == receipt.known);
+                Propagation(Some(receipt))
+            }
             None => Propagation::NONE,
         }
     }

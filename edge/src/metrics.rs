@@ -76,6 +76,7 @@ pub fn describe() {
         "svc_platform_cached_total",
         "Requests for files of the console and icons of organizations, and whether the edge answered them itself."
     );
+    describe_gauge!("svc_admin_up", "Whether each of edge.admin_upstreams was healthy when this edge last looked.");
     describe_gateway();
     describe_gauge!("svc_traffic_waiting", "Batches of traffic that wait for Postgres.");
     describe_counter!(
@@ -209,6 +210,11 @@ pub(crate) fn over_plan(outcome: &'static str) {
 /// Turned a connection away, because its client had as many as one client may have.
 pub(crate) fn connection_refused() {
     counter!("svc_connections_refused_total").increment(1);
+}
+
+/// Shows whether the admin at one of `edge.admin_upstreams` answers.
+pub(crate) fn admin_is_up(admin: &str, is_healthy: bool) {
+    gauge!("svc_admin_up", "admin" => admin.to_owned()).set(if is_healthy { 1.0 } else { 0.0 });
 }
 
 /// Closed connections because the machine ran short: those that idled, or those of the `greediest` clients.

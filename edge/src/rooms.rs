@@ -6,9 +6,9 @@ use std::{
 };
 
 /// The rooms, the lowest first. `lib.rs` shows the same order.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "limits", "metrics", "clients", "http", "spool", "traffic", "memory", "gate", "sites", "gateway", "platform",
-    "front", "listen",
+    "front", "listen", "health",
 ];
 
 /// Constants of a number or a duration that may stand outside `limits/`, each with the reason.

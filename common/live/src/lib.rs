@@ -10,6 +10,7 @@ pub mod counters;
 pub mod events;
 mod eviction;
 pub mod leases;
+pub mod reports;
 mod silence;
 
 pub use ::redis::RedisError;

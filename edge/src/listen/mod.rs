@@ -11,7 +11,11 @@ mod tcp;
 mod tls;
 mod upgrade;
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use domain::networks::Networks;
@@ -55,6 +59,8 @@ pub struct Listeners {
     bounds: ConnectionBounds,
     trusted: Networks,
     talkers: Arc<Talkers>,
+    /// The seats of the connections, once there are any.
+    seats: Arc<OnceLock<Arc<Seats>>>,
 }
 
 impl Listeners {
@@ -87,7 +93,14 @@ impl Listeners {
             bounds,
             trusted,
             talkers,
+            seats: Arc::default(),
         }
+    }
+
+    /// A count of the connections that are open.
+    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let seats = self.seats.clone();
+        move || seats.get().map_or(0, |seats| seats.taken())
     }
 
     /// Cancelled when no new request is answered any more, though completions may still be under way: for what tells others that
@@ -156,6 +169,8 @@ impl Listeners {
 
         let connections = TaskTracker::new();
         let seats = Seats::new(self.bounds.seats(), self.trusted.clone(), self.talkers.clone());
+        let _ = self.seats.set(seats.clone());
+        self.stop.health().set_met("listening", true);
         let secure = Acceptor {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),

@@ -146,6 +146,12 @@ impl Platform {
         Arc::new(Semaphore::new(limits::PLATFORM_REQUESTS_PER_CONNECTION))
     }
 
+    /// Whether any admin was healthy when it was last looked at.
+    pub fn has_admin(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let upstreams = self.upstreams.clone();
+        move || upstreams.any_healthy()
+    }
+
     /// Looks at the admins' health for as long as it is polled.
     pub fn health_watch(&self) -> impl Future<Output = ()> + Send + 'static {
         watch_health(self.upstreams.clone())

@@ -15,7 +15,7 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use crate::limits;
+use crate::{limits, metrics};
 
 /// The admins, each with its health as it was last seen.
 pub(super) struct Upstreams {
@@ -50,6 +50,11 @@ impl Upstreams {
         self.list[at].address
     }
 
+    /// Whether any admin was healthy when it was last looked at.
+    pub(super) fn any_healthy(&self) -> bool {
+        self.list.iter().any(|upstream| upstream.is_healthy.load(Ordering::Relaxed))
+    }
+
     /// Notes that an admin could not be reached.
     pub(super) fn mark_unhealthy(&self, at: usize) {
         self.list[at].is_healthy.store(false, Ordering::Relaxed);
@@ -72,6 +77,7 @@ pub(super) async fn watch_health(upstreams: Arc<Upstreams>) {
         every.tick().await;
         for upstream in &upstreams.list {
             let is_healthy = matches!(timeout(limits::HEALTH_WAIT, is_healthy(upstream.address)).await, Ok(Ok(true)));
+            metrics::admin_is_up(&upstream.address.to_string(), is_healthy);
             if upstream.is_healthy.swap(is_healthy, Ordering::Relaxed) != is_healthy {
                 let state = if is_healthy { "healthy" } else { "unhealthy" };
                 tracing::info!(admin = %upstream.address, "admin is {state}");

@@ -19,6 +19,8 @@ pub struct Edge {
     pub admin_upstreams: Vec<String>,
     /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
     pub trusted_proxies: Vec<String>,
+    /// The name of this machine in `admin edges`, logs and metrics; the host name when absent.
+    pub name: Option<String>,
     /// The treatment of plain HTTP.
     pub http_mode: HttpMode,
     /// Worker threads; one a core when 0.
@@ -59,9 +61,13 @@ pub struct Edge {
     /// do too. When absent: `spool` in the folder that systemd gives as `STATE_DIRECTORY`, else in the system's temporary folder, which
     /// is for trying svc out.
     pub spool: Option<PathBuf>,
-    /// Where this edge's metrics are read, in plain HTTP and without a password: an address that only the operator's
-    /// Prometheus reaches, such as `127.0.0.1:9464`. Nothing is exported when absent, as is usual.
+    /// Where this edge's metrics are read (`/metrics`), and where load balancers ask whether it lives (`/livez`) and is ready
+    /// (`/readyz`); in plain HTTP and without a password: an address that only the operator's Prometheus and balancers reach, such as
+    /// `127.0.0.1:9464`. Nothing of it is there when absent, as is usual.
     pub metrics_listen: Option<SocketAddr>,
+    /// Seconds for which connections are accepted still after SIGTERM or SIGINT, while `/readyz` is 503: so long that every balancer has
+    /// asked by then. They come before `drain_seconds`, and a second signal ends them. An upgrade needs none.
+    pub drain_notice_seconds: u32,
     /// Seconds for which completions of the AI gateway go on after SIGTERM or SIGINT. Everything else has five, or as many if that is
     /// less. A service manager must wait some seconds longer before it kills the process (`TimeoutStopSec` of systemd).
     pub drain_seconds: u32,
@@ -78,6 +84,7 @@ impl Default for Edge {
             listen_https: address("127.0.0.1:8443"),
             admin_upstreams: vec!["127.0.0.1:8081".into()],
             trusted_proxies: Vec::new(),
+            name: None,
             http_mode: HttpMode::Redirect,
             threads: 0,
             memory: None,
@@ -92,6 +99,7 @@ impl Default for Edge {
             over_plan_bytes_per_second: 256 * 1024,
             spool: None,
             metrics_listen: None,
+            drain_notice_seconds: 0,
             drain_seconds: 50,
             upgrade_socket: None,
         }
