@@ -58,6 +58,7 @@ mod platform_cache;
 mod postgres;
 mod programs;
 mod projects;
+mod proxy_protocol;
 mod readiness;
 mod redis_cluster;
 mod schemathesis;

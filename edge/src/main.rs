@@ -223,6 +223,8 @@ fn listeners(
     let trusted = Networks::parse(&config.edge.trusted_proxies).context("edge.trusted_proxies")?;
     let mut listeners =
         Listeners::new(sockets, upgrade_socket, front, tls, threads, stop, bounds, trusted, talkers.clone());
+    let balancers = Networks::parse(&config.edge.proxy_protocol_from).context("edge.proxy_protocol_from")?;
+    listeners.set_balancers(balancers);
     listeners.add_background(presence.report(redis.clone(), listeners.connections(), listeners.departure()));
     let last_connection_gone = listeners.background_stop();
     let stop = last_connection_gone.clone();

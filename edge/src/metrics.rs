@@ -65,6 +65,10 @@ pub fn describe() {
         "Connections turned away because their client had as many as one may have."
     );
     describe_counter!(
+        "svc_proxy_protocol_errors_total",
+        "Connections from edge.proxy_protocol_from that were closed because they did not begin with a usable header."
+    );
+    describe_counter!(
         "svc_connections_shed_total",
         "Connections closed because files or memory ran short: `idle` ones, and those of the `greediest` clients."
     );
@@ -210,6 +214,11 @@ pub(crate) fn over_plan(outcome: &'static str) {
 /// Turned a connection away, because its client had as many as one client may have.
 pub(crate) fn connection_refused() {
     counter!("svc_connections_refused_total").increment(1);
+}
+
+/// Closed a balancer's connection, because it did not say on whose behalf it is.
+pub(crate) fn proxy_header_failed() {
+    counter!("svc_proxy_protocol_errors_total").increment(1);
 }
 
 /// Shows whether the admin at one of `edge.admin_upstreams` answers.

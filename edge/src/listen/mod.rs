@@ -6,6 +6,7 @@
 mod connections;
 mod http;
 mod pace;
+pub mod proxy_protocol;
 mod signals;
 mod tcp;
 mod tls;
@@ -58,6 +59,7 @@ pub struct Listeners {
     threads: usize,
     bounds: ConnectionBounds,
     trusted: Networks,
+    balancers: Arc<Networks>,
     talkers: Arc<Talkers>,
     /// The seats of the connections, once there are any.
     seats: Arc<OnceLock<Arc<Seats>>>,
@@ -92,9 +94,15 @@ impl Listeners {
             threads,
             bounds,
             trusted,
+            balancers: Arc::default(),
             talkers,
             seats: Arc::default(),
         }
+    }
+
+    /// Makes connections from these networks begin with a header of the PROXY protocol, which names their clients.
+    pub fn set_balancers(&mut self, balancers: Networks) {
+        self.balancers = Arc::new(balancers);
     }
 
     /// A count of the connections that are open.
@@ -175,6 +183,7 @@ impl Listeners {
             front: self.front.clone(),
             tls: Some(self.tls.clone()),
             seats: seats.clone(),
+            balancers: self.balancers.clone(),
             connections: connections.clone(),
             stop: self.stop.asked(),
         };

@@ -19,6 +19,11 @@ pub struct Edge {
     pub admin_upstreams: Vec<String>,
     /// Networks (CIDR) or addresses whose `X-Forwarded-For` is believed, by edge and by admin.
     pub trusted_proxies: Vec<String>,
+    /// Networks (CIDR) or addresses of TCP load balancers in front of the edges. Each connection from there, to either listener, must
+    /// begin with a header of the PROXY protocol (version 2, or 1), and comes from the client that it names: for bounds, rates, statistics
+    /// and what admin is told. Whoever connects from elsewhere cannot send one. Nothing that connects without a header may be in such a
+    /// network: admin, which probes domains and reaches the gateway, or a program that watches.
+    pub proxy_protocol_from: Vec<String>,
     /// The name of this machine in `admin edges`, logs and metrics; the host name when absent.
     pub name: Option<String>,
     /// The treatment of plain HTTP.
@@ -84,6 +89,7 @@ impl Default for Edge {
             listen_https: address("127.0.0.1:8443"),
             admin_upstreams: vec!["127.0.0.1:8081".into()],
             trusted_proxies: Vec::new(),
+            proxy_protocol_from: Vec::new(),
             name: None,
             http_mode: HttpMode::Redirect,
             threads: 0,
