@@ -49,6 +49,7 @@ mod mail;
 mod master_key;
 mod metering;
 mod metrics;
+mod observe;
 mod open_tabs;
 mod openapi;
 mod org_gate;
