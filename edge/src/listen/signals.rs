@@ -37,7 +37,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// A stop that, once asked for, says so to `health` at once, to the listeners after `notice`, and then gives `drain` to what is under
+    /// A stop that, once asked for, tells `health` immediately and the listeners after `notice`, and then gives `drain` to what is under
     /// way.
     pub fn new(drain: Duration, notice: Duration, health: Health) -> Self {
         let (asked, handed_over, done) = Default::default();
